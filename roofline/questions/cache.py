@@ -9,10 +9,8 @@ from roofline.numbers.operations import Json, floor
 from roofline.numbers.quantity import GIGA, MEGA, MICRO, MILLI, NANO, rounded, to_text
 from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
-from roofline.questions import catalog
-from roofline.questions.inputs.arguments import listed_names, one_case, plain_options
-from roofline.questions.inputs.deployment import found_model, gpu_of
-from roofline.questions.predict import answer_row, predict, refused_row
+from roofline.questions.inputs.arguments import one_case, plain_options
+from roofline.questions.predict import OneGpu, answer_row, on_each_gpu, predict, refused_row
 from roofline.serving.latency import (
     Workload,
     cached_prefixes,
@@ -29,7 +27,7 @@ from roofline.serving.row_types import CacheRow
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, NVME, TIERS, PromptCache
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.support.errors import BadInput, RooflineError, UnknownName
+from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
@@ -164,22 +162,17 @@ def prompt_cache(
     plain = plain_options(options)
     if not plain.get("prefix"):
         raise BadInput("a prompt cache needs a prefix, the prompt tokens that it holds; give prefix, such as 2k or 80%")
-    specs = plain.get("specs")
-    record, notes = found_model(model, plain)
-    names: list[Any] = list(catalog.gpus(specs)) if gpus is None else listed_names("gpus", gpus)
-    tiers: list[CacheTier] = []
-    for name in names:
-        try:
-            tiers += sorted(_tiers(record, name, plain, notes), key=lambda tier: tier.load)
-        except UnknownName:
-            raise
-        except RooflineError as error:
-            if len(names) == 1 or isinstance(error, BadInput):
-                raise
-            row = refused_row(record, name, error, **plain)
-            gpu, tier = gpu_of(name, specs), str(plain.get("cache_tier") or HBM)
-            tiers.append(CacheTier(record, gpu, tier, reason=str(error), warnings=notes, asked=row))
-    return tiers
+
+    def answer(one: OneGpu) -> list[CacheTier]:
+        return sorted(_tiers(one.model, one.name, plain, one.model_notes), key=lambda tier: tier.load)
+
+    def refused(one: OneGpu, error: RooflineError) -> list[CacheTier]:
+        if one.is_only or isinstance(error, BadInput):
+            raise error
+        row, tier = refused_row(one.model, one.name, error, **plain), str(plain.get("cache_tier") or HBM)
+        return [CacheTier(one.model, one.gpu, tier, reason=str(error), warnings=one.model_notes, asked=row)]
+
+    return [tier for _, tiers in on_each_gpu(model, gpus, plain, answer, refused) for tier in tiers]
 
 
 def _tiers(model: Model, name: Any, options: Mapping[str, Any], notes: tuple[str, ...]) -> Iterator[CacheTier]:

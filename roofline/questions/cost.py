@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded
-from roofline.questions import catalog
 from roofline.questions.goodput import best_at_saturation, check_share
 from roofline.questions.goodput import goodput as goodput_of
 from roofline.questions.inputs.arguments import (
-    listed_names,
     number,
     one_case,
     plain_options,
@@ -21,8 +19,8 @@ from roofline.questions.inputs.arguments import (
     slo_limits,
 )
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of
-from roofline.questions.inputs.deployment import GpuChoice, choice, found_gpu, found_model
-from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
+from roofline.questions.inputs.deployment import GpuChoice
+from roofline.questions.predict import OneGpu, answer_row, meeting_first, on_each_gpu, predict, refused_row
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
 from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
@@ -33,8 +31,8 @@ from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
-from roofline.support.records import NamedTuple, dataclass, field, replace
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision
+from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
     from roofline.questions.inputs.options import Case
@@ -283,31 +281,8 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     if free and load is not None:
         raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
     question = _Question(api, free, check_share(share), limits or {}, load)
-    specs = plain.get("specs")
-    names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, model_notes = found_model(model, plain)
-    answers: dict[str, GpuCost] = {}
-    wrong: list[BadInput] = []
-    for name in names:
-        chosen = choice(name, plain)
-        stated_gpu = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
-        gpu, gpu_notes = found_gpu(stated_gpu, specs)
-        key = gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name))
-        notes = (*model_notes, *gpu_notes)
-        try:
-            answers[key] = _on_gpu(record, chosen, question, notes)
-        except UnknownName:
-            raise
-        except _Unpriced as error:
-            wrong.append(error)
-            answers[key] = _refused(record, gpu, error, chosen.options, notes)
-        except BadInput as error:
-            wrong.append(error)
-        except RooflineError as error:
-            answers[key] = _refused(record, gpu, error, chosen.options, notes)
-    if wrong and len(wrong) == len(names):
-        raise BadInput(str(wrong[0]))
-    return meeting_first(sorted(answers.values(), key=_rank), lambda answer: answer.verdict)
+    answers = on_each_gpu(model, gpus, plain, lambda one: _on_gpu(one, question), _refused)
+    return meeting_first(sorted(dict(answers).values(), key=_rank), lambda answer: answer.verdict)
 
 
 class _Unpriced(BadInput):
@@ -322,8 +297,9 @@ class _Question(NamedTuple):
     load: str | None
 
 
-def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[str, ...]) -> GpuCost:
+def _on_gpu(one: OneGpu, question: _Question) -> GpuCost:
     """Costs on one kind of GPU: at the planned load, at saturation, and at the goodput."""
+    model, chosen, notes = one.model, one.chosen, one.notes
     gpu, options = chosen.gpu, chosen.options
     start = predict(model, gpu, **(options if question.load else {**options, "request_rate": LEAST_RATE}))
     workload = start.workload
@@ -440,13 +416,14 @@ def _price(prediction: Prediction) -> Price:
     return gpu.price
 
 
-def _refused(
-    model: Model, gpu: Gpu, error: RooflineError, options: Mapping[str, Any], notes: tuple[str, ...]
-) -> GpuCost:
+def _refused(one: OneGpu, error: RooflineError) -> GpuCost | None:
+    """The reason, unless the question is at fault."""
+    if isinstance(error, BadInput) and not isinstance(error, _Unpriced):
+        return None
     short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported", Overloaded: "overloaded"}
     reason = str(error) if isinstance(error, _Unpriced) else f"{short.get(type(error), 'refused')}: {error}"
-    row = refused_row(model, gpu.name, error, **options)
-    return GpuCost(model, gpu, reason=reason, warnings=notes, asked=row)
+    row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
+    return GpuCost(one.model, one.gpu, reason=reason, warnings=one.notes, asked=row)
 
 
 def _case_row(prediction: Prediction) -> dict[str, Any]:

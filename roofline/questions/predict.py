@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from roofline.numbers.operations import Numbers, never
@@ -10,11 +10,12 @@ from roofline.numbers.quantity import MICRO, to_text
 from roofline.physics.equation import IDEAL, IDEAL_LINK, Kernel, LinkRoof, Roof, collective_time
 from roofline.physics.passes import Pass
 from roofline.physics.plan import DEFAULT_SKEW, Deployment
+from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, load
 from roofline.questions.inputs import deployment as deployments
 from roofline.questions.inputs.arguments import slo_limits
 from roofline.questions.inputs.case import LOADS
-from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, deployed_case
+from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, GpuChoice, deployed_case
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
@@ -24,6 +25,7 @@ from roofline.specs.gpu import HOST, Gpu, the
 from roofline.specs.load import KIND_OF, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
+from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.support.records import NamedTuple, replace
 
@@ -38,6 +40,7 @@ __all__ = [
     "NO_KNEE",
     "ROW_KEYS",
     "Kernel",
+    "OneGpu",
     "Pass",
     "Prediction",
     "answer_row",
@@ -48,6 +51,7 @@ __all__ = [
     "knee",
     "meeting_first",
     "meets",
+    "on_each_gpu",
     "predict",
     "predict_each_gpu",
     "prediction_passes",
@@ -56,6 +60,8 @@ __all__ = [
     "ttft",
 ]
 
+
+_Answer = TypeVar("_Answer")
 
 #: Default lengths and batch: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": case.USUAL[0], "osl": case.USUAL[1], "batch": 1, "prefix": 0}
@@ -293,6 +299,60 @@ def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Re
     return MixedPlans(parts, [places for _, places in groups], tp.shape)
 
 
+class OneGpu(NamedTuple):
+    """One of the GPUs that a question is asked about."""
+
+    model: Model
+    gpu: Gpu
+    name: Any  # as the caller wrote it: name, pool or record
+    chosen: GpuChoice
+    model_notes: tuple[str, ...]  # on the name of the model
+    gpu_notes: tuple[str, ...]
+    is_only: bool
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.model_notes, *self.gpu_notes)
+
+
+def on_each_gpu(
+    model: str | Model,
+    gpus: str | Gpu | Iterable[str | Gpu] | None,
+    options: Mapping[str, Any],
+    answer: Callable[[OneGpu], _Answer],
+    refused: Callable[[OneGpu, RooflineError], _Answer | None],
+    check: Callable[[GpuChoice], None] | None = None,
+) -> Iterator[tuple[str, _Answer]]:
+    """Answers by GPU; where one cannot run the case, what `refused` makes of the error, if anything.
+
+    `gpus` are names or records, None for the whole catalog. `check` refuses a choice for all of them; so do an unknown
+    name, and bad input on each.
+    """
+    specs = options.get("specs")
+    names = catalog.gpus(specs) if gpus is None else arguments.listed_names("gpus", gpus)
+    record, model_notes = deployments.found_model(model, options)
+    wrong: list[BadInput] = []
+    for name in names:
+        chosen = deployments.choice(name, options)
+        if check is not None:
+            check(chosen)
+        gpu, notes = deployments.found_gpu(chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu, specs)
+        one = OneGpu(record, gpu, name, chosen, model_notes, notes, is_only=len(names) == 1)
+        result: _Answer | None
+        try:
+            result = answer(one)
+        except UnknownName:
+            raise
+        except RooflineError as error:
+            if isinstance(error, BadInput):
+                wrong.append(error)
+            result = refused(one, error)
+        if result is not None:
+            yield gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name)), result
+    if wrong and len(wrong) == len(names):
+        raise BadInput(str(wrong[0]))
+
+
 def predict_each_gpu(
     model: str | Model, gpu_names: tuple[str, ...], by: str = "ttft", **options: Any
 ) -> tuple[list[Prediction], dict[str, RooflineError]]:
@@ -436,8 +496,6 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
 
 
 # The order of ranked answers under an SLO: one rule for every question about several GPUs, plans or levers.
-
-_Answer = TypeVar("_Answer")
 
 
 def meets(word: Any) -> bool:
