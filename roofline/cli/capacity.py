@@ -403,7 +403,7 @@ def _curve_columns(curves: int, against: type[Load], *, with_slo: bool) -> list[
     return [
         *which,
         ScreenColumn(against.heading, against.option, 0),
-        *(ScreenColumn("req/s", "request_rate", 1) for name in against.answers if name == "request_rate"),
+        *([ScreenColumn("req/s", "request_rate", 1)] if "request_rate" in against.answers else []),
         percent_column("util", "util"),
         ScreenColumn("TTFT p50 ms", "ttft_p50_ms"),
         ScreenColumn("p99", "ttft_p99_ms"),

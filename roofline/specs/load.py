@@ -8,7 +8,7 @@ its argument and its option (docs/contributing.md); and, if its mean latencies a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, all_of, comparable, maximum
 from roofline.numbers.quantity import BILLION, MICRO, rounded
@@ -16,19 +16,25 @@ from roofline.support.errors import BadInput, shown
 from roofline.support.records import dataclass, replace
 
 if TYPE_CHECKING:
-    from typing import ClassVar, Protocol, Self
+    from typing import ClassVar, Generic, Protocol, Self, TypedDict
 
-    from typing_extensions import TypeVar as TypeVarWithDefault
+    from typing_extensions import TypeVar
 
-    Length = TypeVarWithDefault("Length", default=float | str)
+    Length = TypeVar("Length", default=float | str)
+
+    class LoadOptions(TypedDict, Generic[Length], total=False):
+        """Arguments that state a load, for editors; `questions/inputs/options.py` makes the class from `OPTIONS`."""
+
+        batch: Length | None
+        concurrency: Length | None
+        request_rate: Length | None
+        num_prompts: Length | None
 
     class Timed(Protocol):
         """What has an end-to-end latency."""
 
         @property
         def e2el(self) -> Any: ...
-else:
-    Length = TypeVar("Length")
 
 
 _PROMPTS_PER_USER = 10.0  # of the usual benchmark
@@ -269,15 +275,6 @@ class Rate(Open):
     @property
     def asked(self) -> str:
         return f"request_rate = {rounded(float(self.request_rate))}"
-
-
-class LoadOptions(TypedDict, Generic[Length], total=False):
-    """Arguments that state a load."""
-
-    batch: Length | None
-    concurrency: Length | None
-    request_rate: Length | None
-    num_prompts: Length | None
 
 
 #: A case has one of them, a burst where none is stated.

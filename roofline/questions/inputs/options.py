@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Generic, TypeAlias, TypedDict, TypeVar
+from types import new_class
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypedDict, TypeVar
 
 from roofline.numbers.operations import Numbers
-from roofline.specs.load import Length, LoadOptions
+from roofline.specs.load import OPTIONS
 from roofline.specs.model import Model
 
+if TYPE_CHECKING:
+    from roofline.specs.load import Length, LoadOptions
+else:  # every answer imports `load`, and making this class takes longer than all the rest of that module
+    Length = TypeVar("Length")
+    _BODY = {"__module__": __name__, "__annotations__": dict.fromkeys(OPTIONS, "Length | None")}
+    LoadOptions = new_class(
+        "LoadOptions", (TypedDict, Generic[Length]), {"total": False}, lambda body: body.update(_BODY)
+    )
 _Value = TypeVar("_Value")
 
 #: Limits: a text such as ``ttft:300@p95,tpot:25``, bare numbers in ms, or a mapping, bare numbers in seconds.
