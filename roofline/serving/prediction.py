@@ -34,6 +34,7 @@ from roofline.serving.latency import (
     Served,
     Workload,
     e2el,
+    is_a_mixture,
     lanes,
     prefill,
     prompt_kinds,
@@ -86,6 +87,8 @@ class Percentiles(Generic[Number, Flag, Word]):
     def tails(self) -> Tails | None:
         """Latency distributions over requests; None for a burst of equal requests, and for a finite run."""
         if self.served is None:
+            if not is_a_mixture(self.workload.cache):
+                return None
             from roofline.serving.load.tails import burst_tails
 
             return burst_tails(self.deployment, self.workload)
@@ -370,6 +373,8 @@ class Priced(Generic[Number]):
         output = steps_of_answer(self.deployment, workload.osl) * self.decode.time
         before = host.network + host.request
         prefilled = self.prefill.time - before
+        if type(workload.prefix) is float and workload.prefix == 0.0:
+            return ByPhase(prefilled, 0.0, output)
         uncached: Real = 0.0
         for kind in prompt_kinds(self.deployment, workload.isl, workload.prefix, workload.cache):
             alone = replace(workload, isl=kind.computed, prefix=0.0, cache=None)
@@ -847,7 +852,8 @@ def predict_deployment(
         under_load = served(deployment, workload)
     prefill, step = request_passes(deployment, workload, under_load)
     if predict_deployment not in deployment.memo:  # errors surface here, not where a time is first read
-        for passed in request_passes(deployment, _SAMPLE, None):
+        is_plain = under_load is None and all(type(getattr(workload, name)) is float for name in workload.inputs)
+        for passed in (prefill, step) if is_plain else request_passes(deployment, _SAMPLE, None):
             passed.kernels  # noqa: B018  evaluated for its errors
         deployment.memo[predict_deployment] = True
     return Prediction(
