@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from roofline.numbers.operations import (
     Real,
@@ -125,7 +126,7 @@ class Terms(NamedTuple):
         return largest_of_terms([getattr(self, name) for name in BOUNDS])
 
 
-def largest_of_terms(times: Sequence[Real]) -> Real:
+def largest_of_terms(times: Sequence[Real]) -> Any:
     """Name of the largest of times in the order of `BOUNDS`, the first of equal ones."""
     if set(map(type, times)) == {float}:
         return BOUNDS[times.index(max(times))]

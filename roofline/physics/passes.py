@@ -271,7 +271,7 @@ def _draft_kernels(deployment: Deployment, batch: Real, new: Real, span: Span) -
     return Pass(tuple(kernel._replace(name=f"draft, {kernel.name}") for kernel in assembly.kernels))
 
 
-def _add_model(assembly: Assembly, span: Span) -> Pass:
+def _add_model(assembly: Assembly, span: Span) -> None:
     """Add embedding, all layers (equal ones together), head and stage hand-overs."""
     model, plan = assembly.model, assembly.plan
     nbytes = assembly.quantization.sections["embed"].weight_nbytes
@@ -294,7 +294,6 @@ def _add_model(assembly: Assembly, span: Span) -> Pass:
     _add_head(assembly)
     if not never(plan.pp > 1):
         _add_hand_over(assembly)
-    return Pass(tuple(assembly.kernels))
 
 
 def _norms(model: Model) -> Real:
