@@ -255,14 +255,14 @@ def plan_fault(model: Model, plan: Plan) -> str | None:
 
 def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
     """Smallest tensor-parallel degree in a node at which a batch of `length` tokens each fits; None if none does."""
-    for candidate in _candidates(deployment):
+    for candidate in candidates_of(deployment):
         if memory(candidate, batch, length).fits:
             return candidate.plan.tp
     return None
 
 
-def _candidates(deployment: Deployment) -> Iterator[Deployment]:
-    """The deployment at each tensor-parallel degree in a node that divides the model."""
+def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
+    """The deployment at each tensor-parallel degree in a node that divides the model, smallest first."""
     for tp in range(1, widest_tp(deployment) + 1):
         plan = deployment.plan
         candidate = deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))

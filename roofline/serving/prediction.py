@@ -42,7 +42,7 @@ from roofline.serving.latency import (
     steps_of_answer,
     time_per_token,
 )
-from roofline.serving.shown import row
+from roofline.serving.shown import prediction_line, prediction_text, row
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     DOES_NOT_FIT,
@@ -579,7 +579,7 @@ pass?>
         step = self._interval(self._step, spread(self._step, sigma), 1)
         return self._end_to_end(first[0], step[0]), self._end_to_end(first[1], step[1])
 
-    @property
+    @cached_property
     def tpot(self) -> Number | None:
         """Mean time per output token after the first [s]; None for a single output token."""
         several = self.workload.osl > 1.0
@@ -732,13 +732,9 @@ pass?>
         return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.said))
 
     def __str__(self) -> str:
-        from roofline.serving.shown import prediction_text
-
         return prediction_text(self)
 
     def __repr__(self) -> str:
-        from roofline.serving.shown import prediction_line
-
         return f"<Prediction {prediction_line(self)}>"
 
     def _corrected(self, time: Real, factor: Real, part: int) -> Real:
