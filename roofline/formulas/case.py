@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline.numbers.operations import Real, plain
 from roofline.numbers.quantity import BITS_PER_BYTE
 from roofline.numbers.roots import narrowed
-from roofline.physics.equation import CHANGES_SIDES, DOUBLING
+from roofline.physics.equation import BOUNDS, CHANGES_SIDES, DOUBLING
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
 from roofline.serving.latency import Workload, is_a_mixture, request_passes
@@ -22,11 +22,11 @@ from roofline.serving.quantization import MATRICES
 from roofline.serving.shown import case_text, degrees_text, deployed_text
 from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
-from roofline.specs.gpu import Calibration, Gpu
+from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu
 from roofline.specs.load import LASTING, RUN
 from roofline.support.errors import BadInput, RooflineError, check_known
 from roofline.support.records import NamedTuple, replace
-from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient
+from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient, reach_of
 from roofline.symbolic.programs import javascript_source
 
 # Every quantity that a prediction depends on, as an input that can be named, changed or traced.
@@ -94,6 +94,7 @@ class Input(NamedTuple):
 
 
 Make = Callable[[Input], Real]
+_Entry = TypeVar("_Entry", Efficiency, CollectiveEfficiency)
 
 
 def with_inputs(
@@ -223,28 +224,22 @@ def _gpu(gpu: Gpu, make: Make) -> Gpu:
 
 def _calibration(calibration: Calibration, make: Make) -> Calibration:
     kernels = {
-        (kind, dtype): replace(
-            entry,
-            **{
-                field: _input(
-                    make, f"{field}_{kind}_{dtype}", what, unit, getattr(entry, field), f"{meaning}, {dtype} {kind}"
-                )
-                for field, (what, unit, meaning) in _KERNEL.items()
-            },
-        )
+        (kind, dtype): _fitted(entry, make, _KERNEL, f"{kind}_{dtype}", f"{dtype} {kind}")
         for (kind, dtype), entry in calibration.kernels.items()
     }
     collectives = {
-        name: replace(
-            entry,
-            **{
-                field: _input(make, f"{field}_{name}", what, unit, getattr(entry, field), f"{meaning}, {name}")
-                for field, (what, unit, meaning) in _COLLECTIVE.items()
-            },
-        )
-        for name, entry in calibration.collectives.items()
+        name: _fitted(entry, make, _COLLECTIVE, name, name) for name, entry in calibration.collectives.items()
     }
     return replace(calibration, kernels=kernels, collectives=collectives)
+
+
+def _fitted(entry: _Entry, make: Make, facts: Mapping[str, tuple[str, str, str]], name: str, of: str) -> _Entry:
+    """Efficiencies with an input for each of the fields in `facts`, which give its kind, unit and meaning."""
+    values = {
+        field: _input(make, f"{field}_{name}", kind, unit, getattr(entry, field), f"{meaning}, {of}")
+        for field, (kind, unit, meaning) in facts.items()
+    }
+    return replace(entry, **values)
 
 
 def _engine(engine: Engine, make: Make) -> Engine:
@@ -313,7 +308,6 @@ NO_FORMULA = (
 )
 
 _PARTS = {"ttft": ("prefill",), "tpot": ("decode",), "tok_s_user": ("decode",)}
-_TERMS = ("compute", "memory", "exponentials", "link", "latency")
 _NOTABLE = 0.01  # least share of a pass for a kernel's bound to be part of the regime
 _BESIDE = 2.0**-30  # relative step to either side of a tie
 _JUMP = 2.0**-20  # a larger relative change of a result over that step is a jump
@@ -460,7 +454,7 @@ class CaseTrace:
         for kernel in getattr(self.traced, section).kernels:
             if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_ideal):
                 continue
-            terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
+            terms = {name: getattr(kernel.terms, name) for name in BOUNDS if plain(getattr(kernel.terms, name))}
             binding = _binding(terms)
             bounds += [
                 (terms[binding], term, f"{section} {kernel.name} turns {name}-bound")
@@ -489,7 +483,7 @@ def _pass_bounds(passed: Pass, name: str) -> list[tuple[Real, Real, str]]:
     """Where another bound comes to take the largest share of a pass."""
     shares: dict[str, Real] = {}
     for kernel in passed.kernels:
-        bound = _binding({term: getattr(kernel.terms, term) for term in _TERMS})
+        bound = _binding({term: getattr(kernel.terms, term) for term in BOUNDS})
         shares[bound] = shares.get(bound, 0.0) + kernel.time
     binding = _binding(shares)
     return [
@@ -536,7 +530,7 @@ class Regime:
     def __init__(self, trace: Trace, boundaries: Iterable[tuple[Real, Real, str]]) -> None:
         self._trace = trace
         self._boundaries = [
-            Boundary(left, right, label, _reach(left) | _reach(right))
+            Boundary(left, right, label, reach_of((left, right)))
             for left, right, label in dict.fromkeys(boundaries)
             if plain(left) > 0.0 and plain(right) > 0.0
         ]
@@ -644,10 +638,6 @@ def _ends(reach: float, entry: Input) -> list[float]:
     elif entry.kind in ("workload", "plan") and entry.name not in ("routing_skew", "prefix"):
         down = max(down, -math.log(entry.value) * _ALL_BUT)  # a count is at least one; below, collectives vanish
     return [end for end in (up, down) if abs(end) > _EXACT]
-
-
-def _reach(number: Real) -> int:
-    return number.reach if isinstance(number, Node) else 0
 
 
 # Mean latencies as JavaScript functions without dependencies; the iterations of a load are loops there too.

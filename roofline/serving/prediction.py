@@ -34,6 +34,7 @@ from roofline.serving.latency import (
     Served,
     Workload,
     e2el,
+    is_a_mixture,
     lanes,
     prefill,
     prompt_kinds,
@@ -429,6 +430,8 @@ pass?>
     def tails(self) -> Tails | None:
         """Latency distributions over requests; None for a burst of equal requests, and for a finite run."""
         if self.served is None:
+            if not is_a_mixture(self.workload.cache):
+                return None
             from roofline.serving.load.tails import burst_tails
 
             return burst_tails(self.deployment, self.workload)
@@ -744,6 +747,8 @@ pass?>
         output = steps_of_answer(self.deployment, workload.osl) * self.decode.time
         before = host.network + host.request
         prefilled = self.prefill.time - before
+        if type(workload.prefix) is float and workload.prefix == 0.0:
+            return ByPhase(prefilled, 0.0, output)
         uncached: Real = 0.0
         for kind in prompt_kinds(self.deployment, workload.isl, workload.prefix, workload.cache):
             alone = replace(workload, isl=kind.computed, prefix=0.0, cache=None)
@@ -810,7 +815,8 @@ def predict_deployment(
         under_load = served(deployment, workload)
     prefill, step = request_passes(deployment, workload, under_load)
     if predict_deployment not in deployment.memo:  # errors surface here, not where a time is first read
-        for passed in request_passes(deployment, _SAMPLE, None):
+        is_plain = under_load is None and all(type(number) is float for number in workload.numbers.values())
+        for passed in (prefill, step) if is_plain else request_passes(deployment, _SAMPLE, None):
             passed.kernels  # noqa: B018  evaluated for its errors
         deployment.memo[predict_deployment] = True
     return Prediction(

@@ -10,11 +10,11 @@ from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.questions.inputs.case import cold_start_warnings
 from roofline.serving.knee import (
+    candidates_of,
     check_count,
     check_degrees,
     check_plan,
     does_not_fit,
-    plan_fault,
     possible_tp,
     widest_tp,
 )
@@ -52,15 +52,13 @@ def open_tp(
     """
     _check_counts(deployment, num_gpus)
     length = workload.isl + workload.osl
-    candidates = _possible(deployment)
-    zero: Real = sum(0.0 * number for number in workload.numbers.values())
-    whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
     if num_gpus is None and workload.load.is_burst:
-        largest, longest = largest_of(workload.batch), largest_of(length)
-        first = next((each for each in candidates if memory(each, largest, longest).fits), None)
-        if first is not None and first is candidates[0]:
+        first = next(candidates_of(deployment), None)
+        if first is not None and memory(first, largest_of(workload.batch), largest_of(length)).fits:
             return 1.0 * first.plan.tp
-    chosen = zero
+    candidates = _possible(deployment)
+    whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
+    chosen: Real = sum(0.0 * number for number in workload.numbers.values())
     settled: Real = chosen > 0.0
     best = chosen
     for candidate in whole or candidates:
@@ -98,14 +96,10 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
 
 
 def _possible(deployment: Deployment) -> list[Deployment]:
-    """The deployment at each tensor-parallel degree of a node that divides the model, smallest first."""
-    plan, model = deployment.plan, deployment.model
+    """`candidates_of` the deployment, kept."""
     known: list[Deployment] | None = deployment.memo.get(open_tp)
     if known is None:
-        degrees = possible_tp(model, widest_tp(deployment))
-        plans = [replace(plan, tp=tp) for tp in degrees]
-        known = [deployment.at(each) for each in plans if plan_fault(model, each) is None]
-        deployment.memo[open_tp] = known
+        known = deployment.memo[open_tp] = list(candidates_of(deployment))
     return known
 
 
