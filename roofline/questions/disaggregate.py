@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
@@ -687,9 +686,7 @@ class PoolSimulation:
 
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
     """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
-    from statistics import fmean
-
-    from roofline.serving.load.simulation import Arrivals, pools_simulated
+    from roofline.serving.load.simulation import Arrivals, latencies, pools_simulated
 
     workload = closed.workload
     whole("seed", seed)
@@ -705,12 +702,4 @@ def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int)
     cv = 0.0 if workload.load.is_open else _USERS_CV
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)
     finished = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
-    latencies: dict[str, float] = {}
-    for name in LATENCIES:
-        times = sorted(time for request in finished if not math.isnan(time := getattr(request, name)))
-        if not times:
-            continue
-        latencies[name] = fmean(times)
-        for level in LEVELS:
-            latencies[key_of(name, level)] = times[min(int(level / 100.0 * len(times)), len(times) - 1)]
-    return PoolSimulation(closed, len(finished), seed, latencies)
+    return PoolSimulation(closed, len(finished), seed, latencies(finished))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from statistics import fmean
@@ -14,7 +13,7 @@ from roofline.questions.inputs.arguments import number, one_case, whole
 from roofline.questions.predict import predict
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
-from roofline.serving.load.simulation import Arrivals, Finished, simulated
+from roofline.serving.load.simulation import Arrivals, Finished, latencies, simulated
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
@@ -207,34 +206,22 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
     """Means over requests; rate and concurrency of all ranks, by Little's law."""
     deployment, workload = prediction.deployment, prediction.workload
     ranks = float(lanes(deployment))
-    e2el = fmean(request.e2el for request in finished)
+    found = latencies(finished)
+    e2el = found["e2el"]
     rate = workload.concurrency / e2el if arrivals.rate is None else arrivals.rate * ranks
-    gaps = [request.tpot for request in finished if not math.isnan(request.tpot)]
     return Simulation(
         prediction=prediction,
         requests=len(finished),
         seed=arrivals.seed,
         lengths=arrivals.lengths,
-        ttft=fmean(request.ttft for request in finished),
-        tpot=fmean(gaps) if gaps and workload.osl > 1.0 else None,
+        ttft=found["ttft"],
+        tpot=found.get("tpot") if workload.osl > 1.0 else None,
         e2el=e2el,
         queue=fmean(request.wait for request in finished),
         concurrency=rate * e2el,
         request_rate=rate,
-        percentiles={} if arrivals.is_burst else _percentiles(finished),
+        percentiles={key: found[key] for key in _PERCENTILES if key in found and not arrivals.is_burst},
     )
-
-
-def _percentiles(finished: list[Finished]) -> dict[str, float]:
-    """Percentiles over requests, by the keys of limits [s]."""
-    columns = {name: sorted(getattr(request, name) for request in finished) for name in LATENCIES}
-    columns["tpot"] = [time for time in columns["tpot"] if not math.isnan(time)]
-    return {
-        key_of(name, level): column[min(int(level / 100.0 * len(column)), len(column) - 1)]
-        for name, column in columns.items()
-        if column
-        for level in LEVELS
-    }
 
 
 def _text(value: float, name: str) -> str:
