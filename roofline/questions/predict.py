@@ -31,30 +31,7 @@ if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Words
     from roofline.questions.inputs.options import Case, OnceOptions
 
-__all__ = [
-    "DEFAULTS",
-    "DEFAULT_ENGINE",
-    "LOADS",
-    "NO_KNEE",
-    "ROW_KEYS",
-    "Kernel",
-    "Pass",
-    "Prediction",
-    "answer_row",
-    "calibrate_once",
-    "computed_tokens",
-    "equation",
-    "kernel_rows",
-    "knee",
-    "meeting_first",
-    "meets",
-    "predict",
-    "predict_each_gpu",
-    "prediction_passes",
-    "refused_row",
-    "tpot",
-    "ttft",
-]
+__all__ = ["LOADS", "ROW_KEYS", "Kernel", "Pass", "Prediction"]
 
 
 #: Default lengths and batch: the random data set of `vllm bench serve`.
