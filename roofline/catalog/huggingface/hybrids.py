@@ -40,13 +40,7 @@ from roofline.catalog.huggingface.experts import LOCAL, qwen_sparse, streams
 # Families that mix attention with recurrent layers, whose state does not grow with the context.
 
 _HALVES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-", "linear_attention": "M", "full_attention": "*"}
-#: Kind of a layer of Granite-4 in the words of its publisher and of transformers.
-_GRANITE_KINDS = {
-    "mamba": "mamba",
-    "attention": "attention",
-    "linear_attention": "mamba",
-    "full_attention": "attention",
-}
+_ATTENDS = ("attention", "full_attention")  # layers of Granite-4 in the words of its publisher and of transformers
 
 
 def _qwen3_next(fields: Fields) -> Shape:
@@ -78,16 +72,16 @@ def _gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None =
     if is_gated and bias:
         raise fields.fault("attention_bias", "attention with biases and a gate of its output is not supported")
     attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=is_gated, indexer=indexer)
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention", "indexed_attention"}, layers)
+    is_linear = fields.marks("layer_types", layers, "linear_attention", "full_attention", "indexed_attention")
     every = fields.count("full_attention_interval", default=4)
-    attends = [kind != "linear_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    is_linear = is_linear or [(index + 1) % every != 0 for index in range(layers)]
     if fields.has("num_experts"):
         shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
         experts = moe(fields, shared_width=shared, shared_gate=shared > 0)
         ffns = networks(fields, experts, qwen_sparse(fields, layers))
     else:
         ffns = [dense(fields)] * layers
-    mixers = [attention if is_attention else linear for is_attention in attends]
+    mixers = [linear if skips else attention for skips in is_linear]
     return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=mtp, **more)
 
 
@@ -105,14 +99,9 @@ def _jamba(fields: Fields) -> Shape:
         experts = moe(fields, "intermediate_size", shared_width=0)
     attends = _periodic(fields, layers, "attn_layer_period", 8, "attn_layer_offset", 4)
     sparse = _periodic(fields, layers, "expert_layer_period", 2, "expert_layer_offset", 1)
-    return shape(
-        fields,
-        "jamba",
-        [
-            (attention if is_attention else linear, experts if is_mixture else network)
-            for is_attention, is_mixture in zip(attends, sparse, strict=True)
-        ],
-    )
+    mixers = [attention if is_attention else linear for is_attention in attends]
+    ffns = [experts if is_mixture else network for is_mixture in sparse]
+    return shape(fields, "jamba", list(zip(mixers, ffns, strict=True)))
 
 
 def _periodic(fields: Fields, layers: int, period: str, default: int, offset: str, first: int) -> list[bool]:
@@ -138,9 +127,7 @@ def _state(
 
 def _selective_state(fields: Fields, hidden: int, expand: str, state: str, rank: str, conv: str) -> Block:
     """State space of Mamba-1, from the fields of its sizes."""
-    inner = fields.count(expand, default=2) * hidden
-    if inner > LARGEST:
-        raise fields.fault(expand, "implausibly many channels")
+    inner = fields.bounded(expand, fields.count(expand, default=2) * hidden, "implausibly many channels")
     return part(
         "mamba1",
         inner=inner,
@@ -157,13 +144,13 @@ def _granite_hybrid(fields: Fields) -> Shape:
     fields.pass_over("mamba_expand")
     conv_bias(fields, "mamba_conv_bias")
     name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
-    kinds = fields.choices(name, set(_GRANITE_KINDS), layers) or ["mamba"] * layers
+    kinds = fields.choices(name, {"mamba", "linear_attention", *_ATTENDS}, layers) or ["mamba"] * layers
     state = _state(fields, "mamba_n_heads", fields.count("mamba_d_head"), "mamba_d_state")
-    mixers = {"mamba": state, "attention": gqa(fields, **biases)}
+    attention = gqa(fields, **biases)
     width = fields.count("shared_intermediate_size")
     experts = fields.count("num_local_experts", default=0, least=0)
     ffn = moe(fields, "intermediate_size", shared_width=width) if experts else dense(fields, width=width)
-    return shape(fields, "granite", [(mixers[_GRANITE_KINDS[kind]], ffn) for kind in kinds])
+    return shape(fields, "granite", [(attention if kind in _ATTENDS else state, ffn) for kind in kinds])
 
 
 def _nemotron_h(fields: Fields) -> Shape:
@@ -210,9 +197,8 @@ def _state_space(fields: Fields) -> Block:
     fields.require("mamba_num_heads", "mamba_head_dim", "ssm_state_size")
     fields.pass_over("expand", "time_step_rank")  # of Mamba-1
     conv_bias(fields, "use_conv_bias")
-    return _state(
-        fields, "mamba_num_heads", fields.count("mamba_head_dim"), "ssm_state_size", ("n_groups", 8), "conv_kernel"
-    )
+    head_dim = fields.count("mamba_head_dim")
+    return _state(fields, "mamba_num_heads", head_dim, "ssm_state_size", ("n_groups", 8), "conv_kernel")
 
 
 def _kimi_linear(fields: Fields) -> Shape:
@@ -243,27 +229,25 @@ def _kimi_linear(fields: Fields) -> Shape:
 def _linear_attn_config(fields: Fields, layers: int) -> Fields:
     """Kimi's `linear_attn_config` from the fields that transformers saves in its place."""
     fields.require("linear_attn_config|linear_num_heads", "linear_attn_config|linear_head_dim")
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
-    if kinds is None:  # the default of the class in transformers
-        kinds = ["full_attention" if index and index % 4 == 0 else "linear_attention" for index in range(layers)]
+    attends = fields.marks("layer_types", layers, "full_attention", "linear_attention")
+    if attends is None:  # the default of the class in transformers
+        attends = [index > 0 and index % 4 == 0 for index in range(layers)]
     values = {
         "num_heads": fields.values["linear_num_heads"],
         "head_dim": fields.values["linear_head_dim"],
         "short_conv_kernel_size": fields.values.get("linear_conv_kernel_dim"),
-        "full_attn_layers": [index + 1 for index, kind in enumerate(kinds) if kind == "full_attention"],
+        "full_attn_layers": [index + 1 for index, is_latent in enumerate(attends) if is_latent],
     }
     return Fields(values, fields.where)
 
 
 def _minimax_m1(fields: Fields) -> Shape:
     """MiniMax-Text-01 and M1: lightning attention, and softmax attention every eighth layer."""
-    fields.require(
-        *SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok", "attn_type_list|layer_types"
-    )
+    fields.require(*SIZES, *LOCAL, "attn_type_list|layer_types")
     layers = fields.layers()
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    stated = fields.marks("layer_types", layers, "full_attention", "linear_attention") or ()
     marks = fields.counts("attn_type_list", layers)
-    attends = [mark > 0 for mark in marks] if marks else [kind == "full_attention" for kind in kinds or ()]
+    attends = [mark > 0 for mark in marks] if marks else stated
     attention = gqa(fields)
     linear = part("lightning", heads=attention["heads"], dim=attention["head_dim"])
     shared = fields.count("shared_intermediate_size", default=0, least=0)
@@ -291,9 +275,8 @@ def _mamba(fields: Fields) -> Shape:
     mixer = _selective_state(fields, hidden, "expand", "state_size", "time_step_rank", "conv_kernel")
     mixer["inner"] = fields.count("intermediate_size", default=mixer["inner"])
     layers = fields.layers("num_hidden_layers" if fields.has("num_hidden_layers") else "n_layer")
-    tied = fields.flag("tie_word_embeddings", default=True)
-    vocab = fields.count("vocab_size")
-    return Shape("mamba", hidden, vocab, tied, uniform(layers, mixer, part("none")), norms=1)
+    blocks = uniform(layers, mixer, part("none"))
+    return shape(fields, "mamba", blocks, hidden=("hidden_size", "d_model"), tied=True, norms=1)
 
 
 def _mamba2(fields: Fields) -> Shape:
@@ -315,8 +298,7 @@ def _falcon_h1(fields: Fields) -> Shape:
     _no_bias(fields, "mamba_proj_bias", "projectors_bias")
     conv_bias(fields, "mamba_conv_bias")
     inner = fields.optional("mamba_d_ssm") or fields.count("mamba_expand", default=2) * fields.count("hidden_size")
-    if inner > LARGEST:
-        raise fields.fault("mamba_expand", "implausibly many channels")
+    fields.bounded("mamba_expand", inner, "implausibly many channels")
     fields.pass_over("mamba_expand", "mamba_d_head")  # the latter follows from the heads, even where it is stated
     head_dim = fields.divided("mamba_n_heads", inner, fields.count("mamba_n_heads"))
     no_norm = not fields.flag("mamba_rms_norm")
@@ -438,9 +420,9 @@ def _bailing_hybrid(fields: Fields) -> Shape:
     """Ling-2.5 and Ring-2.5: delta attention with a full-rank decay, and latent attention with a gate per head."""
     fields.require(*SIZES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
     layers, heads = fields.layers(), fields.count("num_attention_heads")
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    is_latent = fields.marks("layer_types", layers, "full_attention", "linear_attention")
     every = fields.count("layer_group_size", default=6)
-    is_latent = [kind == "full_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    is_latent = is_latent or [(index + 1) % every == 0 for index in range(layers)]
     fields.pass_over("linear_num_heads", "linear_conv_kernel_dim")
     linear = part(
         "kda",
@@ -460,7 +442,7 @@ def _bamba(fields: Fields) -> Shape:
     """Bamba: state spaces, and attention on the listed layers."""
     fields.require(*SIZES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
     layers, biases = fields.layers(), attention_biases(fields)
-    fields.refuse("mamba_proj_bias", "biases of the projections of a state space are not supported")
+    _no_bias(fields, "mamba_proj_bias")
     conv_bias(fields, "mamba_conv_bias")
     attention_layers = frozenset(fields.counts("attn_layer_indices") or ())
     inner = fields.count("hidden_size") * fields.count("mamba_expand", default=2)
@@ -484,15 +466,11 @@ def _qwen4_exp(fields: Fields) -> Shape:
     """Qwen3.8-Flash-Next: delta nets, attention to the best pools of tokens, gated streams, n-gram embeddings."""
     fields.require(*SIZES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
     count, ngrams = fields.count("hc_count", default=4, least=2), _ngrams(fields)
-    return _gated_deltas(
-        fields,
-        "qwen3.8",
-        drafts(fields),
-        _pooled_indexer(fields),
-        streams=streams(fields, "hc_count", count),
-        extras={"stream_rank": fields.count("hc_lowrank", default=320)}
-        | ({} if ngrams is None else {"ngrams": ngrams}),
-    )
+    extras: Block = {"stream_rank": fields.count("hc_lowrank", default=320)}
+    if ngrams is not None:
+        extras["ngrams"] = ngrams
+    number = streams(fields, "hc_count", count)
+    return _gated_deltas(fields, "qwen3.8", drafts(fields), _pooled_indexer(fields), streams=number, extras=extras)
 
 
 def _pooled_indexer(fields: Fields) -> Block | None:
@@ -515,14 +493,12 @@ def _ngrams(fields: Fields) -> Block | None:
         return None
     base = fields.count("ngram_vocab_size_base", default=20_000_000)
     heads = (fields.count("ngram_size", default=3, least=2) - 1) * fields.count("heads_per_ngram", default=8)
-    if heads * tables > _MOST_TABLES:
-        raise fields.fault("heads_per_ngram", f"{heads * tables} tables exceed the limit of {_MOST_TABLES}")
+    fields.limited("heads_per_ngram", heads * tables, _MOST_TABLES, "tables")
     multiple = fields.count("make_ngram_vocab_size_divisible_by", default=128)
     width = fields.divided("ple_embed_dim", fields.count("ple_embed_dim", "hidden_size"), heads)
     primes = _primes(base, heads * tables)
     rows = sum(-(-sum(primes[table * heads : (table + 1) * heads]) // multiple) * multiple for table in range(tables))
-    if rows > LARGEST:
-        raise fields.fault("ngram_vocab_size_base", f"{rows} rows of n-grams exceed the limit of {LARGEST}")
+    fields.limited("ngram_vocab_size_base", rows, LARGEST, "rows of n-grams")
     conv = fields.count("ple_conv_kernel_size", default=4)
     ngrams: Block = {"rows": rows, "width": width, "lookups": heads}
     return ngrams | ({"tables": tables} if tables > 1 else {}) | ({"conv": conv} if conv != 4 else {})
@@ -560,8 +536,8 @@ def _glm5_next(fields: Fields) -> Shape:
         dim=config.count("head_dim", default=fields.count("linear_head_dim", default=128)),
         conv=config.count("short_conv_kernel_size", default=fields.count("linear_conv_kernel_dim", default=4)),
     )
-    kinds = fields.choices("layer_types", {"linear_attention", *_SPARSE}, layers)
-    is_linear = [kind == "linear_attention" for kind in kinds] if kinds else [index % 4 != 3 for index in range(layers)]
+    is_linear = fields.marks("layer_types", layers, "linear_attention", *_SPARSE)
+    is_linear = is_linear or [index % 4 != 3 for index in range(layers)]
     has_indexer = _indexer_owners(fields, is_linear)
     indexer = _streams_indexer(fields)
     owner, follower = mla(fields, indexer=indexer), mla(fields, indexer=indexer | {"own": False})
