@@ -40,6 +40,10 @@ class Tensor(NamedTuple):
         """Number of stored values; several weights packed into one value count once."""
         return prod(self.shape)
 
+    @property
+    def is_vector(self) -> bool:
+        return sum(length > 1 for length in self.shape) <= 1
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -146,13 +150,9 @@ def owner_of(name: str, names: Collection[str]) -> tuple[str | None, str]:
     """
     if not name.endswith(_AUXILIARY):
         return None, ""
-    for ending in _AUXILIARY:
-        if name.endswith(ending):
-            stem = name.removesuffix(ending)
-            for partner in _PARTNERS:
-                if stem + partner in names:
-                    return stem + partner, ending
-    return None, ""
+    endings = [ending for ending in _AUXILIARY if name.endswith(ending)]
+    owners = ((name.removesuffix(ending) + partner, ending) for ending in endings for partner in _PARTNERS)
+    return next(((owner, ending) for owner, ending in owners if owner in names), (None, ""))
 
 
 def _held(tensor: Tensor, auxiliary: Mapping[str, Tensor], packing: Packing) -> Held:
@@ -160,8 +160,7 @@ def _held(tensor: Tensor, auxiliary: Mapping[str, Tensor], packing: Packing) -> 
     stored, weights = _format(tensor, auxiliary, packing)
     if tensor.name.endswith(_KV_SCALES):
         weights = 0
-    is_vector = sum(length > 1 for length in tensor.shape) <= 1 and tensor.dtype in _FLOATS
-    return Held(tensor.name, stored, weights, nbytes, is_vector)
+    return Held(tensor.name, stored, weights, nbytes, tensor.is_vector and tensor.dtype in _FLOATS)
 
 
 def _format(tensor: Tensor, auxiliary: Mapping[str, Tensor], packing: Packing) -> tuple[str, int]:
