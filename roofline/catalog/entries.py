@@ -108,10 +108,12 @@ def figures(content: Mapping[str, Any]) -> list[Figure]:
 
 def sources(content: Mapping[str, Any]) -> list[Figure]:
     """The sources of a specification, with their keys as `field`."""
-    return [
-        Figure(key, "", str(entry["title"]), str(entry.get("url", "")), str(entry["date"]), "", "")
-        for key, entry in content.get("sources", {}).items()
-    ]
+    return [_of_source(key, entry) for key, entry in content.get("sources", {}).items()]
+
+
+def _of_source(field: str, source: Mapping[str, Any], value: str = "", note: str = "", confidence: str = "") -> Figure:
+    url = str(source.get("url", ""))
+    return Figure(field, value, str(source["title"]), url, str(source["date"]), note, confidence)
 
 
 def si_value(field: str, text: object) -> tuple[float, str] | None:
@@ -163,15 +165,8 @@ def _walk(prefix: str, value: Any, known: Mapping[str, Any]) -> Iterator[Figure]
         figure = value.get("value")
         if figure is None:
             figure = ", ".join(f"{key} {item}" for key, item in value.items() if key not in _PROVENANCE)
-        yield Figure(
-            prefix,
-            str(figure),
-            str(source["title"]),
-            str(source.get("url", "")),
-            str(source["date"]),
-            str(value.get("note", "")),
-            str(value.get("confidence", "")),
-        )
+        note, confidence = str(value.get("note", "")), str(value.get("confidence", ""))
+        yield _of_source(prefix, source, str(figure), note, confidence)
         return
     for key, item in value.items():
         if key != "sources":

@@ -283,11 +283,11 @@ def _entry_content(entry: Entry) -> dict[str, Any]:
     return _checked(entry.path) if entry.own else _shipped_content(entry.path)
 
 
-def _checked(path: str) -> dict[str, Any]:
-    """Content of a user's file, checked against its schema."""
+def _checked(path: str, kind: str | None = None) -> dict[str, Any]:
+    """Content of a user's file, checked against its schema; without `kind`, its fields tell which."""
     from roofline.catalog.checks import checked_document
 
-    return dict(without_nulls(checked_document(path)))
+    return dict(without_nulls(checked_document(path, kind)))
 
 
 @lru_cache(maxsize=512)
@@ -391,9 +391,7 @@ def _shipped_engine(folded: str, name: str) -> Engine:
 
 def _user_engine(path: str) -> Engine:
     """Record of a user's file, checked against the schema."""
-    from roofline.catalog.checks import checked_document
-
-    document = without_nulls(checked_document(path, "engine"))
+    document = _checked(path, "engine")
     if "stretch" in document:  # the key of older files
         document["prefill_slowdown"] = document.pop("stretch")
     return engine_record(document)
@@ -475,9 +473,7 @@ def _shipped_entries() -> Iterator[Entry]:
 
 def _user_workload(path: str) -> NamedWorkload:
     """Record of a user's file, checked against the schema."""
-    from roofline.catalog.checks import checked_document
-
-    return workload_record(without_nulls(checked_document(path, "workload")))
+    return workload_record(_checked(path, "workload"))
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import reduce
@@ -41,10 +41,15 @@ from roofline.support.errors import BadInput, RooflineError, printable
 # pydantic is imported here, in the schemas and in `checks` alone, which only users' files need.
 
 
+def _refusal(kind: str, fault: object) -> PydanticCustomError:
+    """The error for a value, with a text of ours that may hold braces."""
+    return PydanticCustomError(kind, "{fault}", {"fault": str(fault)})
+
+
 def _check_name(value: str) -> str:
     fault = name_fault(value)
     if fault is not None:
-        raise PydanticCustomError("name", "{fault}", {"fault": fault})
+        raise _refusal("name", fault)
     return value
 
 
@@ -52,8 +57,7 @@ def _check_line(value: str) -> str:
     """One line of prose in any alphabet, without control characters."""
     for character in value:
         if not (character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"):
-            text = f"text must be printable; found {printable(character)}"
-            raise PydanticCustomError("text", "{fault}", {"fault": text})
+            raise _refusal("text", f"text must be printable; found {printable(character)}")
     return value
 
 
@@ -127,7 +131,7 @@ def check_readable(read: Callable[..., object], value: object, *arguments: str) 
     try:
         read(value, *arguments)
     except BadInput as fault:
-        raise PydanticCustomError("quantity", "{fault}", {"fault": str(fault)}) from None
+        raise _refusal("quantity", fault) from None
     return value
 
 
@@ -151,10 +155,9 @@ _DATE = r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
 def _check_date(value: object) -> object:
     """A day, month or year as text; YAML turns days into dates."""
     if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
-        raise PydanticCustomError("date", "a date must be written as 2026-11-21, 2026-11 or '2026'", {})
+        raise _refusal("date", "a date must be written as 2026-11-21, 2026-11 or '2026'")
     if isinstance(value, str) and not re.fullmatch(_DATE, value, re.ASCII):
-        text = "{value} is not a date; write it as 2026-11-21, 2026-11 or '2026'"
-        raise PydanticCustomError("date", text, {"value": printable(value)})
+        raise _refusal("date", f"{printable(value)} is not a date; write it as 2026-11-21, 2026-11 or '2026'")
     return str(value)
 
 
@@ -177,6 +180,8 @@ class Document(Strict):
     notes: list[Prose] = []
 
 
+#: When the fields of a record contradict each other, and what to say, with the record as {0}.
+_Rule = tuple[Callable[[Any], Any], str]
 #: Type of a field in a record -> type in a file.
 _FILE_TYPES: dict[Any, Any] = {
     int: Count,
@@ -198,7 +203,7 @@ def of_record(
     base: type[Strict] = Strict,
     without: Collection[str] = (),
     nulls: bool | None = None,
-    fault: Callable[[Any], str | None] | None = None,
+    rules: Sequence[_Rule] = (),
     figures: Mapping[Any, Any] = MappingProxyType({}),
 ) -> type[Strict]:
     """Schema of a record in a file: its fields with their types and defaults, named and described like the record.
@@ -206,8 +211,8 @@ def of_record(
     Whole numbers are positive, or not negative where zero is the default; times are texts with units; shares lie in
     (0, 1]; other numbers are positive and finite. `otherwise` has type and default of fields that differ, or that only
     files have; `without` names fields that no file has. `nulls` says whether fields with a default may be null (None:
-    those that may be None in the record). `fault` checks the fields together. `figures` are types of fields whose files
-    state their source too.
+    those that may be None in the record). `rules` hold for the fields together. `figures` are types of fields whose
+    files state their source too.
     """
     hints = get_type_hints(record, include_extras=True)
     members: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
@@ -223,7 +228,7 @@ def of_record(
             ... if default is MISSING else None if hint in {Seconds, Bytes} else default,
         )
     members.update(otherwise)
-    checks: dict[str, Any] = {} if fault is None else {"_check": model_validator(mode="after")(_raising(fault))}
+    checks: dict[str, Any] = {"_check": model_validator(mode="after")(_keeping(rules))} if rules else {}
     schema: type[Strict] = create_model(
         record.__name__,
         __base__=base,
@@ -239,13 +244,13 @@ def _file_type(hint: Any, default: Any) -> Any:
     return _EMPTY_TYPES.get(hint, file_type) if default in {0, ""} else file_type
 
 
-def _raising(fault: Callable[[Any], str | None]) -> Callable[[Any], Any]:
-    """Validator that raises what `fault` returns."""
+def _keeping(rules: Sequence[_Rule]) -> Callable[[Any], Any]:
+    """Validator that refuses what breaks a rule."""
 
     def check(value: Any) -> Any:
-        text = fault(value)
-        if text is not None:
-            raise PydanticCustomError("fields", "{fault}", {"fault": text})
+        for is_broken, text in rules:
+            if is_broken(value):
+                raise _refusal("fields", text.format(value))
         return value
 
     return check
@@ -314,14 +319,10 @@ class _Price(Cited):
 def _check_dtypes(value: Any) -> Any:
     for dtype in value if isinstance(value, Mapping) else ():
         if "spars" in str(dtype):
-            raise PydanticCustomError(
-                "peak", "{dtype}: sparse peaks are not accepted; give the dense peak", {"dtype": dtype}
-            )
+            raise _refusal("peak", f"{dtype}: sparse peaks are not accepted; give the dense peak")
         if dtype not in PEAKS:
             near = ", ".join(get_close_matches(str(dtype), PEAKS, 3, 0.3) or PEAKS)
-            raise PydanticCustomError(
-                "peak", "unknown dtype {dtype}; did you mean {near}?", {"dtype": dtype, "near": near}
-            )
+            raise _refusal("peak", f"unknown dtype {dtype}; did you mean {near}?")
     return value
 
 
@@ -402,68 +403,44 @@ CalibrationSpec = of_record(
 # Schema of a model's specification file; its layers have the fields of their records.
 
 
-def _gqa_fault(mixer: Gqa) -> str | None:
-    if mixer.heads % mixer.kv_heads:
-        return f"heads ({mixer.heads}) must be a multiple of kv_heads ({mixer.kv_heads})"
-    if sum(limit is not None for limit in (mixer.window, mixer.chunk, mixer.indexer)) > 1:
-        return "window, chunk and indexer exclude each other; give one"
-    if mixer.k_eq_v and mixer.v_head_dim not in (None, mixer.head_dim):
-        return "with k_eq_v, v_head_dim must equal head_dim"
-    return None
+def _multiple(whole: str, part: str) -> _Rule:
+    """The rule that one field is a multiple of another."""
+    text = f"{whole} ({{0.{whole}}}) must be a multiple of {part} ({{0.{part}}})"
+    return lambda record: getattr(record, whole) % getattr(record, part), text
 
 
-def _mla_fault(mixer: Mla) -> str | None:
-    if mixer.indexer is not None and mixer.indexer.own and mixer.q_rank is None:
-        return "an indexer needs the query latent; give q_rank"
-    return None
-
-
-def _csa_fault(mixer: Csa) -> str | None:
-    if mixer.heads % mixer.o_groups:
-        return f"heads ({mixer.heads}) must be a multiple of o_groups ({mixer.o_groups})"
-    if mixer.indexer is not None and not mixer.ratio:
-        return "an indexer needs compressed entries to choose from; give ratio"
-    return None
-
-
-def _gdn_fault(mixer: Gdn) -> str | None:
-    if mixer.v_heads % mixer.k_heads:
-        return f"v_heads ({mixer.v_heads}) must be a multiple of k_heads ({mixer.k_heads})"
-    return None
-
-
-def _mamba2_fault(mixer: Mamba2) -> str | None:
-    if mixer.heads % mixer.groups:
-        return f"heads ({mixer.heads}) must be a multiple of groups ({mixer.groups})"
-    return None
-
-
-def _indexer_fault(indexer: Indexer) -> str | None:
-    if indexer.top_k % indexer.block:
-        return f"top_k ({indexer.top_k}) must be a multiple of block ({indexer.block})"
-    return None
-
-
-def _moe_fault(ffn: MoeFfn) -> str | None:
-    if ffn.top_k > ffn.experts:
-        return f"top_k ({ffn.top_k}) must not exceed experts ({ffn.experts})"
-    if ffn.latent_norms and ffn.latent is None:
-        return "latent_norms needs a width of their own; give latent"
-    if ffn.shared_gate and not ffn.shared_width:
-        return "shared_gate needs shared experts; give shared_width"
-    return None
-
-
-#: Record -> check of its fields together, None where they agree.
-_FAULTS: Mapping[type, Callable[[Any], str | None]] = {
-    Csa: _csa_fault,
-    Gdn: _gdn_fault,
-    Gqa: _gqa_fault,
-    Mamba2: _mamba2_fault,
-    Mla: _mla_fault,
-    MoeFfn: _moe_fault,
+#: Record -> rules for its fields together.
+_RULES: Mapping[type, Sequence[_Rule]] = {
+    Csa: (
+        _multiple("heads", "o_groups"),
+        (lambda m: m.indexer and not m.ratio, "an indexer needs compressed entries to choose from; give ratio"),
+    ),
+    Gdn: (_multiple("v_heads", "k_heads"),),
+    Gqa: (
+        _multiple("heads", "kv_heads"),
+        (
+            lambda m: sum(limit is not None for limit in (m.window, m.chunk, m.indexer)) > 1,
+            "window, chunk and indexer exclude each other; give one",
+        ),
+        (
+            lambda m: m.k_eq_v and m.v_head_dim not in (None, m.head_dim),
+            "with k_eq_v, v_head_dim must equal head_dim",
+        ),
+    ),
+    Mamba2: (_multiple("heads", "groups"),),
+    Mla: (
+        (
+            lambda m: m.indexer and m.indexer.own and m.q_rank is None,
+            "an indexer needs the query latent; give q_rank",
+        ),
+    ),
+    MoeFfn: (
+        (lambda f: f.top_k > f.experts, "top_k ({0.top_k}) must not exceed experts ({0.experts})"),
+        (lambda f: f.latent_norms and f.latent is None, "latent_norms needs a width of their own; give latent"),
+        (lambda f: f.shared_gate and not f.shared_width, "shared_gate needs shared experts; give shared_width"),
+    ),
 }
-_INDEXER = (of_record(Indexer, {}, fault=_indexer_fault) | None, None)
+_INDEXER = (of_record(Indexer, {}, rules=[_multiple("top_k", "block")]) | None, None)
 #: Record -> type and default of fields that differ between file and record.
 _OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
     Csa: {"indexer": _INDEXER},
@@ -479,7 +456,7 @@ _OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
 def _one_of(records: Mapping[str, type]) -> Any:
     """Schema of one of several records, which `kind` tells apart."""
     schemas = [
-        of_record(record, {"kind": (Literal[kind], ...), **_OVERRIDES.get(record, {})}, fault=_FAULTS.get(record))
+        of_record(record, {"kind": (Literal[kind], ...), **_OVERRIDES.get(record, {})}, rules=_RULES.get(record, ()))
         for kind, record in records.items()
     ]
     return Annotated[reduce(or_, schemas), Field(discriminator="kind")]
@@ -516,7 +493,7 @@ class _Group(Strict):
     def _check(self) -> _Group:
         single = self.mixer is not None and self.ffn is not None
         if single == (self.pattern is not None) or (self.mixer is None) != (self.ffn is None):
-            raise PydanticCustomError("group", "a group must have either a mixer and an ffn, or a pattern", {})
+            raise _refusal("group", "a group must have either a mixer and an ffn, or a pattern")
         if single:
             _check_not_empty(self.mixer, self.ffn)
         return self
@@ -524,7 +501,7 @@ class _Group(Strict):
 
 def _check_not_empty(mixer: Any, ffn: Any) -> None:
     if mixer.kind == ffn.kind == "none":
-        raise PydanticCustomError("group", "a layer must have a mixer, an ffn or both", {})
+        raise _refusal("group", "a layer must have a mixer, an ffn or both")
 
 
 class _Parameters(Cited):
@@ -546,11 +523,9 @@ class _Stated(Strict):
     active: _Active | None = None
 
 
-def _streams_fault(model: Any) -> str | None:
-    for name in ("stream_rank", "stream_average"):
-        if getattr(model, name) and model.streams <= 1:
-            return f"{name} says how several residual streams are mixed; give streams"
-    return None
+def _of_streams(name: str) -> _Rule:
+    text = f"{name} says how several residual streams are mixed; give streams"
+    return lambda model: getattr(model, name) and model.streams <= 1, text
 
 
 class _Mtp(Strict):
@@ -588,7 +563,7 @@ ModelSpec = of_record(
     },
     base=Document,
     without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions", "preset"),
-    fault=_streams_fault,
+    rules=[_of_streams("stream_rank"), _of_streams("stream_average")],
 )
 
 
@@ -597,7 +572,7 @@ ModelSpec = of_record(
 
 def _check_year(value: object) -> object:
     if isinstance(value, bool) or not re.fullmatch(r"\d{4}", str(value), re.ASCII):
-        raise PydanticCustomError("year", "{value} is not a year; write it as 2026", {"value": repr(value)})
+        raise _refusal("year", f"{value!r} is not a year; write it as 2026")
     return value
 
 
@@ -617,8 +592,7 @@ _TUNING: Any = of_record(
 def _check_last(entries: list[Any]) -> list[Any]:
     """Every GPU has a default: the last entry is for those that no other is for."""
     if entries[-1].memory is not None or entries[-1].other_than:
-        text = "the last entry is for all other GPUs; leave out its memory and other_than"
-        raise PydanticCustomError("by_gpu", "{fault}", {"fault": text})
+        raise _refusal("by_gpu", "the last entry is for all other GPUs; leave out its memory and other_than")
     return entries
 
 
@@ -666,7 +640,7 @@ def _check_slo(value: str) -> str:
     try:
         limits_of_text(value)
     except RooflineError as fault:
-        raise PydanticCustomError("slo", "{fault}", {"fault": str(fault)}) from None
+        raise _refusal("slo", fault) from None
     return value
 
 
@@ -674,8 +648,7 @@ def _check_prefix(value: int, info: ValidationInfo) -> int:
     """Refuse a prefix longer than the prompt; a faulty isl is reported by itself."""
     isl = info.data.get("isl", value)
     if value > isl:
-        fault = f"must not exceed the prompt, isl = {isl}"
-        raise PydanticCustomError("prefix", "{fault}", {"fault": fault})
+        raise _refusal("prefix", f"must not exceed the prompt, isl = {isl}")
     return value
 
 
@@ -683,8 +656,7 @@ def _check_lengths(value: str, info: ValidationInfo) -> str:
     """Refuse a uniform law for lengths that vary more than it can."""
     widest = max(info.data.get(name, 0.0) for name in ("isl_cv", "osl_cv"))
     if value == "uniform" and widest > UNIFORM_CV:
-        fault = f"a uniform law allows a cv of at most {UNIFORM_CV}, not {widest:g}; use lognormal"
-        raise PydanticCustomError("lengths", "{fault}", {"fault": fault})
+        raise _refusal("lengths", f"a uniform law allows a cv of at most {UNIFORM_CV}, not {widest:g}; use lognormal")
     return value
 
 

@@ -34,31 +34,7 @@ from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineEr
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-__all__ = [
-    "REASONS",
-    "SCHEMA_VERSION",
-    "Parsed",
-    "PathName",
-    "echo",
-    "gpu_option",
-    "labelled",
-    "model_option",
-    "most_per_gpu_option",
-    "notes",
-    "one_line",
-    "output_options",
-    "print_rows",
-    "print_table",
-    "required_share",
-    "screen_options",
-    "share_option",
-    "show",
-    "specs_option",
-    "split_names",
-    "suggested",
-    "suggested_words",
-    "with_unit",
-]
+__all__ = ["SCHEMA_VERSION"]
 
 
 # Options that commands share.

@@ -28,33 +28,7 @@ from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineEr
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
 
-__all__ = [
-    "AGREES",
-    "MOST_PLAUSIBLE",
-    "NOTHING",
-    "RESULT_BYTES",
-    "STATISTICS",
-    "UNCLEAR",
-    "Diagnosis",
-    "Expected",
-    "MeasurementCheck",
-    "Part",
-    "PartOf",
-    "Reading",
-    "Suspect",
-    "Timed",
-    "check_measurement",
-    "check_readings",
-    "expected",
-    "mbu",
-    "measurement_check",
-    "mfu",
-    "parts",
-    "ranked_suspects",
-    "read_results",
-    "results",
-    "what_changed",
-]
+__all__ = ["NOTHING", "RESULT_BYTES", "STATISTICS", "UNCLEAR", "Diagnosis", "Reading", "read_results", "results"]
 
 
 _MOST_COMPARED = 32  # runs: a second each

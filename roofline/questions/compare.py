@@ -47,18 +47,7 @@ from roofline.support.records import NamedTuple, dataclass, replace
 if TYPE_CHECKING:
     from roofline.questions.inputs.options import CompareOptions, QuantizeOptions
 
-__all__ = [
-    "COMPARED_KEYS",
-    "FORMATS",
-    "Quantization",
-    "Quantized",
-    "compare",
-    "kept_sections",
-    "quantize",
-    "quantized",
-    "slow_kernels",
-    "why_quantized",
-]
+__all__ = ["COMPARED_KEYS"]
 
 
 _UNDER_LOAD = (

@@ -37,19 +37,7 @@ from roofline.support.records import dataclass, field, replace
 if TYPE_CHECKING:
     from roofline.questions.inputs.options import Slo, Unloaded
 
-__all__ = [
-    "GOODPUT_KEYS",
-    "IDLE",
-    "GpuGoodput",
-    "best_at_saturation",
-    "best_within",
-    "cause_of_tails",
-    "check_measured",
-    "check_share",
-    "goodput",
-    "headroom",
-    "limits_text",
-]
+__all__ = ["IDLE", "limits_text"]
 
 
 #: Keys of a row in addition to those of a prediction.

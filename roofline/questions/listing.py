@@ -39,26 +39,17 @@ if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
 
 __all__ = [
-    "WORKLOAD_KEYS",
     "Ffn",
     "Gpu",
     "Indexer",
     "Mixer",
     "Model",
-    "basis",
     "document",
     "figures",
-    "gpu_rows",
-    "imported_model",
     "load_workload",
-    "model_counts",
-    "model_rows",
     "si_value",
     "sources",
     "with_si",
-    "workload_options",
-    "workload_rows",
-    "workloads",
 ]
 
 

@@ -33,32 +33,7 @@ if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Words
     from roofline.questions.inputs.options import Case, OnceOptions
 
-__all__ = [
-    "DEFAULTS",
-    "DEFAULT_ENGINE",
-    "LOADS",
-    "NO_KNEE",
-    "ROW_KEYS",
-    "Kernel",
-    "OneGpu",
-    "Pass",
-    "Prediction",
-    "answer_row",
-    "calibrate_once",
-    "computed_tokens",
-    "equation",
-    "kernel_rows",
-    "knee",
-    "meeting_first",
-    "meets",
-    "on_each_gpu",
-    "predict",
-    "predict_each_gpu",
-    "prediction_passes",
-    "refused_row",
-    "tpot",
-    "ttft",
-]
+__all__ = ["LOADS", "ROW_KEYS", "Kernel", "Pass", "Prediction"]
 
 
 _Answer = TypeVar("_Answer")

@@ -43,23 +43,7 @@ if TYPE_CHECKING:
     from roofline.formulas.closed import Formula
     from roofline.questions.inputs.options import Case, Slo, SolveOptions
 
-__all__ = [
-    "ALIASES",
-    "FORMULAS",
-    "RESULTS",
-    "UNITS",
-    "Sensitivities",
-    "Sensitivity",
-    "Solution",
-    "derivatives_latex",
-    "derivatives_text",
-    "formula",
-    "plot_sensitivities",
-    "sensitivity",
-    "solve",
-    "solve_each_gpu",
-    "solve_for",
-]
+__all__ = ["RESULTS", "UNITS", "Sensitivities", "Sensitivity", "sensitivity"]
 
 
 #: Results that have a formula.

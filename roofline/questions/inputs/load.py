@@ -24,7 +24,7 @@ from roofline.serving.shown import deployed_text
 from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import NamedTuple, replace
 
-__all__ = ["BENCHMARK", "UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
+__all__ = ["BENCHMARK", "UNDER_LOAD"]
 
 
 _GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
