@@ -294,17 +294,6 @@ def _slug(name: str) -> str:
 Expression: TypeAlias = "sympy.Expr"
 
 
-#: Keys of a row.
-FORMULA_KEYS: Keys[Formula] = {
-    **taken(SHARED, result=lambda f: f.name, value=None, unit=None, formula=lambda f: f.flat),
-    "is_implicit": Key.flag("Whether the result is where the formula is zero.", is_open=False),
-    **taken(SHARED, symbols=lambda f: {name: entry.value for name, entry in f.inputs.items()}, regime=None),
-    "regime_ends": Key(
-        "mapping", None, "Inputs whose change ends the regime, and what then bounds the case.", lambda f: f.ends
-    ),
-}
-
-
 class Formula:
     """A number as an expression of inputs and named parts; each part is one of inputs and earlier parts.
 
@@ -339,7 +328,7 @@ class Formula:
         self.expression = expression  # sympy
         self.regime = regime
         self.is_implicit = is_implicit  # the result is one of the symbols, at whose value the expression is zero
-        self.ends: dict[str, str] = dict(ends or {})  # of the regime, by input
+        self.ends = dict(ends or {})  # of the regime, by input
         self.definitions: list[Definition] = stages.used(expression)
         self.inputs: dict[str, Input] = stages.symbols(known, expression)
         self._stages = stages
@@ -369,6 +358,17 @@ class Formula:
     def to_dict(self) -> dict[str, Json]:
         """The result, its formula, and the values of its symbols."""
         return cells(FORMULA_KEYS, self)
+
+
+#: Keys of a row.
+FORMULA_KEYS: Keys[Formula] = {
+    **taken(SHARED, result=lambda f: f.name, value=None, unit=None, formula=lambda f: f.flat),
+    "is_implicit": Key.flag("Whether the result is where the formula is zero.", is_open=False),
+    **taken(SHARED, symbols=lambda f: {name: entry.value for name, entry in f.inputs.items()}, regime=None),
+    "regime_ends": Key(
+        "mapping", None, "Inputs whose change ends the regime, and what then bounds the case.", lambda f: f.ends
+    ),
+}
 
 
 class ClosedForms:

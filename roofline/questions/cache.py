@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from roofline.questions.inputs.options import Case
 
 
+def _recompute(unit: str, figure: str, scale: float, meaning: str) -> Key[CacheTier]:
+    return Key.number(unit, meaning, lambda c: None if c.again is None else getattr(c.again, figure) / scale)
+
+
 #: Keys of a row in addition to those of a prediction.
 CACHE_KEYS: Keys[CacheTier] = {
     "cache_bandwidth_gb_s": Key.number(
@@ -44,23 +48,17 @@ CACHE_KEYS: Keys[CacheTier] = {
         "Bandwidth of the tier to one GPU; null in its own memory.",
         lambda c: None if c.bandwidth is None else c.bandwidth / GIGA,
     ),
-    "recompute_ms": Key.number(
-        "ms", "Time to compute the prefix again.", lambda c: None if c.again is None else c.again.time / MILLI
-    ),
+    "recompute_ms": _recompute("ms", "time", MILLI, "Time to compute the prefix again."),
     "load_us_per_token": Key.number(
         "us",
         "Time to load the prefix, per token.",
         lambda c: None if c.load_per_token is None else c.load_per_token / MICRO,
     ),
-    "recompute_us_per_token": Key.number(
-        "us",
-        "a: time to compute the prefix, per token, but for its attention to itself.",
-        lambda c: None if c.again is None else c.again.per_token / MICRO,
+    "recompute_us_per_token": _recompute(
+        "us", "per_token", MICRO, "a: time to compute the prefix, per token, but for its attention to itself."
     ),
-    "recompute_ns_per_square": Key.number(
-        "ns",
-        "b: time of the attention of the prefix to itself, per token squared.",
-        lambda c: None if c.again is None else c.again.per_square / NANO,
+    "recompute_ns_per_square": _recompute(
+        "ns", "per_square", NANO, "b: time of the attention of the prefix to itself, per token squared."
     ),
     "break_even_prefix": Key.number(
         "tokens",

@@ -518,6 +518,18 @@ def _latency(key: str) -> Callable[[Disaggregation], float | None]:
     return lambda d: _ms(d.latency(key))
 
 
+def _part(name: str, meaning: str) -> Key[Disaggregation]:
+    return Key.number("ms", meaning, lambda d: _ms(float(getattr(d.found, name))))
+
+
+def _util(part: str, meaning: str) -> Key[Disaggregation]:
+    return Key.number("1", meaning, lambda d: d.utils[part])
+
+
+def _best(kind: Callable[..., Key[Disaggregation]], unit: str, figure: str, meaning: str) -> Key[Disaggregation]:
+    return kind(unit, meaning, lambda d: getattr(d.own_ratio, figure, None))
+
+
 #: Keys of the row of two pools.
 POOL_KEYS: Keys[Disaggregation] = {
     **taken(KEYS, model=lambda d: d.model.short_name, model_id=lambda d: d.model.name),
@@ -541,33 +553,19 @@ POOL_KEYS: Keys[Disaggregation] = {
         max_request_rate=None,
         util=None,
     ),
-    "prefill_util": Key.number(
-        "1", "request_rate over the largest that the prefill pool answers.", lambda d: d.utils["prefill"]
-    ),
-    "decode_util": Key.number(
-        "1", "request_rate over the largest that the decode pool answers.", lambda d: d.utils["decode"]
-    ),
-    "link_util": Key.number(
-        "1", "request_rate over the largest that the links between the pools carry.", lambda d: d.utils["link"]
-    ),
+    "prefill_util": _util("prefill", "request_rate over the largest that the prefill pool answers."),
+    "decode_util": _util("decode", "request_rate over the largest that the decode pool answers."),
+    "link_util": _util("link", "request_rate over the largest that the links between the pools carry."),
     **taken(KEYS, **{f"{key}_ms": _latency(key) for key in (*LATENCIES, *_PERCENTILES)}),
     **taken(KEYS, queue_ms=lambda d: _ms(d.queue)),
-    "prompt_ms": Key.number(
-        "ms", "Of the TTFT: one's own prompt on an idle rank.", lambda d: _ms(float(d.found.prompt))
-    ),
-    "prompt_wait_ms": Key.number("ms", "Of the TTFT: prompts of others.", lambda d: _ms(float(d.found.prompt_wait))),
+    "prompt_ms": _part("prompt", "Of the TTFT: one's own prompt on an idle rank."),
+    "prompt_wait_ms": _part("prompt_wait", "Of the TTFT: prompts of others."),
     "transfer_ms": Key.number(
         "ms", "Of the TTFT: the KV cache on its way, as far as it shows.", lambda d: _ms(d.transfer)
     ),
-    "transfer_wait_ms": Key.number(
-        "ms", "Of the TTFT: KV caches of others on the same links.", lambda d: _ms(float(d.found.transfer_wait))
-    ),
-    "step_wait_ms": Key.number(
-        "ms", "Of the TTFT: the end of the decode step that runs.", lambda d: _ms(float(d.found.step_wait))
-    ),
-    "slot_wait_ms": Key.number(
-        "ms", "Of the TTFT: a slot of the decode pool.", lambda d: _ms(float(d.found.slot_wait))
-    ),
+    "transfer_wait_ms": _part("transfer_wait", "Of the TTFT: KV caches of others on the same links."),
+    "step_wait_ms": _part("step_wait", "Of the TTFT: the end of the decode step that runs."),
+    "slot_wait_ms": _part("slot_wait", "Of the TTFT: a slot of the decode pool."),
     "kv_link": Key.text(
         "What KV caches move over: nvlink, rdma, pcie or given.", lambda d: d.pools.link.kind, is_open=False
     ),
@@ -585,25 +583,17 @@ POOL_KEYS: Keys[Disaggregation] = {
         lambda d: float(d.found.batch),
     ),
     **taken(KEYS, output_tok_s=None, output_tok_s_gpu=None, usd_per_hour=None, usd_per_m_output_tok=None),
-    "exact_ratio": Key.number(
-        "1",
-        "Prefill replicas per decode replica at which neither pool waits for the other.",
-        lambda d: None if d.own_ratio is None else d.own_ratio.exact,
+    "exact_ratio": _best(
+        Key.number, "1", "exact", "Prefill replicas per decode replica at which neither pool waits for the other."
     ),
-    "best_prefill_replicas": Key.integer(
-        "1",
-        "Prefill replicas of the best whole numbers on as many GPUs.",
-        lambda d: None if d.own_ratio is None else d.own_ratio.prefill,
+    "best_prefill_replicas": _best(
+        Key.integer, "1", "prefill", "Prefill replicas of the best whole numbers on as many GPUs."
     ),
-    "best_decode_replicas": Key.integer(
-        "1",
-        "Decode replicas of the best whole numbers on as many GPUs.",
-        lambda d: None if d.own_ratio is None else d.own_ratio.decode,
+    "best_decode_replicas": _best(
+        Key.integer, "1", "decode", "Decode replicas of the best whole numbers on as many GPUs."
     ),
-    "best_rate_per_gpu": Key.number(
-        "1/s",
-        "Requests per second and GPU that these answer at most.",
-        lambda d: None if d.own_ratio is None else d.own_ratio.rate_per_gpu,
+    "best_rate_per_gpu": _best(
+        Key.number, "1/s", "rate_per_gpu", "Requests per second and GPU that these answer at most."
     ),
     **taken(SHARED, slo=lambda d: limits_text(d.slo) if d.slo else None),
     **taken(

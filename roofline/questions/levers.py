@@ -555,7 +555,7 @@ LEVER_KEYS: Keys[_Ranked] = {
     "ttft_p50_change": _change("ttft_p50", "TTFT p50"),
     "ttft_p99_change": _change("ttft_p99", "TTFT p99"),
     "tpot_change": _change("tpot", "TPOT"),
-    "goodput": taken(GOODPUT_KEYS, goodput=lambda r: r.pulled.figure("goodput"))["goodput"]._replace(is_open=True),
+    "goodput": Key.number("1/s", GOODPUT_KEYS["goodput"].meaning, lambda r: r.pulled.figure("goodput")),
     **taken(GOODPUT_KEYS, goodput_binding=lambda r: None if r.pulled.goodput is None else r.pulled.goodput.binding),
     "goodput_change": _change("goodput", "the goodput"),
     "goodput_usd_per_m_output_tok": Key.number(

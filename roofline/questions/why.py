@@ -57,6 +57,7 @@ __all__ = [
     "formula",
     "plot_sensitivities",
     "sensitivity",
+    "solution_keys",
     "solve",
     "solve_each_gpu",
     "solve_for",

@@ -119,9 +119,30 @@ def _ends(key: str, interval: Callable[[Prediction], Any]) -> Keys[Prediction]:
     }
 
 
-def _token_price(prediction: Prediction, kind: str) -> Any:
-    prices = prediction.token_prices
-    return None if prices is None else _json_value(getattr(prices, kind))
+def _token_price(kind: str, meaning: str) -> Key[Prediction]:
+    def value(prediction: Prediction) -> Any:
+        return None if prediction.token_prices is None else _json_value(getattr(prediction.token_prices, kind))
+
+    return Key.number("USD", meaning, value)
+
+
+def _rent(end: int, meaning: str) -> Key[Prediction]:
+    def value(prediction: Prediction) -> Any:
+        return None if prediction.usd_per_hour_range is None else _json_value(prediction.usd_per_hour_range[end])
+
+    return Key.number("USD/h", meaning, value)
+
+
+def _spread(of: str, meaning: str) -> Key[Prediction]:
+    def value(prediction: Prediction) -> Any:
+        lengths = prediction.workload.lengths
+        return 0.0 if lengths is None else getattr(lengths, of).cv
+
+    return Key.number("1", meaning, value)
+
+
+def _format(place: int, meaning: str) -> Key[Prediction]:
+    return Key.text(meaning, lambda p: summary(p.deployment.model, p.deployment.quantization)[place])
 
 
 def _of_decode(prediction: Prediction, value: Callable[[], Real]) -> Any:
@@ -182,16 +203,8 @@ KEYS: Keys[Prediction] = {
         "Time to load a prefix, waits apart; 0 in the memory of the GPU, null without a cache.",
         lambda p: _cache_figure(p, load_time, MILLI),
     ),
-    "isl_cv": Key.number(
-        "1",
-        "Standard deviation of prompt lengths over their mean.",
-        lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.prompts.cv,
-    ),
-    "osl_cv": Key.number(
-        "1",
-        "Standard deviation of answer lengths over their mean.",
-        lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.answers.cv,
-    ),
+    "isl_cv": _spread("prompts", "Standard deviation of prompt lengths over their mean."),
+    "osl_cv": _spread("answers", "Standard deviation of answer lengths over their mean."),
     "batch": Key.number(
         "sequences",
         "Requests of a burst on each replica; null under a load.",
@@ -207,18 +220,9 @@ KEYS: Keys[Prediction] = {
     "waiting": Key.number("requests", "Mean requests that wait."),
     "queue_ms": Key.number("ms", "What others cost the first token.", lambda p: _json_value(p.queue, MILLI)),
     "max_request_rate": Key.number("1/s", "The largest rate that can be answered."),
-    "weight_dtype": Key.text(
-        "Number format of the weights (--weights, --weight-dtype).",
-        lambda p: summary(p.deployment.model, p.deployment.quantization)[0],
-    ),
-    "kv_cache_dtype": Key.text(
-        "Number format of the KV cache (--kv-cache-dtype).",
-        lambda p: summary(p.deployment.model, p.deployment.quantization)[1],
-    ),
-    "compute_dtype": Key.text(
-        "Dtype at which weights are multiplied (--compute, --compute-dtype).",
-        lambda p: summary(p.deployment.model, p.deployment.quantization)[2],
-    ),
+    "weight_dtype": _format(0, "Number format of the weights (--weights, --weight-dtype)."),
+    "kv_cache_dtype": _format(1, "Number format of the KV cache (--kv-cache-dtype)."),
+    "compute_dtype": _format(2, "Dtype at which weights are multiplied (--compute, --compute-dtype)."),
     "basis": Key.text("What the figures stand on: calibrated, inherited, generic or ideal."),
     "basis_detail": Key.text("The same with the measurements behind it."),
     "engine": Key.text("Profile of the serving engine.", is_open=False),
@@ -295,35 +299,19 @@ KEYS: Keys[Prediction] = {
     "usd_per_m_output_tok": Key.number(
         "USD", "All of the rental per million output tokens; prompt tokens are not counted."
     ),
-    "usd_per_hour_low": Key.number(
-        "USD/h",
-        "The same rental at the low end of the price's range.",
-        lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[0]),
-    ),
-    "usd_per_hour_high": Key.number(
-        "USD/h",
-        "The same rental at the high end of it.",
-        lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[1]),
-    ),
+    "usd_per_hour_low": _rent(0, "The same rental at the low end of the price's range."),
+    "usd_per_hour_high": _rent(1, "The same rental at the high end of it."),
     "price_source": Key.text("Where the price comes from: given, or the catalog with its date."),
     "usd_per_request": Key.number("USD", "Rental per request."),
-    "usd_per_m_input_tok": Key.number(
-        "USD",
-        "Part of the rental that computed prompt tokens take, per million of them.",
-        lambda p: _token_price(p, "input"),
+    "usd_per_m_input_tok": _token_price(
+        "input", "Part of the rental that computed prompt tokens take, per million of them."
     ),
-    "usd_per_m_cached_tok": Key.number(
-        "USD",
-        "Part of the rental that cached prompt tokens take, per million of them.",
-        lambda p: _token_price(p, "cached"),
+    "usd_per_m_cached_tok": _token_price(
+        "cached", "Part of the rental that cached prompt tokens take, per million of them."
     ),
-    "usd_per_m_decode_tok": Key.number(
-        "USD", "Part of the rental that decode takes, per million output tokens.", lambda p: _token_price(p, "output")
-    ),
-    "usd_per_m_blended_tok": Key.number(
-        "USD",
-        "All of the rental per million of all tokens, blended: input, cached and output.",
-        lambda p: _token_price(p, "blended"),
+    "usd_per_m_decode_tok": _token_price("output", "Part of the rental that decode takes, per million output tokens."),
+    "usd_per_m_blended_tok": _token_price(
+        "blended", "All of the rental per million of all tokens, blended: input, cached and output."
     ),
     "warnings": Key.texts("What a reader of the figures should know.", lambda p: list(p.warnings)),
 }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from roofline.support.records import NamedTuple
 
 Answer = TypeVar("Answer")
 Value: TypeAlias = Callable[[Answer], Any] | None  # of a key, from an answer; None: the attribute of its name
@@ -45,7 +47,7 @@ def cells(keys: Mapping[str, Key[Answer]], answer: Answer) -> dict[str, Any]:
     return {name: getattr(answer, name) if key.of is None else key.of(answer) for name, key in keys.items()}
 
 
-def taken(keys: Mapping[str, Key[Any]], **of: Value[Any]) -> Keys[Any]:
+def taken(keys: Mapping[str, Key[Any]], **of: Value[Answer]) -> Keys[Answer]:
     """Keys of another row by their names, each with the way to its value here."""
     return {name: keys[name]._replace(of=value) for name, value in of.items()}
 
