@@ -186,7 +186,7 @@ def in_package(root, *command):
 
 @pytest.mark.parametrize(
     ("section", "most"),
-    [("A kind of layer", 3), ("A kind of load", 4), ("A lever", 1), ("A key of an answer", 3), ("A command", 2)],
+    [("A kind of layer", 3), ("A kind of load", 4), ("A lever", 1), ("A key of an answer", 1), ("A command", 2)],
 )
 def test_what_takes_code_takes_few_files(section, most):
     assert 0 < len(files_of(section)) <= most
@@ -260,6 +260,19 @@ cli(["predict", "-m", "llama-3.1-8b", "-g", "h100,l40s", "--people", "600"])
     assert both.startswith("a case has one load; concurrency and people are given")
     assert screen[0].endswith(" \u00b7 600 people")
     assert screen[1].startswith("fastest: 1x h100-sxm")
+
+
+def test_a_key_added_as_the_page_says_has_a_type_a_schema_and_an_entry_of_the_glossary(changed_package):
+    shutil.copytree(ROOT / "docs", changed_package / "docs")
+    done = in_package(changed_package, "docs/build_schema.py")
+    assert done.returncode == 0, done.stderr
+    types = (changed_package / "roofline" / "serving" / "row_types.py").read_text(encoding="utf-8")
+    assert "    input_tok_s: float | None\n    output_tok_s: float | None\n" in types
+    glossary = (changed_package / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert "| `input_tok_s` | Prompt tokens per second of all replicas. | 1/s |" in glossary
+    schema = json.loads((changed_package / "docs" / "schema" / "output.schema.json").read_text(encoding="utf-8"))
+    assert schema["$defs"]["Keys"]["properties"]["input_tok_s"]["unit"] == "1/s"
+    assert "input_tok_s" in schema["$defs"]["GoodputRow"]["required"]
 
 
 def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_package):

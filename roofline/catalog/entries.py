@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from roofline.numbers.quantity import DIMENSIONS, count_from_text, from_text
 from roofline.physics.memory import parameters
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import FFNS, MIXERS, Model
 from roofline.specs.names import LABELS, fold
 from roofline.support.errors import BadInput, UnknownName, shown
@@ -99,6 +100,25 @@ class Figure(NamedTuple):
     date: str
     note: str
     confidence: str
+
+
+#: Keys of a row of a figure.
+FIGURE_KEYS: Keys[Figure] = {
+    "field": Key.text("Field of the specification.", is_open=False),
+    **taken(SHARED, value=None, source=None, url=None, date=None, note=None),
+    "confidence": Key.text("How sure the figure is."),
+    "si_value": Key.number("as `si_unit`", "The figure in SI.", lambda f: _si(f)[0]),
+    "si_unit": Key.text("SI unit of the figure.", lambda f: _si(f)[1]),
+}
+
+
+def figure_row(figure: Figure) -> dict[str, Any]:
+    """Flat row of the JSON contract."""
+    return cells(FIGURE_KEYS, figure)
+
+
+def _si(figure: Figure) -> tuple[float | None, str | None]:
+    return si_value(figure.field, figure.value) or (None, None)
 
 
 def figures(content: Mapping[str, Any]) -> list[Figure]:

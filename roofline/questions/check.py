@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -19,8 +19,10 @@ from roofline.questions.inputs.arguments import tokens_of_prefix
 from roofline.questions.predict import predict
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
+from roofline.serving.shown import KEYS
 from roofline.serving.verdict import HALF_WIDTH, pass_sigma
 from roofline.specs.gpu import HEAD, NETWORK
+from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
@@ -462,6 +464,133 @@ def measurement_check(measurement: Measurement, expected: Expected, ideal: Expec
         if tpot is None or expected.tpot is None
         else parts(expected.decode, expected.tpot, tpot, basis),
     )
+
+
+def _of_metric(metric: str) -> Keys[MeasurementCheck]:
+    """Measured and predicted times of one metric, and how they compare."""
+    name, text = metric.upper(), LATENCY_NAMES[metric]
+
+    def end(run: MeasurementCheck, place: int) -> float | None:
+        ends = None if getattr(run.expected, metric) is None else run.expected.interval(metric)
+        return None if ends is None else ends[place] / MILLI
+
+    def time(timed: Measurement | Expected) -> float | None:
+        seconds = getattr(timed, metric)
+        return None if seconds is None else seconds / MILLI
+
+    return {
+        f"measured_{metric}_ms": Key.number("ms", f"{text} as measured.", lambda r: time(r.measured)),
+        f"predicted_{metric}_ms": Key.number(
+            "ms", f"{text} as predicted for the measurement.", lambda r: time(r.expected)
+        ),
+        f"{metric}_ratio": Key.number("1", f"{name}, measured over predicted.", lambda r: r.ratio(metric)),
+        f"{metric}_light_frac": Key.number(
+            "1", f"Share of the hardware limit that {name} reaches.", lambda r: r.ideal_share(metric)
+        ),
+        f"predicted_{metric}_low_ms": Key.number("ms", "Low end of the 80 % interval of it.", lambda r: end(r, 0)),
+        f"predicted_{metric}_high_ms": Key.number("ms", "High end of the 80 % interval of it.", lambda r: end(r, 1)),
+        f"{metric}_inside": Key.flag(
+            f"Whether {name} as measured lies in the 80 % interval.", lambda r: r.inside(metric)
+        ),
+        f"{metric}_verdict": Key.text(
+            f"How {name} as measured compares with the prediction.",
+            lambda r: None if getattr(r.measured, metric) is None else r.verdict(metric),
+        ),
+    }
+
+
+def _stated(keys: Keys[Any], *names: str) -> Keys[MeasurementCheck]:
+    """Keys of what a measurement states; null where it does not."""
+    return {name: keys[name]._replace(of=_value_stated(name), is_open=True) for name in names}
+
+
+def _value_stated(name: str) -> Callable[[MeasurementCheck], Any]:
+    return lambda r: getattr(r.measured, name, None)
+
+
+def _degree(name: str) -> Callable[[MeasurementCheck], Any]:
+    return lambda r: getattr(r.expected.deployment.plan, name)
+
+
+def _suspect_keys(name: str, metric: str) -> Keys[MeasurementCheck]:
+    def part(run: MeasurementCheck) -> Part | None:
+        return next((part for part in getattr(run, f"{name}_parts") if part.is_plausible), None)
+
+    return {
+        f"{name}_suspect": Key.text(
+            f"What would explain the gap of {metric} best.", lambda r: getattr(part(r), "name", None)
+        ),
+        f"{name}_suspect_factor": Key.number(
+            "1", "How many times as long it would take.", lambda r: getattr(part(r), "factor", None)
+        ),
+    }
+
+
+def run_notes(run: MeasurementCheck) -> list[str]:
+    note = run.measured.note
+    return [*([note] if note else []), *run.notes]
+
+
+#: Keys of a row of a run: stated values, then measured and predicted times and how they compare.
+CHECK_KEYS: Keys[MeasurementCheck] = {
+    **taken(SHARED, source=lambda r: r.measured.source),
+    **taken(
+        KEYS,
+        model=lambda r: r.expected.deployment.model.short_name,
+        gpu=lambda r: r.expected.deployment.gpu.name,
+    ),
+    **_stated(KEYS, "engine"),
+    "engine_version": Key.text("Version of the engine that was measured.", _value_stated("engine_version")),
+    **taken(KEYS, **{name: _degree(name) for name in ("tp", "pp", "ep", "dp")}),
+    **_stated(SHARED, "quantization"),
+    **_stated(KEYS, "kv_cache_dtype", "isl", "osl", "prefix", "batch", "concurrency", "request_rate"),
+    "num_prompts": Key.number("requests", "Requests of the run.", _value_stated("num_prompts")),
+    "statistic": Key.text("Of the requests: mean, median or a percentile.", _value_stated("statistic")),
+    **_stated(SHARED, "date"),
+    **taken(KEYS, num_gpus=lambda r: r.expected.deployment.num_gpus, basis=lambda r: r.expected.deployment.basis),
+    **{name: key for metric in LATENCIES for name, key in _of_metric(metric).items()},
+    "prefill_mfu": Key.number("1", "Achieved over peak compute in prefill.", lambda r: r.mfu),
+    "decode_mbu": Key.number("1", "Achieved over peak bandwidth in decode.", lambda r: r.mbu),
+    **_suspect_keys("prefill", "TTFT"),
+    **_suspect_keys("decode", "TPOT"),
+    "suspects": Key.texts("What would explain the gaps, the most plausible first.", lambda r: list(r.suspect_texts)),
+    **taken(KEYS, warnings=run_notes),
+}
+
+
+def check_row(run: MeasurementCheck) -> dict[str, Any]:
+    """Flat row of the JSON contract."""
+    return cells(CHECK_KEYS, run)
+
+
+#: Keys of a row of a part of a pass, after its source and pass.
+PART_KEYS: Keys[Part] = {
+    **taken(SHARED, part=lambda p: p.name),
+    "predicted_ms": Key.number("ms", "Predicted time of the part.", lambda p: p.time / MILLI, is_open=False),
+    **taken(SHARED, share=None, factor=None),
+    "plausible": Key.flag("Whether that is plausible.", lambda p: p.is_plausible, is_open=False),
+    "sigma": Key.number("1", "Standard deviation of ln(predicted / measured) of the part."),
+}
+
+
+def part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
+    passes = (("prefill", run.prefill_parts), ("decode", run.decode_parts))
+    labels = {"source": run.measured.source}
+    return [{**labels, "pass": name, **cells(PART_KEYS, part)} for name, parts in passes for part in parts]
+
+
+#: Keys of a row of a suspect and its rank, after its source.
+SUSPECT_KEYS: Keys[tuple[int, Suspect]] = {
+    "rank": Key.integer("1", "Place among the suspects, the most plausible first.", lambda s: s[0]),
+    **taken(SHARED, part=lambda s: s[1].part, factor=lambda s: s[1].factor),
+    "sigmas": Key.number("1", "How many standard deviations away that factor is.", lambda s: s[1].sigmas),
+    "explains": Key.texts("Latencies that the suspect explains.", lambda s: list(s[1].explains)),
+}
+
+
+def suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
+    source = {"source": run.measured.source}
+    return [{**source, **cells(SUSPECT_KEYS, ranked)} for ranked in enumerate(run.suspects, start=1)]
 
 
 def mfu(pass_: Pass, time: float) -> float:

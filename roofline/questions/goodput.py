@@ -27,6 +27,7 @@ from roofline.serving.shown import beside_limit, gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.load import OPTIONS, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, binding_text, key_text, limits_text
@@ -41,10 +42,31 @@ __all__ = ["IDLE", "limits_text"]
 
 
 #: Keys of a row in addition to those of a prediction.
-GOODPUT_KEYS = (
-    "goodput", "goodput_gpu", "goodput_util", "headroom", "goodput_binding", "goodput_share", "attained_share",
-    "reason",
-)  # fmt: skip
+GOODPUT_KEYS: Keys[GpuGoodput] = {
+    "goodput": Key.number(
+        "1/s", "The largest request rate at which the SLO is met; null without one.", lambda g: g.rate, is_open=False
+    ),
+    "goodput_gpu": Key.number("1/s", "The same per GPU.", lambda g: g.rate_per_gpu, is_open=False),
+    "goodput_util": Key.number(
+        "1", "The same over the largest rate that can be answered.", lambda g: None if g.found is None else g.found.util
+    ),
+    "headroom": Key.number("1", "1 - goodput_util."),
+    "goodput_binding": Key.text(
+        "Key of the limit that is just met, saturation, or that one is not known beyond.",
+        lambda g: None if g.found is None else g.found.binding,
+    ),
+    "goodput_share": Key.number(
+        "1",
+        "Share of the requests that must meet all limits without a percentile together; null for limits on means.",
+        lambda g: g.share,
+    ),
+    "attained_share": Key.number(
+        "1",
+        "Share of the requests that meet all limits without a percentile together.",
+        lambda g: None if g.found is None else g.found.joint,
+    ),
+    "reason": SHARED["reason"],
+}
 
 _BELOW = 1.0 - 2.0**-20  # share of the largest rate at which a prediction is certain to meet the SLO
 
@@ -101,17 +123,7 @@ class GpuGoodput:
     def to_dict(self, keys: Sequence[str] | None = None) -> GoodputRow:
         """Flat row of the JSON contract: the prediction at the goodput, and the goodput itself."""
         known = self.found
-        values = {
-            "warnings": list(self.warnings),
-            "goodput": self.rate,
-            "goodput_gpu": self.rate_per_gpu,
-            "goodput_util": None if known is None else known.util,
-            "headroom": self.headroom,
-            "goodput_binding": None if known is None else known.binding,
-            "goodput_share": self.share,
-            "attained_share": None if known is None else known.joint,
-            "reason": self.reason,
-        }
+        values = {**cells(GOODPUT_KEYS, self), "warnings": list(self.warnings)}
         judged = None if self.prediction is None else self.prediction.slo_verdict
         if judged is not None and judged.binding is not None and known is not None and self.share is not None:
             values |= {"slo_met": True, "slo_binding": known.binding, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}

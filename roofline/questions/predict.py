@@ -19,9 +19,10 @@ from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, Gp
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
-from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys, row
+from roofline.serving.shown import KEYS, ROW_KEYS, check_keys, listed_keys, row
 from roofline.serving.verdict import LIKELY, PASS
 from roofline.specs.gpu import HOST, Gpu, the
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
@@ -494,27 +495,45 @@ def meeting_first(answers: Iterable[_Answer], word_of: Callable[[_Answer], Any])
 # The kernels of a prediction: flat rows, and the roofline equation with the numbers of each put in.
 
 
+class _Run(NamedTuple):
+    """A kernel in a pass of a prediction."""
+
+    prediction: Prediction
+    name: str  # of the pass
+    passed: Pass
+    kernel: Kernel
+
+
+#: Keys of a row of a kernel.
+KERNEL_KEYS: Keys[_Run] = {
+    **taken(
+        KEYS,
+        model=lambda r: r.prediction.deployment.model.short_name,
+        gpu=lambda r: r.prediction.deployment.gpu.name,
+    ),
+    **taken(SHARED, **{"pass": lambda r: r.name}, kernel=lambda r: r.kernel.name, kind=lambda r: r.kernel.kind.name),
+    "dtype": Key.text("Dtype at which it multiplies.", lambda r: r.kernel.dtype, is_open=False),
+    "count": Key.number("1", "How often it runs in a pass.", lambda r: r.kernel.count, is_open=False),
+    "flop": Key.number("FLOP", "Arithmetic of one run.", lambda r: r.kernel.work.flop, is_open=False),
+    "nbytes": Key.number("B", "Memory traffic of one run.", lambda r: r.kernel.work.nbytes, is_open=False),
+    "link_bytes": Key.number(
+        "B", "Bytes sent over the link in one run.", lambda r: r.kernel.work.link_bytes, is_open=False
+    ),
+    "time_us": Key.number("us", "Time of one run.", lambda r: r.kernel.terms.total / MICRO, is_open=False),
+    **taken(
+        SHARED,
+        total_us=lambda r: r.kernel.time / MICRO,
+        share=lambda r: r.kernel.time / r.passed.time,
+        bound=lambda r: r.kernel.terms.bound,
+    ),
+    "equation": Key.text("Its time as an equation with numbers.", lambda r: equation(r.kernel), is_open=False),
+}
+
+
 def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
     """Kernels of both passes as flat rows, in SI units and microseconds."""
-    model, gpu = prediction.deployment.model.short_name, prediction.deployment.gpu.name
     return [
-        {
-            "model": model,
-            "gpu": gpu,
-            "pass": name,
-            "kernel": kernel.name,
-            "kind": kernel.kind.name,
-            "dtype": kernel.dtype,
-            "count": kernel.count,
-            "flop": kernel.work.flop,
-            "nbytes": kernel.work.nbytes,
-            "link_bytes": kernel.work.link_bytes,
-            "time_us": kernel.terms.total / MICRO,
-            "total_us": kernel.time / MICRO,
-            "share": kernel.time / passed.time,
-            "bound": kernel.terms.bound,
-            "equation": equation(kernel),
-        }
+        cells(KERNEL_KEYS, _Run(prediction, name, passed, kernel))
         for name, passed in prediction_passes(prediction)
         for kernel in passed.kernels
     ]

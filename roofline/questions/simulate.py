@@ -17,9 +17,10 @@ from roofline.serving.load.simulation import Arrivals, Finished, latencies, simu
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import LATENCY_NAMES, Key, Keys, cells
 from roofline.specs.load import LASTING
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, LEVELS, key_of
+from roofline.specs.workload import LATENCIES, LEVELS, key_of, key_text
 from roofline.support.errors import BadInput
 from roofline.support.records import dataclass, field, replace
 
@@ -31,11 +32,38 @@ if TYPE_CHECKING:
 SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
 
 _PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
+
+
+def _mean(name: str) -> Callable[[Simulation], float | None]:
+    return lambda s: _milliseconds(getattr(s, name))
+
+
+def _percentile(key: str) -> Callable[[Simulation], float | None]:
+    return lambda s: _milliseconds(s.percentiles.get(key))
+
+
 #: Keys of a row in addition to those of a prediction.
-SIMULATED_KEYS = (
-    *(f"simulated_{name}_ms" for name in (*SIMULATED[:4], *_PERCENTILES)),
-    *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
-)
+SIMULATED_KEYS: Keys[Simulation] = {
+    **{
+        f"simulated_{name}_ms": Key.number("ms", f"{text}, mean over the requests of the simulation.", _mean(name))
+        for name, text in LATENCY_NAMES.items()
+    },
+    "simulated_queue_ms": Key.number("ms", "Mean wait before anything of a prompt is computed.", _mean("queue")),
+    **{
+        f"simulated_{key}_ms": Key.number(
+            "ms", f"{key_text(key)} over the requests of the simulation.", _percentile(key)
+        )
+        for key in _PERCENTILES
+    },
+    "simulated_concurrency": Key.number(
+        "requests", "Mean requests in flight in the simulation.", lambda s: s.concurrency
+    ),
+    "simulated_request_rate": Key.number(
+        "1/s", "Requests per second answered in the simulation.", lambda s: s.request_rate
+    ),
+    "simulated_requests": Key.integer("requests", "Requests counted, of one rank.", lambda s: s.requests),
+    "seed": Key.integer("1", "Seed of the random numbers."),
+}
 
 _FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 4000, 20, 200_000  # default number of requests
 _FULL = 0.8  # utilization beyond which queues take long to settle
@@ -83,16 +111,7 @@ class Simulation:
 
     def to_dict(self) -> dict[str, Json]:
         """Flat row: the keys of a prediction, and the means of the simulation."""
-        times = {f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in SIMULATED[:4]}
-        times |= {f"simulated_{key}_ms": _milliseconds(self.percentiles.get(key)) for key in _PERCENTILES}
-        return {
-            **row(self.prediction),
-            **times,
-            "simulated_concurrency": self.concurrency,
-            "simulated_request_rate": self.request_rate,
-            "simulated_requests": self.requests,
-            "seed": self.seed,
-        }
+        return {**row(self.prediction), **cells(SIMULATED_KEYS, self)}
 
     def __repr__(self) -> str:
         pairs = {"TTFT": (self.ttft, self.prediction.ttft), "TPOT": (self.tpot, self.prediction.tpot)}
