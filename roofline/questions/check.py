@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
 from roofline.questions.diagnosis import METRICS, NOTHING, UNCLEAR, Diagnosis, Observed, diagnosis, paired_runs
 from roofline.questions.inputs.arguments import tokens_of_prefix
+from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.predict import predict
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
@@ -24,6 +26,7 @@ from roofline.specs.gpu import HEAD, NETWORK
 from roofline.specs.load import KIND_OF, RUN, Burst, Load, Users
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
+from roofline.specs.written import pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
@@ -72,18 +75,30 @@ def check_readings(
     """Comparisons of the usable measurements, and the errors of the others; `overrides` replace fields of the files."""
     checks: list[MeasurementCheck] = []
     failures: list[RooflineError] = []
+    overrides = _with_plan_of_pool(overrides, options.get("specs"))
     for reading in readings:
         failures += reading.faults
         for measurement in reading.measurements:
             try:
                 _check_names(measurement, overrides)
-                complete = override(measurement, **_with_prefix_tokens(measurement, overrides))
+                stated = replace(measurement, **_with_plan_of_pool(asdict(measurement), options.get("specs")))
+                complete = override(stated, **_with_prefix_tokens(stated, overrides))
                 check_complete(complete)
                 engine = profile_of(complete.engine, complete.engine_version)
                 checks.append(check_measurement(complete, engine=engine, **options))
             except RooflineError as error:
                 failures.append(_with_source(error, measurement, overrides))
     return checks, failures
+
+
+def _with_plan_of_pool(fields: Mapping[str, Any], specs: str | None) -> dict[str, Any]:
+    """Fields of a measurement in which plan and format of a pool such as ``h100:tp4:fp8`` stand on their own."""
+    pool = pool_of(fields.get("gpu"), specs)
+    if pool is None:
+        return dict(fields)
+    stated = {name: fields[name] for name in POOLED if fields.get(name) is not None}
+    plan = {name: value for name, value in choice(pool, stated).options.items() if name in POOLED}
+    return {**fields, **plan, "gpu": pool_text(replace(pool, **dict.fromkeys(POOLED)))}
 
 
 def _with_prefix_tokens(measurement: Measurement, overrides: Mapping[str, Any]) -> dict[str, Any]:
