@@ -280,7 +280,7 @@ def _config(path: str) -> str | None:
 
 def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
     """Path of the config.json of a Hugging Face id; refuses texts that are not ids, and any without the client."""
-    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "; yours: --specs DIR")
+    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "; yours: specs = DIR")
     if not name.strip():
         raise UnknownName(f"the name of the {LABELS[kind]} is empty; all: {listing}")
     refusal = f"unknown {LABELS[kind]} {name!r}{did_you_mean(nearest_names(name, known))} (all: {listing})"

@@ -195,7 +195,7 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
     except Overloaded as error:
         raise Overloaded(
-            f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (--concurrency) instead"
+            f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (concurrency) instead"
         ) from None
     keys, tail_notes = _latency_keys(measurement, prediction)
     latencies = {metric: prediction.latency(key) for metric, key in keys.items()}
@@ -232,7 +232,7 @@ def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str
     steady = f"the {_TAIL if is_tail else 'mean'} of the steady state"
     if measurement.num_prompts is None or measurement.statistic in ("mean", None) or RUN not in workload.load.options:
         return steady
-    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (--statistic mean)"
+    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (statistic = mean)"
 
 
 def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -254,7 +254,7 @@ def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str
     """Load of a measurement as keyword arguments of `predict`, and notes."""
     kind = _kind(measurement)
     if kind is None:
-        raise BadInput("no load given; add --concurrency, --request-rate or --batch")
+        raise BadInput("no load given; add concurrency, request_rate or batch")
     amount = getattr(measurement, kind.option)
     if kind is not Users:
         notes = (f"{kind.words(f'{amount:g}')}: predicted as Poisson arrivals",) if kind.is_open else ()
@@ -280,7 +280,7 @@ def _oversize_notes(prediction: Prediction) -> tuple[str, ...]:
         raise DoesNotFit(
             f"the weights of {prediction.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
             f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
-            "what was measured; check --tp, --gpu and --quantization"
+            "what was measured; check tp, gpu and quantization"
         )
     batch = rounded(prediction.decode_batch)
     note = f"a batch of {batch} takes {memory.used_fraction:.0%} of the usable memory as computed"
@@ -296,11 +296,11 @@ def _check_names(measurement: Measurement, overrides: Mapping[str, Any]) -> None
         if names_a_file(text):
             raise BadInput(
                 f"{measurement.source}: {name} = {shown(text)} is a path, which a result must not choose; "
-                f"if it is right, give --{name}"
+                f"if it is right, give {name}"
             )
         fault = None if name == "engine" else name_fault(text)  # parts of an engine's name are enough
         if fault is not None:
-            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give --{name}")
+            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give {name}")
 
 
 def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapping[str, Any]) -> RooflineError:
@@ -310,7 +310,7 @@ def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapp
     if isinstance(error, UnknownName):
         from_file = [name for name in ("model", "gpu") if overrides.get(name) is None]
         unknown = [name for name in from_file if getattr(measurement, name) in text]
-        hint = f"; or give --{unknown[0]}" if unknown else ""
+        hint = f"; or give {unknown[0]}" if unknown else ""
     return RooflineError(text if text.startswith(measurement.source) else f"{measurement.source}: {text}{hint}")
 
 

@@ -284,8 +284,8 @@ def option(name):
     return lambda value: case(**{name: value})
 
 
-ALL_MODELS = " (all: roofline models; yours: --specs DIR), or give the path of a Hugging Face config.json"
-ALL_GPUS = " (all: roofline gpus; yours: --specs DIR)"
+ALL_MODELS = " (all: roofline models; yours: specs = DIR), or give the path of a Hugging Face config.json"
+ALL_GPUS = " (all: roofline gpus; yours: specs = DIR)"
 POOLS = "write 8xh100, b200:tp4 or b200:tp4:fp8x2 (GPU, plan, format, replicas)"
 SPEEDS = "write tps:30 or tok/s:30@p95, or tpot:33ms for the time per token"
 OF_ONE_USER = f"must be between 0.1 and 10,000 tokens per second of one user, not of the deployment; {SPEEDS}"
@@ -309,8 +309,8 @@ MISTAKES = [
      f"unknown GPU 'h100 40gb'; did you mean h100-nvl, h100-sxm or h100-pcie?{ALL_GPUS}"),
     (find_gpu, "h100x8", "unknown GPU 'h100x8'; write 8xh100 for 8 GPUs in all, or h100:x8 for 8 replicas"),
     (find_gpu, "a100-pcie4", "GPU 'a100-pcie4' is ambiguous: a100-pcie-40gb, a100-pcie-80gb; choose one"),
-    (pool_of, "8h100:tp4x3", ("'8xh100:tp4x3' disagrees with itself: 8 GPUs are not 3 replicas of 4 GPUs; leave out the "
-     "number in front, or the replicas")),
+    (pool_of, "8h100:tp4x3", ("'8xh100:tp4x3' disagrees with itself: 8 GPUs are not 3 replicas of 4 GPUs; leave out "
+     "the number in front, or the replicas")),
     (pool_of, "h100:8", ("'8' in 'h100:8' is neither a plan (tp4, tp4pp2), a number format (fp8) nor replicas (x2) (x8 "
      f"for 8 replicas, or 8x before the name for 8 GPUs in all); {POOLS}")),
     (pool_of, "0h100", f"0 in '0xh100' must be at least 1; {POOLS}"),

@@ -410,7 +410,7 @@ def required_limits(question: str, slo: Any) -> Limits:
     """Limits in seconds, at least one."""
     limits = slo_limits(slo)
     if not limits:
-        raise BadInput(f"{question} needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+        raise BadInput(f"{question} needs an SLO, such as slo = ttft:300ms@p95,tpot:25ms")
     return limits
 
 
