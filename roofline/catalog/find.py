@@ -234,7 +234,9 @@ def _place(name: str, kind: str, specs: str | None) -> Match | str:
 def _match_label(name: str, known: tuple[Entry, ...]) -> Match | None:
     """The GPU of a label such as ``NVIDIA H100 80GB HBM2e``, whose memory must be as the label says."""
     label = label_of(name)
-    for entries_of_name in labelled(label, known) if label is not None else ():
+    if label is None:
+        return None
+    for entries_of_name in labelled(label, known):
         matches = [entry for entry in entries_of_name if _agrees(_entry_content(entry), label)]
         if len(matches) == 1:
             return Match(matches[0])
@@ -242,11 +244,9 @@ def _match_label(name: str, known: tuple[Entry, ...]) -> Match | None:
 
 
 def _agrees(content: dict[str, Any], label: Label) -> bool:
-    """Whether a specification has the memory and the module of a label."""
+    """Whether a specification has the memory of a label."""
     memory = content["memory"]
     if label.kind not in (None, str(memory.get("kind")).lower()):
-        return False
-    if label.module is not None and label.module not in str(content.get("form_factor")).lower():
         return False
     sold, usable = (from_text(memory[key]["value"], "B") for key in ("label", "usable"))
     least, most = min(sold / GIGA, usable / KIBI**3), max(sold, usable) / GIGA  # as sold or as reported, in GB or GiB

@@ -26,7 +26,7 @@ from roofline.specs.gpu import HEAD, NETWORK
 from roofline.specs.load import KIND_OF, RUN, Burst, Load, Users
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
-from roofline.specs.written import pool_text
+from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
@@ -98,7 +98,7 @@ def _with_plan_of_pool(fields: Mapping[str, Any], specs: str | None) -> dict[str
         return dict(fields)
     stated = {name: fields[name] for name in POOLED if fields.get(name) is not None}
     plan = {name: value for name, value in choice(pool, stated).options.items() if name in POOLED}
-    return {**fields, **plan, "gpu": pool_text(replace(pool, **dict.fromkeys(POOLED)))}
+    return {**fields, **plan, "gpu": pool_text(Pool(pool.gpu, num_gpus=pool.num_gpus, replicas=pool.replicas))}
 
 
 def _with_prefix_tokens(measurement: Measurement, overrides: Mapping[str, Any]) -> dict[str, Any]:

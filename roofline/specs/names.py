@@ -32,8 +32,7 @@ _ACTIVE = r"a\d+(?:\.\d+)?b"  # parameters active per token, after the size
 _VERSION = r"v?\d+(?:\.\d+)*"
 _MEMORY = r"(\d{1,4})-?gi?b?(?=-|$)"  # of a GPU in its label [GB]
 _MEMORY_KIND = r"hbm\w*|gddr\w*"
-_MODULE = "oam"
-_FILLERS = ("tensor", "core", "gpu", "gpus", "accelerator", "graphics")
+_FILLERS = ("oam", "tensor", "core", "gpu", "gpus", "accelerator", "graphics")  # of a label; they tell no GPUs apart
 _SHORTEST_PREFIX = 3
 _LONGEST_NAME = 200
 # Invisible letters and marks: fillers, the Braille blank, variation selectors.
@@ -141,23 +140,22 @@ class Label(NamedTuple):
     words: tuple[str, ...]  # of the name
     gigabytes: int | None  # of memory
     kind: str | None  # of memory
-    module: str | None
 
 
 def label_of(text: str) -> Label | None:
     """The parts of a label; None for a text that says nothing beside a name.
 
     >>> label_of("NVIDIA H100 (80 GB SXM5)"), label_of("h100-sxm5")
-    (Label(words=('nvidia', 'h100', 'sxm5'), gigabytes=80, kind=None, module=None), None)
+    (Label(words=('nvidia', 'h100', 'sxm5'), gigabytes=80, kind=None), None)
     """
     folded = fold(re.sub(r"[()]", " ", text))
     size = re.search(rf"(?:^|-){_MEMORY}", folded)
     words = (folded if size is None else folded.replace(size[0], "", 1)).strip("-").split("-")
     kind = next((word for word in words if re.fullmatch(_MEMORY_KIND, word)), None)
-    named = tuple(word for word in words if word not in (kind, _MODULE, *_FILLERS))
+    named = tuple(word for word in words if word not in (kind, *_FILLERS))
     if not any(named) or (size is None and len(named) == len(words)):
         return None
-    return Label(named, None if size is None else int(size[1]), kind, _MODULE if _MODULE in words else None)
+    return Label(named, None if size is None else int(size[1]), kind)
 
 
 def labelled(label: Label, entries: Iterable[Entry]) -> Iterator[list[Entry]]:

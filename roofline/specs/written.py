@@ -13,7 +13,7 @@ from roofline.specs.engine import MOST_DRAFTS, PRESETS_OF_ACCEPTANCE, Acceptance
 from roofline.specs.formats import is_format
 from roofline.specs.names import Entry, match_name
 from roofline.support.errors import BadInput, UnknownName, percent_hint, shown
-from roofline.support.records import NamedTuple, dataclass
+from roofline.support.records import dataclass
 
 # Sizes, lists, ranges, shares and times from text.
 
@@ -545,21 +545,14 @@ def pool_text(pool: Pool) -> str:
     return ":".join((count + pool.gpu, *parts))
 
 
-class BareCount(NamedTuple):
-    """A pool whose count stands before its GPU without an x."""
-
-    gpu: str
-    text: str  # with the x
-
-
-def bare_count(text: str) -> BareCount | None:
-    """The pool that a text such as 8h100 is if the rest of it names a GPU; None for other texts.
+def bare_count(text: str) -> tuple[str, str] | None:
+    """The GPU of a text such as 8h100, and the pool that it is if there is such a GPU; None for other texts.
 
     >>> bare_count("8h100:tp4"), bare_count("8xh100")
-    (BareCount(gpu='h100', text='8xh100:tp4'), None)
+    (('h100', '8xh100:tp4'), None)
     """
     match = re.fullmatch(_BARE, text.strip(), re.IGNORECASE)
-    return None if match is None else BareCount(match[2].rstrip(), f"{match[1]}x{match[2]}{match[3] or ''}")
+    return None if match is None else (match[2].rstrip(), f"{match[1]}x{match[2]}{match[3] or ''}")
 
 
 def counted_name(text: str) -> tuple[str, str] | None:

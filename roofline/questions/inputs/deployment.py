@@ -66,8 +66,8 @@ def pool_of(gpu: Any, specs: str | None = None) -> Pool | None:
     bare = bare_count(text) if isinstance(text, str) else None
     if not isinstance(text, str) or not (bare or is_pool(text)) or find.is_gpu_name(text, specs):
         return None
-    if bare is not None and _is_gpu(bare.gpu, specs):
-        return pool_of_text(bare.text)
+    if bare is not None and _is_gpu(bare[0], specs):
+        return pool_of_text(bare[1])
     return pool_of_text(text) if is_pool(text) else None
 
 
