@@ -18,6 +18,7 @@ from roofline.cli.options import (
     MODEL,
     NUMBER,
     PREFIX,
+    RATE,
     PathName,
     echo,
     notes,
@@ -108,7 +109,7 @@ class _BeforeAndAfter(Question):
 @click.option("--prefix", "--prefix-prompt-length", type=PREFIX, help="Cached prompt tokens, or a share such as 80%.")
 @click.option("-b", "--batch", type=NUMBER, help="Requests that started together.")
 @click.option("--concurrency", "--max-concurrency", type=NUMBER, help="Requests in flight on the deployment.")
-@click.option("--request-rate", "--rate", type=float, help="Requests per second sent to the deployment.")
+@click.option("--request-rate", "--rate", type=RATE, help="Requests per second sent to the deployment.")
 @click.option("--num-prompts", type=NUMBER, help="Requests of the run, its start included.")
 @click.option("--engine", type=str, help="Engine that was measured: vllm, sglang, trtllm, none.")
 @click.option(

@@ -205,6 +205,8 @@ MODEL = Parsed("model", names=catalog.models)
 COUNT = Parsed("n", arguments.whole_of_text)  # 4096, 4k
 NUMBER = Parsed("n", arguments.number_of_text)  # 64, 1k, 12.5
 COUNTS = Parsed("n,n", arguments.wholes_of_text)  # 500,2k; 0:64:8; 1:256:x2
+RATE = Parsed("n", arguments.rate_of_text)  # 4, 1800/min, 100k/h
+RATES = Parsed("x,x", arguments.rates_of_text)  # 2,4; 1:8:x2
 NUMBERS = Parsed("x,x", arguments.numbers_of_text)  # 0.5,1; 1:5:0.5; 0.5:8:x2
 PREFIX = Parsed("tokens|%", arguments.prefix_of_text)  # 1k, 80%
 PREFIXES = Parsed("tokens|%,...", arguments.prefixes_of_text)  # 0,1k,80%

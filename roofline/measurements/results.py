@@ -44,8 +44,8 @@ CSV_COLUMNS: Mapping[str, str] = {
     **{f"{name}_ms": name for name in _TIMES},
 }
 
-#: Field that a comparison needs -> its label and its option.
-_NEEDED = {"model": ("model", "--model"), "gpu": ("GPU", "--gpu"), "tp": ("tp", "--tp"), "isl": ("isl", "--isl")}
+#: Field that a comparison needs -> its name in a sentence.
+_NEEDED = {"model": "model", "gpu": "GPU", "tp": "tp", "isl": "isl"}
 
 
 def read_results(path: str, statistic: str | None = None) -> Reading:
@@ -97,11 +97,11 @@ def override(measurement: Measurement, **changes: Any) -> Measurement:
 
 def check_complete(measurement: Measurement) -> None:
     """Refuse a measurement that lacks what a prediction needs; the message names all of it."""
-    lacks = {label: option for name, (label, option) in _NEEDED.items() if getattr(measurement, name) is None}
+    lacks = {label: name for name, label in _NEEDED.items() if getattr(measurement, name) is None}
     if measurement.osl is None and (measurement.tpot is not None or measurement.e2el is not None):
-        lacks["osl"] = "--osl"
+        lacks["osl"] = "osl"
     if all(getattr(measurement, name) is None for name in _LOADS):
-        lacks["load"] = "--concurrency, --request-rate or --batch"
+        lacks["load"] = "concurrency, request_rate or batch"
     if lacks:
         raise BadInput(
             f"{measurement.source}: the result states {_listed([f'no {label}' for label in lacks])}: "
@@ -192,7 +192,7 @@ def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measure
             continue
         yield _run(_csv_fields, JsonNode(cells, place), place, statistic)
     if others and others == len(rows):
-        raise BadInput(f"{source}: no row has statistic {statistic}; leave out --statistic or choose another")
+        raise BadInput(f"{source}: no row has statistic {statistic}; leave out the statistic or choose another")
 
 
 def _csv_fields(row: JsonNode, statistic: str | None) -> Fields:  # noqa: ARG001  a row states its statistic

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -16,6 +17,7 @@ from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
 from roofline.questions.diagnosis import METRICS, NOTHING, UNCLEAR, Diagnosis, Observed, diagnosis, paired_runs
 from roofline.questions.inputs.arguments import tokens_of_prefix
+from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.predict import predict
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
@@ -26,6 +28,7 @@ from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
+from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
@@ -48,18 +51,30 @@ def check_readings(
     """Comparisons of the usable measurements, and the errors of the others; `overrides` replace fields of the files."""
     checks: list[MeasurementCheck] = []
     failures: list[RooflineError] = []
+    overrides = _with_plan_of_pool(overrides, options.get("specs"))
     for reading in readings:
         failures += reading.faults
         for measurement in reading.measurements:
             try:
                 _check_names(measurement, overrides)
-                complete = override(measurement, **_with_prefix_tokens(measurement, overrides))
+                stated = replace(measurement, **_with_plan_of_pool(asdict(measurement), options.get("specs")))
+                complete = override(stated, **_with_prefix_tokens(stated, overrides))
                 check_complete(complete)
                 engine = profile_of(complete.engine, complete.engine_version)
                 checks.append(check_measurement(complete, engine=engine, **options))
             except RooflineError as error:
                 failures.append(_with_source(error, measurement, overrides))
     return checks, failures
+
+
+def _with_plan_of_pool(fields: Mapping[str, Any], specs: str | None) -> dict[str, Any]:
+    """Fields of a measurement in which plan and format of a pool such as ``h100:tp4:fp8`` stand on their own."""
+    pool = pool_of(fields.get("gpu"), specs)
+    if pool is None:
+        return dict(fields)
+    stated = {name: fields[name] for name in POOLED if fields.get(name) is not None}
+    plan = {name: value for name, value in choice(pool, stated).options.items() if name in POOLED}
+    return {**fields, **plan, "gpu": pool_text(Pool(pool.gpu, num_gpus=pool.num_gpus, replicas=pool.replicas))}
 
 
 def _with_prefix_tokens(measurement: Measurement, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -156,7 +171,7 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
     except Overloaded as error:
         raise Overloaded(
-            f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (--concurrency) instead"
+            f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (concurrency) instead"
         ) from None
     keys, tail_notes = _latency_keys(measurement, prediction)
     latencies = {metric: prediction.latency(key) for metric, key in keys.items()}
@@ -193,7 +208,7 @@ def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str
     steady = f"the {_TAIL if is_tail else 'mean'} of the steady state"
     if measurement.num_prompts is None or measurement.statistic in ("mean", None) or RUN not in workload.load.options:
         return steady
-    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (--statistic mean)"
+    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (statistic = mean)"
 
 
 def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -211,7 +226,7 @@ def _kind(measurement: Measurement) -> type[Load]:
     for name, kind in KIND_OF.items():
         if getattr(measurement, name, None) is not None:
             return kind
-    raise BadInput("no load given; add --concurrency, --request-rate or --batch")
+    raise BadInput("no load given; add concurrency, request_rate or batch")
 
 
 def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
@@ -242,7 +257,7 @@ def _oversize_notes(prediction: Prediction) -> tuple[str, ...]:
         raise DoesNotFit(
             f"the weights of {prediction.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
             f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
-            "what was measured; check --tp, --gpu and --quantization"
+            "what was measured; check tp, gpu and quantization"
         )
     batch = rounded(prediction.decode_batch)
     note = f"a batch of {batch} takes {memory.used_fraction:.0%} of the usable memory as computed"
@@ -258,11 +273,11 @@ def _check_names(measurement: Measurement, overrides: Mapping[str, Any]) -> None
         if names_a_file(text):
             raise BadInput(
                 f"{measurement.source}: {name} = {shown(text)} is a path, which a result must not choose; "
-                f"if it is right, give --{name}"
+                f"if it is right, give {name}"
             )
         fault = None if name == "engine" else name_fault(text)  # parts of an engine's name are enough
         if fault is not None:
-            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give --{name}")
+            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give {name}")
 
 
 def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapping[str, Any]) -> RooflineError:
@@ -272,7 +287,7 @@ def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapp
     if isinstance(error, UnknownName):
         from_file = [name for name in ("model", "gpu") if overrides.get(name) is None]
         unknown = [name for name in from_file if getattr(measurement, name) in text]
-        hint = f"; or give --{unknown[0]}" if unknown else ""
+        hint = f"; or give {unknown[0]}" if unknown else ""
     return RooflineError(text if text.startswith(measurement.source) else f"{measurement.source}: {text}{hint}")
 
 

@@ -117,7 +117,7 @@ def predict(
         osl: answer length [tokens].
         batch: requests of a burst on an idle server, per replica; 1 where no load is given [sequences].
         concurrency: users of the whole deployment, shared evenly by replicas and data-parallel ranks [requests].
-        request_rate: Poisson arrivals at the whole deployment [1/s].
+        request_rate: Poisson arrivals at the whole deployment [1/s], or a text such as ``100k/h``.
         num_prompts: requests of a run that all users start together, averaged over the run; None for the steady
             state [requests].
         prefix: prompt tokens whose KV is already cached [tokens].
@@ -166,7 +166,7 @@ def predict(
             bare numbers in seconds [s].
         allow_oversize: predict a plan even if it does not fit.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
-        gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``2-4/h``; None for the catalog's
+        gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``1500/month``; None for the catalog's
             [USD/h].
         assume: family, such as ``llama``, as which a config.json of an unknown `model_type` is read; None to refuse it.
 

@@ -48,7 +48,7 @@ from roofline.specs.gpu import GEMM, MOE, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
-from roofline.support.errors import BadInput, UnknownName, check_known, shown
+from roofline.support.errors import BadInput, UnknownName, check_known, percent_hint, shown
 from roofline.support.records import replace
 
 __all__ = [
@@ -175,7 +175,8 @@ def engine(name: str, network: Any, specs: str | None = None, gpu: Gpu | None = 
         value = plain_value(key, value)  # noqa: PLW2901
         if key == "gpu_memory_utilization":
             if type(value) not in (float, int) or not 0.0 < value <= 1.0:
-                raise BadInput(f"{key} = {shown(value)} must be a share of the memory, such as 0.92")
+                hint = percent_hint(value)
+                raise BadInput(f"{key} = {shown(value)} must be a share of the memory, such as 0.92{hint}")
         elif type(value) not in (float, int) or not 1 <= value <= _LONGEST or value != int(value):
             unit = "sequences" if key == "max_num_seqs" else "tokens"
             raise BadInput(f"{key} = {shown(value)} must be a whole number of {unit}, at least 1")

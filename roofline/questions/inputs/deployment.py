@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from roofline.catalog import find
@@ -26,6 +27,7 @@ from roofline.specs.written import (
     Pool,
     acceptance_of_rates,
     acceptance_of_text,
+    bare_count,
     is_pool,
     pool_of_text,
     pool_text,
@@ -61,9 +63,18 @@ def pool_of(gpu: Any, specs: str | None = None) -> Pool | None:
     if isinstance(gpu, (Pool, Gpu)):
         return gpu if isinstance(gpu, Pool) else None
     text = scalar(gpu)
-    if not isinstance(text, str) or not is_pool(text) or find.is_gpu_name(text, specs):
+    bare = bare_count(text) if isinstance(text, str) else None
+    if not isinstance(text, str) or not (bare or is_pool(text)) or find.is_gpu_name(text, specs):
         return None
-    return pool_of_text(text)
+    if bare is not None and _is_gpu(bare[0], specs):
+        return pool_of_text(bare[1])
+    return pool_of_text(text) if is_pool(text) else None
+
+
+def _is_gpu(name: str, specs: str | None) -> bool:
+    with suppress(UnknownName):
+        return find.find_gpu(name, specs) is not None
+    return False
 
 
 def gpu_of(gpu: Any, specs: str | None = None) -> Gpu:
