@@ -160,9 +160,8 @@ def _after_blanks(text: str, place: int) -> int:
 def _held(document: object) -> str:
     """A short description of a document of no known format."""
     if isinstance(document, Mapping):
-        return (
-            f"its keys: {', '.join(shown(key).strip(_QUOTES) for key in list(document)[:6])}" if document else "empty"
-        )
+        keys = ", ".join(shown(key).strip("'") for key in list(document)[:6])
+        return f"its keys: {keys}" if document else "empty"
     return "a list in a list" if isinstance(document, list) else shown(document)
 
 
@@ -171,7 +170,6 @@ def _unknown(source: str, held: str) -> str:
     return f"{source}: not a known benchmark result ({held}); known: {known}, and CSV ({_CSV_KEYS})"
 
 
-_QUOTES = "'"
 _CSV_KEYS = "columns model, gpu, tp, isl, osl, batch or concurrency, ttft_ms, tpot_ms and the like"
 
 
@@ -282,18 +280,16 @@ class JsonNode:
         value = self.data.get(key)
         if value is None:
             return None
-        if isinstance(value, str):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a number, not text")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a number")
+            raise self._fault(key, f"must be a number{', not text' if isinstance(value, str) else ''}")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be finite")
+            raise self._fault(key, "must be finite")
         if number < 0.0:
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must not be negative")
+            raise self._fault(key, "must not be negative")
         return number
 
     def rate(self, key: str) -> float | None:
@@ -311,10 +307,10 @@ class JsonNode:
                 return None
             if re.fullmatch(r"\d{1,9}", value.strip()):
                 return int(value)
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a whole number")
+            raise self._fault(key, "must be a whole number")
         number = self.number(key)
         if number is not None and not number.is_integer():
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a whole number")
+            raise self._fault(key, "must be a whole number")
         return None if number is None else int(number)
 
     def text(self, key: str) -> str | None:
@@ -325,6 +321,9 @@ class JsonNode:
     def first_text(self, *keys: str) -> str | None:
         """First of several texts that is present."""
         return first(map(self.text, keys))
+
+    def _fault(self, key: str, text: str) -> BadInput:
+        return BadInput(f"{self.source}: {self.path}{key} = {shown(self.data[key])} {text}")
 
 
 def measured_times(
@@ -599,9 +598,8 @@ def _inferencex(result: JsonNode, statistic: str | None) -> Fields:
     def time(name: str, metric: str) -> float | None:
         return first(result.number(f"{word}_{metric}") for word in STATISTICS[name])
 
-    isl, osl = (
-        None if nominal is None else _MEAN_OF_NOMINAL * nominal for nominal in map(result.whole, ("isl", "osl"))
-    )
+    nominal = map(result.whole, ("isl", "osl"))
+    isl, osl = (None if length is None else _MEAN_OF_NOMINAL * length for length in nominal)
     notes = []
     if isl is not None:
         notes.append("isl and osl are 0.9 of nominal: InferenceX draws lengths from 0.8 to 1 of it")

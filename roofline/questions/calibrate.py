@@ -86,16 +86,9 @@ def calibrate(
     for group in groups:
         entry = sets[group.kind][group.dtype]
         before = None if base is None else judged(group, record, base)
-        rows.append(
-            {
-                "kind": group.kind,
-                "dtype": group.dtype,
-                "measurements": entry["measurements"],
-                "median_before": None if before is None else median_error(before.log_ratios),
-                "median_after": entry["residual"],
-                "sigma": entry["sigma"],
-            }
-        )
+        row = {"kind": group.kind, "dtype": group.dtype, "measurements": entry["measurements"]}
+        row["median_before"] = None if before is None else median_error(before.log_ratios)
+        rows.append({**row, "median_after": entry["residual"], "sigma": entry["sigma"]})
     generation = name or record.generation
     document = _document(generation, record, sets, sources, base if keep else None)
     faults = document_faults(document, "calibration")
@@ -594,9 +587,8 @@ def calibration_text(document: Mapping[str, Any], title: str) -> str:
     """YAML that reads back as the document; `title` is its first comment."""
     lines = [_HEADER.format(title=printable(title)), f"name: {yaml_scalar(document['name'])}\n"]
     lines.append(f"measured_on: {_scalar('', document['measured_on'])}\n")
-    lines += [
-        f"{name}: {_scalar(name, document[name])}\n" for name in ("engines", "link", "date") if document.get(name)
-    ]
+    stated = (name for name in ("engines", "link", "date") if document.get(name))
+    lines += [f"{name}: {_scalar(name, document[name])}\n" for name in stated]
     lines.append("kernels:\n" if document["kernels"] else "kernels: {}\n")
     for kind, sets in document["kernels"].items():
         lines.append(f"  {yaml_scalar(kind)}:\n" if sets else f"  {yaml_scalar(kind)}: {{}}\n")
