@@ -99,9 +99,8 @@ LETTERS = {"hidden": "H", "weight_nbytes": "w", "activation_nbytes": "a", "kv_nb
 #: Formulas of the page, by module, in the order of the page.
 CHAPTERS = {
     "physics/equation": "kernel_time collective_time doublings link_roof",
-    "physics/kernels": "all_reduce_bytes all_gather_bytes reduce_scatter_bytes all_to_all_bytes p2p_bytes "
-    "sent_bytes gemm grouped_gemm pairs reach windowed_pairs causal_pairs norm_add "
-    "rope_append activation latent_norm top_k add embedding sample",
+    "physics/kernels": "all_reduce_bytes all_gather_bytes sent_bytes gemm grouped_gemm pairs reach windowed_pairs "
+    "causal_pairs norm_add rope_append activation latent_norm top_k add embedding sample",
     "physics/assembly": "replicated local rank_batch lookup_parameters layer_input_parameters altup_parameters "
     "altup_mix",
     "physics/layers/attention": "gqa_prefill gqa_decode local_kv_heads index_scores",

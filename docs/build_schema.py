@@ -1,6 +1,7 @@
-"""Writes docs/schema/*.schema.json: python docs/build_schema.py.
+"""Writes docs/schema/*.schema.json, the types of rows and the glossary of their keys: python docs/build_schema.py.
 
-Editors check specifications with them; output.schema.json is what `--format json` prints.
+Editors check specifications with the schemas; output.schema.json is what `--format json` prints. The keys of rows are
+stated once, beside the answer that they are read from.
 
 python docs/build_schema.py --check    # fails where a file is stale
 """
@@ -8,28 +9,39 @@ python docs/build_schema.py --check    # fails where a file is stale
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from roofline.catalog.checks import SCHEMAS
+from roofline.catalog.entries import FIGURE_KEYS
+from roofline.formulas.closed import FORMULA_KEYS
+from roofline.formulas.sensitivity import SENSITIVITY_KEYS
 from roofline.numbers.quantity import DIMENSIONS
 from roofline.outputs.files import SCHEMA_VERSION
 from roofline.questions.cache import CACHE_KEYS
+from roofline.questions.check import CHECK_KEYS, PART_KEYS, SUSPECT_KEYS
+from roofline.questions.compare import BASELINE_KEYS, QUANTIZED_KEYS
 from roofline.questions.cost import COST_KEYS
 from roofline.questions.curve import CURVE_KEYS
 from roofline.questions.disaggregate import POOL_KEYS
 from roofline.questions.goodput import GOODPUT_KEYS
-from roofline.questions.levers import LEVER_KEYS
+from roofline.questions.levers import GOAL_KEYS, LEVER_KEYS
+from roofline.questions.listing import GPU_KEYS, MODEL_KEYS, WORKLOAD_KEYS
+from roofline.questions.predict import KERNEL_KEYS
 from roofline.questions.simulate import SIMULATED_KEYS
 from roofline.questions.size import SIZE_KEYS
 from roofline.questions.speculate import SPECULATION_KEYS
-from roofline.serving.comparison import COMPARED_KEYS
-from roofline.serving.shown import ROW_KEYS
+from roofline.questions.why import solution_keys
+from roofline.serving.comparison import COMPARED_KEYS, DIFFERENCE_KEYS
+from roofline.serving.shown import KEYS
 from roofline.specs.formats import PEAKS
-from roofline.specs.keys import KEYS
+from roofline.specs.keys import SHARED, Key, Keys
 from roofline.specs.workload import LATENCIES
 
 FOLDER = Path(__file__).with_name("schema")
+GLOSSARY = FOLDER.with_name("glossary.md")
+TYPES = FOLDER.parents[1] / "roofline" / "serving" / "row_types.py"
 _TITLES = {
     "gpu": "GPU specification",
     "model": "Model specification",
@@ -88,9 +100,9 @@ _DESCRIPTIONS = {
     "usable": "What the driver reports, in GiB where it says MiB.",
     "Memory.bandwidth": "Rate of the memory.",
     "scale_up": "The fabric that one group of GPUs shares, PCIe where there is none.",
-    "ScaleUp.kind": "Its name, e.g. nvlink4, infinity-fabric, pcie.",
+    "Link.kind": "Its name, e.g. nvlink4, infinity-fabric, pcie.",
     "topology": "How the GPUs are wired.",
-    "ScaleUp.bandwidth": "Per direction and GPU: half of what data sheets call bidirectional.",
+    "Link.bandwidth": "Per direction and GPU: half of what data sheets call bidirectional.",
     "peer_bandwidth": "Per direction to one peer, where a mesh splits the rate over its links.",
     "domain": "GPUs that reach each other at this rate.",
     "in_switch_reduction": "Whether the switch adds up (SHARP).",
@@ -294,83 +306,88 @@ _DESCRIPTIONS = {
 }
 
 
-# Keys of rows that no tuple of the package lists: `tests/cli/test_output_schema.py` holds them to what is printed.
-_SHORT = ("model", "gpu", "num_gpus", "tp")
-_DIFFERENCE = (
-    "pass", "kernel", "part", "bound", "other_bound", "cause", "reference_us", "total_us", "gain_us", "contribution",
-)  # fmt: skip
 _LIMIT = rf"(?:{'|'.join(LATENCIES)})_p[0-9.]+|p99_within"
-_ROWS: dict[str, tuple[str, ...]] = {
-    "Prediction": ROW_KEYS,
-    "Simulation": (*ROW_KEYS, *SIMULATED_KEYS),
-    "Case": (*ROW_KEYS, "reason"),
-    "Size": SIZE_KEYS,
-    "Goodput": (*ROW_KEYS, *GOODPUT_KEYS),
-    "Cost": (*ROW_KEYS, *COST_KEYS),
-    "Cache": (*ROW_KEYS, *CACHE_KEYS),
-    "Point": CURVE_KEYS,
+_OF_A_COMPARISON: Keys[Any] = {
+    "gpu": KEYS["gpu"],
+    "label": COMPARED_KEYS["label"],
+    "reference": COMPARED_KEYS["reference"],
+}
+#: Kind of row -> its keys.
+_ROWS: dict[str, Keys[Any]] = {
+    "Prediction": KEYS,
+    "Simulation": {**KEYS, **SIMULATED_KEYS},
+    "Case": {**KEYS, "reason": SHARED["reason"]},
+    "Size": {**KEYS, **SIZE_KEYS},
+    "Goodput": {**KEYS, **GOODPUT_KEYS},
+    "Cost": {**KEYS, **COST_KEYS},
+    "Cache": {**KEYS, **CACHE_KEYS},
+    "Point": {key: KEYS[key] for key in CURVE_KEYS},
     "Speculation": SPECULATION_KEYS,
     "Pools": POOL_KEYS,
-    "Compared": (*ROW_KEYS, *COMPARED_KEYS),
-    "Format": (
-        "quantization", *ROW_KEYS, "num_gpus_smallest", "largest_batch", "output_tok_s_largest_batch", "assumed",
-        "prefill_speedup", "decode_speedup", "why_prefill", "why_decode", "baseline",
+    "Compared": {
+        **KEYS,
+        **COMPARED_KEYS,
+        "reference": COMPARED_KEYS["reference"]._replace(is_open=True),
+    },  # null: refused
+    "Format": {"quantization": QUANTIZED_KEYS["quantization"], **KEYS, **QUANTIZED_KEYS, **BASELINE_KEYS},
+    "Lever": {**KEYS, **LEVER_KEYS},
+    "Sensitivity": SENSITIVITY_KEYS,
+    "Solution": solution_keys(),
+    "Formula": FORMULA_KEYS,
+    "Check": CHECK_KEYS,
+    "Gpu": GPU_KEYS,
+    "Model": MODEL_KEYS,
+    "Workload": WORKLOAD_KEYS,
+    "Figure": FIGURE_KEYS,
+    "Kernel": KERNEL_KEYS,
+    "ComparedKernel": {
+        "gpu": KEYS["gpu"],
+        "label": COMPARED_KEYS["label"],
+        "reference": COMPARED_KEYS["reference"],
+        "pass": SHARED["pass"],
+        **DIFFERENCE_KEYS,
+    },
+    "FormatKernel": {
+        "quantization": SHARED["quantization"],
+        "kv_cache_dtype": KEYS["kv_cache_dtype"],
+        **BASELINE_KEYS,
+        "pass": SHARED["pass"],
+        **DIFFERENCE_KEYS,
+    },
+    "Part": {"source": SHARED["source"], "pass": SHARED["pass"], **PART_KEYS},
+    "Suspect": {"source": SHARED["source"], **SUSPECT_KEYS},
+}
+#: Class of roofline/serving/row_types.py -> what it is, and its keys.
+_TYPES: dict[str, tuple[str, Keys[Any]]] = {
+    "Row": (
+        "A prediction of one case, or the requested keys of it; None where a value does not apply.",
+        {**KEYS, "reason": SHARED["reason"]},
     ),
-    "Lever": (*ROW_KEYS, *LEVER_KEYS),
-    "Sensitivity": (
-        "result", "input", "kind", "value", "elasticity", "derivative", "formula", "regime", "margin", "unit",
-        "meaning", "elasticity_below", "elasticity_above",
+    "SizeRow": ("A row of `size`: the prediction with the fewest GPUs, and whether it meets the SLO.", SIZE_KEYS),
+    "GoodputRow": ("A row of `goodput`: the prediction at the goodput, and the goodput itself.", GOODPUT_KEYS),
+    "CacheRow": (
+        "A row of `prompt_cache`: the prediction with the cache in one tier, and that tier's figures.",
+        CACHE_KEYS,
     ),
-    "Solution": (
-        *_SHORT, "unknown", "unit", "value", "present", "binding", *(f"target_{name}_ms" for name in LATENCIES),
-        *(f"value_for_{name}" for name in LATENCIES), *(f"{name}_ms" for name in LATENCIES), "fits", "method",
-        "formula", "symbols", "regime", "reason", "limited_by", "slo_binding", "slo_verdict", "slo_reason", "basis",
-        "warnings",
+    "ComparedRow": ("A row of `compare`: a prediction, and its speed-up over the reference.", COMPARED_KEYS),
+    "QuantizedRow": (
+        "A row of `quantize`: a prediction in one pair of formats, and its speed-up over the baseline.",
+        {**QUANTIZED_KEYS, **BASELINE_KEYS},
     ),
-    "Formula": ("result", "value", "unit", "formula", "is_implicit", "symbols", "regime", "regime_ends"),
-    "Check": (
-        "source", "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype",
-        "isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date", "num_gpus",
-        "basis",
-        *(
-            key
-            for name in LATENCIES
-            for key in (
-                f"measured_{name}_ms", f"predicted_{name}_ms", f"{name}_ratio", f"{name}_light_frac",
-                f"predicted_{name}_low_ms", f"predicted_{name}_high_ms", f"{name}_inside", f"{name}_verdict",
-            )
-        ),
-        "prefill_mfu", "decode_mbu", "prefill_suspect", "prefill_suspect_factor", "decode_suspect",
-        "decode_suspect_factor", "suspects", "warnings",
-    ),
-    "Gpu": (
-        "gpu", "aliases", "vendor", "generation", "status", "bf16_tflop_s", "fp8_tflop_s", "int8_tflop_s",
-        "fp4_tflop_s", "bandwidth_tb_s", "memory_gb", "link", "link_gb_s", "domain", "power_w", "usd_per_hour",
-        "price_date", "basis",
-    ),
-    "Model": (
-        "model", "model_id", "aliases", "family", "layers", "parameters_b", "active_b", "stated_parameters_b",
-        "stated_active_b", "weight_dtype", "max_context",
-    ),
-    "Workload": (
-        "workload", "title", "isl", "isl_cv", "osl", "osl_cv", "prefix", "arrivals", "slo", "share", "dominates",
-        "ttft_share", "tightest", "why", "source", "url", "date", "notes",
-        "waits_for",
-    ),
-    "Figure": ("field", "value", "source", "url", "date", "note", "confidence", "si_value", "si_unit"),
-    "Kernel": (
-        "model", "gpu", "pass", "kernel", "kind", "dtype", "count", "flop", "nbytes", "link_bytes", "time_us",
-        "total_us", "share", "bound", "equation",
-    ),
-    "ComparedKernel": ("gpu", "label", "reference", *_DIFFERENCE),
-    "FormatKernel": ("quantization", "kv_cache_dtype", "baseline", *_DIFFERENCE),
-    "Part": ("source", "pass", "part", "predicted_ms", "share", "factor", "plausible", "sigma"),
-    "Suspect": ("source", "rank", "part", "factor", "sigmas", "explains"),
-}  # fmt: skip
+    "LeverRow": ("A row of `levers`: the prediction of the changed case, and the effect of the change.", LEVER_KEYS),
+    "CostRow": ("A row of `cost`: the prediction at one load, and its cost.", COST_KEYS),
+}
 #: Rows with a key for every limit of an SLO.
 _FURTHER = {"Solution": {rf"^(?:target_(?:{_LIMIT})_ms|value_for_(?:{_LIMIT}))$": {"type": ["number", "null"]}}}
 
 _NOTES = {"type": "array", "items": {"type": "string"}, "description": "What holds for all rows."}
+_MEANINGS: Keys[Any] = {}  # by key, of all rows
+for _keys in (*_ROWS.values(), GOAL_KEYS):
+    for _name, _key in _keys.items():
+        _known = _MEANINGS.setdefault(_name, _key)
+        if (_known.kind, _known.unit, _known.meaning) != (_key.kind, _key.unit, _key.meaning):
+            raise SystemExit(f"{_name} means two things: {_known.meaning!r} and {_key.meaning!r}")
+        _MEANINGS[_name] = _known._replace(is_open=_known.is_open or _key.is_open)  # null in some row
 _CASE_OUTPUT: dict[str, Any] = {"rows": ("Prediction", "Simulation"), "kernels": "Kernel"}
 #: Command -> kinds of its rows, further keys that it may have, and those that it always has.
 _OUTPUTS: dict[str, dict[str, Any]] = {
@@ -396,7 +413,7 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
             "description": "Results in SI: s, 1/s.",
         },
     },
-    "levers": {"rows": "Lever", "goal": KEYS["goal"], "notes": _NOTES},
+    "levers": {"rows": "Lever", "goal": GOAL_KEYS["goal"], "notes": _NOTES},
     "solve": {"rows": "Solution"},
     "formula": {"rows": "Formula"},
     "check": {
@@ -420,6 +437,25 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
 }
 _OPEN_KEYS = {"ttft": ("kernels",), "tpot": ("kernels",), "predict": ("kernels",), "knee": ("kernels",)}  # --explain
 _KINDS = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean", "mapping": "object"}
+_PYTHON = {
+    "text": "str", "number": "float", "integer": "int", "flag": "bool", "texts": "list[str]",
+    "mapping": "dict[str, object]",
+}  # fmt: skip
+_OF_KEYS = """
+What rows hold: with `--format json` and csv, in `to_dict` and tables. Keys of p90, p95 and p99 are like those of p50.
+`python docs/build_schema.py` writes this section from the tables that make the rows.
+
+| key | meaning | unit |
+|---|---|---|"""
+_ROW_TYPES = '''"""Types of the flat rows of the JSON contract, by key.
+
+Written by docs/build_schema.py from the tables that make the rows.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+'''
 
 
 def schemas() -> dict[str, str]:
@@ -431,7 +467,7 @@ def schemas() -> dict[str, str]:
 def _output() -> dict[str, Any]:
     """Schema of what commands print with ``--format json``: one definition a command, one a kind of row."""
     rows = {f"{name}Row": _row(name, keys) for name, keys in _ROWS.items()}
-    meanings = {key: _meaning(key) for key in KEYS}
+    meanings = {name: _meaning(key) for name, key in sorted(_MEANINGS.items())}
     commands = {name: _command(name, parts) for name, parts in _OUTPUTS.items()}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -463,24 +499,21 @@ def _command(name: str, parts: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _row(name: str, keys: tuple[str, ...]) -> dict[str, Any]:
+def _row(name: str, keys: Iterable[str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "type": "object",
         "properties": {key: _key(key) for key in keys},
-        "required": list(dict.fromkeys(keys)),
+        "required": list(keys),
         "additionalProperties": False,
     }
     return row | ({"patternProperties": _FURTHER[name]} if name in _FURTHER else {})
 
 
 def _key(key: str) -> dict[str, Any]:
-    if key not in KEYS:
-        raise SystemExit(f"{key}: say in KEYS of roofline/specs/keys.py what it means")
     return {"$ref": f"#/$defs/Keys/properties/{key}"}
 
 
-def _meaning(key: str) -> dict[str, Any]:
-    known = KEYS[key]
+def _meaning(known: Key[Any]) -> dict[str, Any]:
     kind: Any = _KINDS.get(known.kind)
     if known.kind == "texts":
         described: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
@@ -492,9 +525,40 @@ def _meaning(key: str) -> dict[str, Any]:
     return {**described, "description": known.meaning, **unit}
 
 
+def row_types() -> str:
+    """Source of roofline/serving/row_types.py: a class for each kind of row of Python's answers."""
+    return "\n\n".join([_ROW_TYPES, *(_class(name, meaning, keys) for name, (meaning, keys) in _TYPES.items())])
+
+
+def _class(name: str, meaning: str, keys: Keys[Any]) -> str:
+    fields = [
+        f"    {key}: {_PYTHON[known.kind]}{' | None' if known.is_open else ''}"
+        for key, known in keys.items()
+        if name == "Row" or key != "reason"
+    ]
+    base = "TypedDict" if name == "Row" else "Row"
+    return "\n".join([f"class {name}({base}, total=False):", f'    """{meaning}"""', "", *fields, ""])
+
+
+def glossary() -> str:
+    """Text of docs/glossary.md: what stands in it, and its last section anew."""
+    lines = [
+        f"| `{name}` | {key.meaning.replace('|', chr(92) + '|')} | {key.unit or ''} |"
+        for name, key in sorted(_MEANINGS.items())
+        if not re.search(r"_p(?:90|95|99)_", name)
+    ]
+    written, heading, _ = GLOSSARY.read_text(encoding="utf-8").partition("## Keys of rows\n")
+    return "\n".join([f"{written}{heading}{_OF_KEYS}", *lines, ""])
+
+
+def files() -> dict[Path, str]:
+    """Text of every file that is written here."""
+    return {TYPES: row_types(), GLOSSARY: glossary(), **{FOLDER / name: text for name, text in schemas().items()}}
+
+
 def stale() -> list[str]:
     """Names of the files that are not what the classes say."""
-    return [name for name, text in schemas().items() if not _is_current(FOLDER / name, text)]
+    return [path.name for path, text in files().items() if not _is_current(path, text)]
 
 
 def _is_current(path: Path, text: str) -> bool:
@@ -562,8 +626,8 @@ def main() -> None:
         found = stale()
         sys.exit(f"stale: {', '.join(found)}; run: python docs/build_schema.py" if found else 0)
     FOLDER.mkdir(exist_ok=True)
-    for name, text in schemas().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
+    for path, text in files().items():
+        path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

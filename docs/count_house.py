@@ -28,7 +28,8 @@ outside ROOT is counted. What is counted, the same way for any layout of `roofli
     out: each knows what its models consist of.
   - lever: files with the text of its kind.
   - option: files that know its name, in any spelling.
-  - output key: files with its text, or with the property of the same name.
+  - output key: files with its text, or with the property of the same name. Files that a script of docs/ writes, as
+    their docstrings say, are left out of all places.
 """
 
 from __future__ import annotations
@@ -151,6 +152,7 @@ class Module:
         self.source = path.read_text(encoding="utf-8")
         self.tree = ast.parse(self.source)
         self.lines = len(self.source.splitlines())
+        self.is_written = "Written by docs/" in (ast.get_docstring(self.tree) or "")
         docstrings = [node.value for node in ast.walk(self.tree) if isinstance(node, ast.Expr) and _is_text(node.value)]
         self.logical = self._logical_lines({(text.lineno, text.col_offset) for text in docstrings})
         skipped = {id(part) for text in docstrings for part in ast.walk(text)}
@@ -281,6 +283,7 @@ def _in_a_process(root: Path, code: str) -> str:
 
 def places(modules: Sequence[Module]) -> dict[str, Any]:
     """Files that know each representative of a kind, and their median."""
+    modules = [module for module in modules if not module.is_written]
     branching = [module for module in modules if module.branches]
     listing = [module for module in modules if module.knows(["concurrency"]) and module.knows(["request_rate"])]
     found: dict[str, Any] = {

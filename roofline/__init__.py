@@ -30,7 +30,7 @@ if _TYPE_CHECKING:
     from roofline.questions.curve import Curve, curve
     from roofline.questions.disaggregate import Disaggregation, disaggregate
     from roofline.questions.goodput import GpuGoodput, goodput
-    from roofline.questions.inputs.options import Case
+    from roofline.questions.inputs.signatures import Case
     from roofline.questions.levers import Levers, levers
     from roofline.questions.listing import workload_options, workloads
     from roofline.questions.predict import calibrate_once, knee, predict, tpot, ttft
@@ -126,7 +126,7 @@ _LAZY = {
     "roofline.questions.curve": ("Curve", "curve"),
     "roofline.questions.disaggregate": ("Disaggregation", "disaggregate"),
     "roofline.questions.goodput": ("GpuGoodput", "goodput"),
-    "roofline.questions.inputs.options": ("Case",),
+    "roofline.questions.inputs.signatures": ("Case",),
     "roofline.questions.levers": ("Levers", "levers"),
     "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),

@@ -185,7 +185,8 @@ def in_package(root, *command):
 
 
 @pytest.mark.parametrize(
-    ("section", "most"), [("A kind of layer", 3), ("A lever", 1), ("A key of an answer", 3), ("A command", 2)]
+    ("section", "most"),
+    [("A kind of layer", 3), ("A kind of load", 4), ("A lever", 1), ("A key of an answer", 1), ("A command", 2)],
 )
 def test_what_takes_code_takes_few_files(section, most):
     assert 0 < len(files_of(section)) <= most
@@ -215,6 +216,63 @@ cli(["reading", "-m", "llama-3.1-8b", "-g", "h100,l40s", "--format", "json"])
     rows = json.loads(document)["rows"]
     assert [row["gpu"] for row in rows] == ["h100-sxm", "l40s"]
     assert rows[0]["words_s"] == pytest.approx(0.75 * rows[0]["tok_s_user"])
+
+
+def test_a_kind_of_load_added_as_the_page_says_is_answered_by_every_question(changed_package):
+    ask = """
+import json, roofline as rl
+from roofline.cli.main import cli
+case = ("llama-3.1-8b", "h100-sxm")
+few, many = (rl.predict(*case, isl=1000, people=people) for people in (600, 4500))
+simulated = rl.simulate(*case, isl=1000, people=600, requests=300)
+print(json.dumps({
+    "loads": [few.load, *[row["load"] for row in rl.table(*case, people=[300, 600])]],
+    "flow": [[p.request_rate, p.concurrency, p.e2el] for p in (few, many)],
+    "as a rate": few.to_dict() == {**rl.predict(*case, isl=1000, request_rate=2.0).to_dict(), "load": "people"},
+    "simulated": [simulated.request_rate, simulated.concurrency / few.concurrency],
+    "most": [rl.solve(*case, unknown, ttft=0.3).value for unknown in ("people", "request_rate")],
+    "moves": "people" in [row.input for row in rl.sensitivity(*case, people=4500)],
+}), flush=True)
+try:
+    rl.predict(*case, people=60000, tp=1)
+except rl.Overloaded as error:
+    print(error, flush=True)
+try:
+    rl.predict(*case, people=6, concurrency=2)
+except rl.BadInput as error:
+    print(error, flush=True)
+cli(["predict", "-m", "llama-3.1-8b", "-g", "h100,l40s", "--people", "600"])
+"""
+    done = in_package(changed_package, "-c", ask)
+    assert done.returncode == 0, done.stderr
+    first, overloaded, both, *screen = done.stdout.splitlines()
+    answer = json.loads(first)
+    assert answer["loads"] == ["people"] * 3
+    for people, (rate, in_flight, e2el) in zip((600, 4500), answer["flow"], strict=True):
+        assert rate == people / 300.0
+        assert in_flight == pytest.approx(rate * e2el, rel=1e-12)  # Little's law
+    assert answer["as a rate"] is True
+    assert answer["simulated"] == [2.0, pytest.approx(1.0, rel=0.05)]
+    people, rate = answer["most"]
+    assert people == pytest.approx(300.0 * rate, rel=1e-6)
+    assert answer["moves"] is True
+    assert "60000 people exceeds that" in overloaded
+    assert both.startswith("a case has one load; concurrency and people are given")
+    assert screen[0].endswith(" \u00b7 600 people")
+    assert screen[1].startswith("fastest: 1x h100-sxm")
+
+
+def test_a_key_added_as_the_page_says_has_a_type_a_schema_and_an_entry_of_the_glossary(changed_package):
+    shutil.copytree(ROOT / "docs", changed_package / "docs")
+    done = in_package(changed_package, "docs/build_schema.py")
+    assert done.returncode == 0, done.stderr
+    types = (changed_package / "roofline" / "serving" / "row_types.py").read_text(encoding="utf-8")
+    assert "    input_tok_s: float | None\n    output_tok_s: float | None\n" in types
+    glossary = (changed_package / "docs" / "glossary.md").read_text(encoding="utf-8")
+    assert "| `input_tok_s` | Prompt tokens per second of all replicas. | 1/s |" in glossary
+    schema = json.loads((changed_package / "docs" / "schema" / "output.schema.json").read_text(encoding="utf-8"))
+    assert schema["$defs"]["Keys"]["properties"]["input_tok_s"]["unit"] == "1/s"
+    assert "input_tok_s" in schema["$defs"]["GoodputRow"]["required"]
 
 
 def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_package):

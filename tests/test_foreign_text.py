@@ -281,14 +281,14 @@ def test_a_result_chooses_no_file_to_read(tmp_path):
         table.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
         result = ask("check", table)
         assert result.exit_code == 1
-        assert f"is a path, which a result must not choose; if it is right, give --{field}" in result.output
+        assert f"is a path, which a result must not choose; if it is right, give {field}" in result.output
     for field, value in (("model", "x" * 100_000), ("gpu", "h100\u202e"), ("model", "C:\\models\\llama")):
         row = {**good, field: value}
         table.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n", encoding="utf-8")
         result = ask("check", table)
         assert result.exit_code == 1
         assert re.search(
-            f"{field} = .*: a name must .*; give --{field}|{field} has 100000 characters; the limit is ", result.output
+            f"{field} = .*: a name must .*; give {field}|{field} has 100000 characters; the limit is ", result.output
         )
         assert len(result.output) < 500
     table.write_text(",".join(good) + "\n" + ",".join(map(str, good.values())) + "\n")

@@ -80,7 +80,7 @@ EXCLUDED = {
     "serving/capacity.py: pool_goodput": "the search of largest_rate, for two pools",
     "serving/capacity.py: pool_latencies": "latencies of other functions, by the keys of limits",
     "serving/capacity.py: crossovers": "searches: where two largest rates are equal",
-    "serving/knee.py: longest_context": "a search: largest_that_holds",
+    "serving/knee.py: longest_context": "a search: crossing, rounded down",
     "serving/knee.py: tp_faults": "conditions, with a message for each",
     "serving/knee.py: expert_faults": "conditions, with a message for each",
     "serving/verdict.py: beyond": "conditions, with a warning for each",

@@ -212,14 +212,13 @@ def doubts(data: Mapping[str, Any]) -> Iterator[Fault]:
             if value is None or dtype == sixteen_bit or _is_explained(data, ("peak", dtype)):
                 continue
             if all(abs(value / reference / ratio - 1.0) > _RATIO_TOLERANCE for ratio in ratios):
-                usual = " or ".join(f"{ratio:g}" for ratio in ratios)
-                text = f"{value / reference:.2f} times the {sixteen_bit} peak, not {usual}; explain it in a note"
-                yield ("peak", dtype), text
+                found, usual = f"{value / reference:.2f}", " or ".join(f"{ratio:g}" for ratio in ratios)
+                yield ("peak", dtype), f"{found} times the {sixteen_bit} peak, not {usual}; explain it in a note"
     link, memory = _value(data, ("scale_up", "bandwidth"), "B/s"), _value(data, ("memory", "bandwidth"), "B/s")
     is_possible = link and memory and _is_within(memory, *_RANGES["memory.bandwidth"])
     if link and memory and is_possible and link > memory and not _is_explained(data, ("scale_up", "bandwidth")):
-        text = "exceeds the memory bandwidth; give it per direction and GPU, or explain it in a note"
-        yield ("scale_up", "bandwidth"), text
+        advice = "give it per direction and GPU, or explain it in a note"
+        yield ("scale_up", "bandwidth"), f"exceeds the memory bandwidth; {advice}"
     yield from _exponentials(data)
 
 
@@ -238,9 +237,8 @@ def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[Fault]:
     """A missing 16-bit peak, and peaks that can only be 2:4 sparse or have a wrong prefix."""
     peaks = {dtype: _value(data, ("peak", dtype), "FLOP/s") for dtype in _mapping(data, "peak")}
     sixteen_bit = _sixteen_bit_peak(data)
-    if (
-        peaks and not sixteen_bit and data.get("status") not in ("announced", "pre-release")
-    ):  # which state narrow peaks first
+    is_new = data.get("status") in ("announced", "pre-release")  # which state narrow peaks first
+    if peaks and not sixteen_bit and not is_new:
         yield ("peak",), "bf16 or fp16 is missing; every model needs one"
     reference, bandwidth = peaks.get(sixteen_bit or ""), _value(data, ("memory", "bandwidth"), "B/s")
     if not sixteen_bit or not reference:
@@ -289,9 +287,7 @@ def _out_of_range(
     data: Mapping[str, Any], path: tuple[str, ...], dimension: str, low: str, high: str
 ) -> Iterator[Fault]:
     value = _value(data, path, dimension)
-    if value is None or _is_explained(data, path):
-        return
-    if not _is_within(value, dimension, low, high):
+    if not (value is None or _is_explained(data, path) or _is_within(value, dimension, low, high)):
         text = _figure(data, path)["value"]
         yield path, f"{text!r} is not between {low} and {high}; check the unit, or explain it in a note"
 
@@ -498,16 +494,13 @@ def stated_faults(model: Model, data: Mapping[str, Any]) -> Iterator[tuple[tuple
     """Stated counts that the layers contradict, unless a note explains them, and an implausible KV cache."""
     figures = data.get("parameters") or {}
     if model.stated_total is not None and not figures["total"].get("note"):
-        counted = parameters(model).total
-        if abs(counted / model.stated_total - 1.0) > _TOTAL_TOLERANCE:
-            yield ("parameters", "total"), _disagreement(model.stated_total, counted, _TOTAL_TOLERANCE)
+        yield from _disagreement("total", model.stated_total, parameters(model).total, _TOTAL_TOLERANCE)
     if model.stated_active is not None and not figures["active"].get("note"):
         convention = figures["active"].get("convention")
         allowed = (convention,) if convention else CONVENTIONS
         counts = [active_parameters(model, name) for name in allowed]
         nearest = min(counts, key=lambda count: abs(count - (model.stated_active or 0.0)))
-        if abs(nearest / model.stated_active - 1.0) > _ACTIVE_TOLERANCE:
-            yield ("parameters", "active"), _disagreement(model.stated_active, nearest, _ACTIVE_TOLERANCE)
+        yield from _disagreement("active", model.stated_active, nearest, _ACTIVE_TOLERANCE)
     if attends(model):
         nbytes = kv_bytes_per_token(model)
         if not 0.0 < nbytes < _MOST_KV_PER_TOKEN:
@@ -515,9 +508,9 @@ def stated_faults(model: Model, data: Mapping[str, Any]) -> Iterator[tuple[tuple
             yield ("groups",), text
 
 
-def _disagreement(stated: float, counted: float, tolerance: float) -> str:
-    gap = f"{counted / stated - 1.0:+.1%}"
-    return (
-        f"{rounded(stated / BILLION, 4)} B stated, but the layers add up to {rounded(counted / BILLION, 4)} B "
-        f"({gap}, beyond {tolerance:.1%}); correct it or explain it in a note"
-    )
+def _disagreement(name: str, stated: float, counted: float, tolerance: float) -> Iterator[Fault]:
+    gap = counted / stated - 1.0
+    if abs(gap) > tolerance:
+        sizes = f"{rounded(stated / BILLION, 4)} B stated, but the layers add up to {rounded(counted / BILLION, 4)} B"
+        advice = "correct it or explain it in a note"
+        yield ("parameters", name), f"{sizes} ({gap:+.1%}, beyond {tolerance:.1%}); {advice}"

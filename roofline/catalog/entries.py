@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from roofline.numbers.quantity import DIMENSIONS, count_from_text, from_text
 from roofline.physics.memory import parameters
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import FFNS, MIXERS, Model
 from roofline.specs.names import LABELS, fold
 from roofline.support.errors import BadInput, UnknownName, shown
@@ -101,6 +102,25 @@ class Figure(NamedTuple):
     confidence: str
 
 
+#: Keys of a row of a figure.
+FIGURE_KEYS: Keys[Figure] = {
+    "field": Key.text("Field of the specification.", is_open=False),
+    **taken(SHARED, value=None, source=None, url=None, date=None, note=None),
+    "confidence": Key.text("How sure the figure is."),
+    "si_value": Key.number("as `si_unit`", "The figure in SI.", lambda f: _si(f)[0]),
+    "si_unit": Key.text("SI unit of the figure.", lambda f: _si(f)[1]),
+}
+
+
+def figure_row(figure: Figure) -> dict[str, Any]:
+    """Flat row of the JSON contract."""
+    return cells(FIGURE_KEYS, figure)
+
+
+def _si(figure: Figure) -> tuple[float | None, str | None]:
+    return si_value(figure.field, figure.value) or (None, None)
+
+
 def figures(content: Mapping[str, Any]) -> list[Figure]:
     """All figures of a specification in the order of the file."""
     return list(_walk("", content, content.get("sources", {})))
@@ -108,10 +128,12 @@ def figures(content: Mapping[str, Any]) -> list[Figure]:
 
 def sources(content: Mapping[str, Any]) -> list[Figure]:
     """The sources of a specification, with their keys as `field`."""
-    return [
-        Figure(key, "", str(entry["title"]), str(entry.get("url", "")), str(entry["date"]), "", "")
-        for key, entry in content.get("sources", {}).items()
-    ]
+    return [_of_source(key, entry) for key, entry in content.get("sources", {}).items()]
+
+
+def _of_source(field: str, source: Mapping[str, Any], value: str = "", note: str = "", confidence: str = "") -> Figure:
+    url = str(source.get("url", ""))
+    return Figure(field, value, str(source["title"]), url, str(source["date"]), note, confidence)
 
 
 def si_value(field: str, text: object) -> tuple[float, str] | None:
@@ -163,15 +185,8 @@ def _walk(prefix: str, value: Any, known: Mapping[str, Any]) -> Iterator[Figure]
         figure = value.get("value")
         if figure is None:
             figure = ", ".join(f"{key} {item}" for key, item in value.items() if key not in _PROVENANCE)
-        yield Figure(
-            prefix,
-            str(figure),
-            str(source["title"]),
-            str(source.get("url", "")),
-            str(source["date"]),
-            str(value.get("note", "")),
-            str(value.get("confidence", "")),
-        )
+        note, confidence = str(value.get("note", "")), str(value.get("confidence", ""))
+        yield _of_source(prefix, source, str(figure), note, confidence)
         return
     for key, item in value.items():
         if key != "sources":

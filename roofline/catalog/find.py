@@ -25,6 +25,7 @@ from roofline.catalog.files import (
     spec_text,
     yaml_files,
 )
+from roofline.numbers.quantity import GIGA, KIBI, from_text
 from roofline.specs.build import (
     calibration_record,
     engine_record,
@@ -37,7 +38,19 @@ from roofline.specs.build import (
 from roofline.specs.engine import Engine
 from roofline.specs.gpu import Calibration, Gpu
 from roofline.specs.model import Model
-from roofline.specs.names import LABELS, Entry, Match, fold, match_name, match_quantised, nearest_names
+from roofline.specs.names import (
+    LABELS,
+    Entry,
+    Label,
+    Match,
+    fold,
+    label_of,
+    labelled,
+    match_name,
+    match_quantised,
+    match_words,
+    nearest_names,
+)
 from roofline.specs.workload import NamedWorkload
 from roofline.specs.written import counted_refusal
 from roofline.support.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
@@ -46,6 +59,7 @@ from roofline.support.records import NamedTuple, replace
 _WEIGHTS = (".json", ".safetensors", ".gguf")  # files that hold a model or its configuration
 FILES = (*ENDINGS, *_WEIGHTS)  #: Endings of all files that users may name
 _GENERIC = "generic"  # calibration of generations without one
+_SAME_SIZE = 0.02  # relative difference between figures for one memory
 _HUB_ID = r"(?a:[\w.-]+/[\w.-]+)"
 
 
@@ -71,8 +85,8 @@ def load_gpu(name: str, specs: str | None = None) -> Gpu:
     """GPU by name, with the calibration of its generation.
 
     Args:
-        name: canonical name, alias or the beginning of one, regardless of case and separators; or the path of a
-            specification.
+        name: canonical name, alias or the beginning of one, regardless of case and separators; the label that tools
+            print, such as ``NVIDIA H100 80GB HBM3``; or the path of a specification.
         specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
 
     Raises:
@@ -91,9 +105,9 @@ def load_model(name: str, specs: str | None = None, assume: str | None = None) -
     """Model by name or path.
 
     Args:
-        name: Hugging Face id, short name, alias or the beginning of one, regardless of case and separators, or the id
-            of a quantized copy; or the path of a specification, a config.json, a file of weights (.safetensors, .gguf)
-            or its index, or a folder with any of these.
+        name: Hugging Face id, short name, alias, the beginning or some words of one, regardless of case and
+            separators, or the id of a quantized copy; or the path of a specification, a config.json, a file of weights
+            (.safetensors, .gguf) or its index, or a folder with any of these.
         specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
         assume: family, such as ``llama``, as which a config.json with an unknown model_type is read; None to refuse it.
 
@@ -213,7 +227,30 @@ def _place(name: str, kind: str, specs: str | None) -> Match | str:
         for entry in known:
             if entry.own:
                 _checked(entry.path)  # report its faults: it may be the file that was meant
+        place = match_words(name, known) if kind == "model" else _match_label(name, known)
     return place or _from_hub(name, kind, known, specs)
+
+
+def _match_label(name: str, known: tuple[Entry, ...]) -> Match | None:
+    """The GPU of a label such as ``NVIDIA H100 80GB HBM2e``, whose memory must be as the label says."""
+    label = label_of(name)
+    if label is None:
+        return None
+    for entries_of_name in labelled(label, known):
+        matches = [entry for entry in entries_of_name if _agrees(_entry_content(entry), label)]
+        if len(matches) == 1:
+            return Match(matches[0])
+    return None
+
+
+def _agrees(content: dict[str, Any], label: Label) -> bool:
+    """Whether a specification has the memory of a label."""
+    memory = content["memory"]
+    if label.kind not in (None, str(memory.get("kind")).lower()):
+        return False
+    sold, usable = (from_text(memory[key]["value"], "B") for key in ("label", "usable"))
+    least, most = min(sold / GIGA, usable / KIBI**3), max(sold, usable) / GIGA  # as sold or as reported, in GB or GiB
+    return label.gigabytes is None or least * (1.0 - _SAME_SIZE) < label.gigabytes < most * (1.0 + _SAME_SIZE)
 
 
 def _local(name: str, kind: str) -> Match | str | None:
@@ -243,7 +280,7 @@ def _config(path: str) -> str | None:
 
 def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None) -> str:
     """Path of the config.json of a Hugging Face id; refuses texts that are not ids, and any without the client."""
-    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "; yours: --specs DIR")
+    listing = f"roofline {kind}s" + (f" --specs {specs}" if specs else "; yours: specs = DIR")
     if not name.strip():
         raise UnknownName(f"the name of the {LABELS[kind]} is empty; all: {listing}")
     refusal = f"unknown {LABELS[kind]} {name!r}{did_you_mean(nearest_names(name, known))} (all: {listing})"
@@ -283,11 +320,11 @@ def _entry_content(entry: Entry) -> dict[str, Any]:
     return _checked(entry.path) if entry.own else _shipped_content(entry.path)
 
 
-def _checked(path: str) -> dict[str, Any]:
-    """Content of a user's file, checked against its schema."""
+def _checked(path: str, kind: str | None = None) -> dict[str, Any]:
+    """Content of a user's file, checked against its schema; without `kind`, its fields tell which."""
     from roofline.catalog.checks import checked_document
 
-    return dict(without_nulls(checked_document(path)))
+    return dict(without_nulls(checked_document(path, kind)))
 
 
 @lru_cache(maxsize=512)
@@ -391,9 +428,7 @@ def _shipped_engine(folded: str, name: str) -> Engine:
 
 def _user_engine(path: str) -> Engine:
     """Record of a user's file, checked against the schema."""
-    from roofline.catalog.checks import checked_document
-
-    document = without_nulls(checked_document(path, "engine"))
+    document = _checked(path, "engine")
     if "stretch" in document:  # the key of older files
         document["prefill_slowdown"] = document.pop("stretch")
     return engine_record(document)
@@ -475,9 +510,7 @@ def _shipped_entries() -> Iterator[Entry]:
 
 def _user_workload(path: str) -> NamedWorkload:
     """Record of a user's file, checked against the schema."""
-    from roofline.catalog.checks import checked_document
-
-    return workload_record(without_nulls(checked_document(path, "workload")))
+    return workload_record(_checked(path, "workload"))
 
 
 @cache

@@ -5,12 +5,12 @@ from __future__ import annotations
 import datetime as dt
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import reduce
 from operator import or_
-from types import NoneType, UnionType
+from types import MappingProxyType, NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from pydantic import (
@@ -22,7 +22,6 @@ from pydantic import (
     Field,
     ValidationInfo,
     create_model,
-    field_validator,
     model_validator,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -31,9 +30,9 @@ from roofline.numbers.quantity import BILLION, count_from_text, from_text
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
 from roofline.specs.engine import Engine, GpuDefault, KernelOverride
 from roofline.specs.formats import FORMATS, KV_FORMATS, PEAKS, STORED_BITS, is_format
-from roofline.specs.gpu import CALIBRATED, COLLECTIVES, CollectiveEfficiency, Efficiency
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
-from roofline.specs.names import Bytes, Seconds, Share, name_fault
+from roofline.specs.names import Bytes, BytesPerSecond, Seconds, Share, Watts, name_fault
 from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, SLO_EXAMPLE, UNIFORM_CV, NamedWorkload, limits_of_text
 from roofline.support.errors import BadInput, RooflineError, printable
 
@@ -42,10 +41,15 @@ from roofline.support.errors import BadInput, RooflineError, printable
 # pydantic is imported here, in the schemas and in `checks` alone, which only users' files need.
 
 
+def _refusal(kind: str, fault: object) -> PydanticCustomError:
+    """The error for a value, with a text of ours that may hold braces."""
+    return PydanticCustomError(kind, "{fault}", {"fault": str(fault)})
+
+
 def _check_name(value: str) -> str:
     fault = name_fault(value)
     if fault is not None:
-        raise PydanticCustomError("name", "{fault}", {"fault": fault})
+        raise _refusal("name", fault)
     return value
 
 
@@ -53,8 +57,7 @@ def _check_line(value: str) -> str:
     """One line of prose in any alphabet, without control characters."""
     for character in value:
         if not (character.isprintable() or character in _JOINERS or unicodedata.category(character) == "Zs"):
-            text = f"text must be printable; found {printable(character)}"
-            raise PydanticCustomError("text", "{fault}", {"fault": text})
+            raise _refusal("text", f"text must be printable; found {printable(character)}")
     return value
 
 
@@ -128,7 +131,7 @@ def check_readable(read: Callable[..., object], value: object, *arguments: str) 
     try:
         read(value, *arguments)
     except BadInput as fault:
-        raise PydanticCustomError("quantity", "{fault}", {"fault": str(fault)}) from None
+        raise _refusal("quantity", fault) from None
     return value
 
 
@@ -152,10 +155,9 @@ _DATE = r"\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?"
 def _check_date(value: object) -> object:
     """A day, month or year as text; YAML turns days into dates."""
     if isinstance(value, dt.datetime) or not isinstance(value, (dt.date, str)):
-        raise PydanticCustomError("date", "a date must be written as 2026-11-21, 2026-11 or '2026'", {})
+        raise _refusal("date", "a date must be written as 2026-11-21, 2026-11 or '2026'")
     if isinstance(value, str) and not re.fullmatch(_DATE, value, re.ASCII):
-        text = "{value} is not a date; write it as 2026-11-21, 2026-11 or '2026'"
-        raise PydanticCustomError("date", text, {"value": printable(value)})
+        raise _refusal("date", f"{printable(value)} is not a date; write it as 2026-11-21, 2026-11 or '2026'")
     return str(value)
 
 
@@ -178,10 +180,13 @@ class Document(Strict):
     notes: list[Prose] = []
 
 
+#: When the fields of a record contradict each other, and what to say, with the record as {0}.
+_Rule = tuple[Callable[[Any], Any], str]
 #: Type of a field in a record -> type in a file.
 _FILE_TYPES: dict[Any, Any] = {
     int: Count,
     str: Name,
+    tuple[str, ...]: list[Name],
     float: Positive,
     Any: Positive,
     Seconds: Annotated[str, Quantity("s")],
@@ -198,21 +203,23 @@ def of_record(
     base: type[Strict] = Strict,
     without: Collection[str] = (),
     nulls: bool | None = None,
-    fault: Callable[[Any], str | None] | None = None,
+    rules: Sequence[_Rule] = (),
+    figures: Mapping[Any, Any] = MappingProxyType({}),
 ) -> type[Strict]:
     """Schema of a record in a file: its fields with their types and defaults, named and described like the record.
 
     Whole numbers are positive, or not negative where zero is the default; times are texts with units; shares lie in
     (0, 1]; other numbers are positive and finite. `otherwise` has type and default of fields that differ, or that only
     files have; `without` names fields that no file has. `nulls` says whether fields with a default may be null (None:
-    those that may be None in the record). `fault` checks the fields together.
+    those that may be None in the record). `rules` hold for the fields together. `figures` are types of fields whose
+    files state their source too.
     """
     hints = get_type_hints(record, include_extras=True)
     members: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
     for field in fields(record):
         hint, default = hints[field.name], field.default
         parts = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
-        types = [_file_type(part, default) for part in parts if part is not NoneType]
+        types = [figures.get(part) or _file_type(part, default) for part in parts if part is not NoneType]
         if default is not MISSING and (NoneType in parts if nulls is None else nulls):
             types.append(NoneType)
         # times are texts in a file, so that the default of the record cannot be that of the file
@@ -221,11 +228,11 @@ def of_record(
             ... if default is MISSING else None if hint in {Seconds, Bytes} else default,
         )
     members.update(otherwise)
-    checks: dict[str, Any] = {} if fault is None else {"_check": model_validator(mode="after")(_raising(fault))}
+    checks: dict[str, Any] = {"_check": model_validator(mode="after")(_keeping(rules))} if rules else {}
     schema: type[Strict] = create_model(
         record.__name__,
         __base__=base,
-        __doc__=record.__doc__,
+        __doc__=str(record.__doc__).partition(">>>")[0].rstrip(),
         __validators__=checks,
         **{name: kind for name, kind in members.items() if name not in without},
     )
@@ -237,13 +244,13 @@ def _file_type(hint: Any, default: Any) -> Any:
     return _EMPTY_TYPES.get(hint, file_type) if default in {0, ""} else file_type
 
 
-def _raising(fault: Callable[[Any], str | None]) -> Callable[[Any], Any]:
-    """Validator that raises what `fault` returns."""
+def _keeping(rules: Sequence[_Rule]) -> Callable[[Any], Any]:
+    """Validator that refuses what breaks a rule."""
 
     def check(value: Any) -> Any:
-        text = fault(value)
-        if text is not None:
-            raise PydanticCustomError("fields", "{fault}", {"fault": text})
+        for is_broken, text in rules:
+            if is_broken(value):
+                raise _refusal("fields", text.format(value))
         return value
 
     return check
@@ -291,15 +298,6 @@ class _Memory(Strict):
     bandwidth: _Bandwidth
 
 
-class _ScaleUp(Strict):
-    kind: Name
-    topology: Literal["switch", "mesh", "torus", "ring", "pcie"] | None = None
-    bandwidth: _Bandwidth
-    peer_bandwidth: _Bandwidth | None = None
-    domain: _Integer
-    in_switch_reduction: _Flag | None = None
-
-
 class _Network(Strict):
     bandwidth: _Bandwidth
 
@@ -318,43 +316,47 @@ class _Price(Cited):
     high: Annotated[str, Quantity("USD/s")]
 
 
-class GpuSpec(Document):
-    """An accelerator."""
+def _check_dtypes(value: Any) -> Any:
+    for dtype in value if isinstance(value, Mapping) else ():
+        if "spars" in str(dtype):
+            raise _refusal("peak", f"{dtype}: sparse peaks are not accepted; give the dense peak")
+        if dtype not in PEAKS:
+            near = ", ".join(get_close_matches(str(dtype), PEAKS, 3, 0.3) or PEAKS)
+            raise _refusal("peak", f"unknown dtype {dtype}; did you mean {near}?")
+    return value
 
-    aliases: list[Name] = Field(default=[])
-    vendor: Name
-    generation: Name
-    status: Literal["shipping", "announced", "pre-release", "end-of-life"] = "shipping"
-    form_factor: Name | None = None
-    compute_capability: Name | None = None
-    peak: dict[str, _Rate] = Field(min_length=1)
-    exp_per_s: _Exponentials | None = None
-    cores: _Integer | None = None
-    clock: _Clock | None = None
-    cache: _Bytes | None = None
-    memory: _Memory
-    scale_up: _ScaleUp
-    scale_out: _Network | None = None
-    host_link: _HostLink | None = None
-    sustained: _Ratio | None = None
-    other_nodes: list[Name] = Field(default=[])
-    power: _Power | None = None
-    price: _Price | None = None
 
-    @field_validator("peak", mode="before")
-    @classmethod
-    def _check_dtypes(cls, value: Any) -> Any:
-        for dtype in value if isinstance(value, Mapping) else ():
-            if "spars" in str(dtype):
-                raise PydanticCustomError(
-                    "peak", "{dtype}: sparse peaks are not accepted; give the dense peak", {"dtype": dtype}
-                )
-            if dtype not in PEAKS:
-                near = ", ".join(get_close_matches(str(dtype), PEAKS, 3, 0.3) or PEAKS)
-                raise PydanticCustomError(
-                    "peak", "unknown dtype {dtype}; did you mean {near}?", {"dtype": dtype, "near": near}
-                )
-        return value
+_FIGURES = {int: _Integer, Bytes: _Bytes, BytesPerSecond: _Bandwidth, Watts: _Power}
+_LINK: Any = of_record(
+    Link,
+    {
+        "topology": (Literal["switch", "mesh", "torus", "ring", "pcie"] | None, None),
+        "in_switch_reduction": (_Flag | None, None),
+    },
+    figures=_FIGURES,
+)
+GpuSpec = of_record(
+    Gpu,
+    {
+        "aliases": (list[Name], []),
+        "status": (Literal["shipping", "announced", "pre-release", "end-of-life"], "shipping"),
+        "form_factor": (Name | None, None),
+        "compute_capability": (Name | None, None),
+        "peak": (Annotated[dict[str, _Rate], Field(min_length=1), BeforeValidator(_check_dtypes)], ...),
+        "exp_per_s": (_Exponentials | None, None),
+        "cores": (_Integer | None, None),
+        "clock": (_Clock | None, None),
+        "memory": (_Memory, ...),
+        "scale_up": (_LINK, ...),
+        "scale_out": (_Network | None, None),
+        "host_link": (_HostLink | None, None),
+        "sustained": (_Ratio | None, None),
+        "price": (_Price | None, None),
+    },
+    base=Document,
+    without=("peaks", "bandwidth", "memory_label", "link", "exp_rate", "host_domain", "cautions", "calibration"),
+    figures=_FIGURES,
+)
 
 
 class _Fit(Strict):
@@ -385,82 +387,60 @@ _KINDS = tuple(kind.name for kind in CALIBRATED)
 _LINKS = (*(kind.name for kind in COLLECTIVES), "pcie")
 
 
-class CalibrationSpec(Document):
-    """Measured efficiencies of one GPU generation."""
-
-    measured_on: list[Name]
-    engines: list[Name] = Field(default=[])
-    link: Literal["nvlink", "pcie"] = "nvlink"
-    date: Date | None = None
-    kernels: dict[Annotated[str, OneOf(_KINDS)], dict[Name, _Kernel]]
-    collectives: dict[Annotated[str, OneOf(_LINKS)], _Collective]
+CalibrationSpec = of_record(
+    Calibration,
+    {
+        "link": (Literal["nvlink", "pcie"], "nvlink"),
+        "date": (Date | None, None),
+        "kernels": (dict[Annotated[str, OneOf(_KINDS)], dict[Name, _Kernel]], ...),
+        "collectives": (dict[Annotated[str, OneOf(_LINKS)], _Collective], ...),
+    },
+    base=Document,
+    without=("measurements", "year"),
+)
 
 
 # Schema of a model's specification file; its layers have the fields of their records.
 
 
-def _gqa_fault(mixer: Gqa) -> str | None:
-    if mixer.heads % mixer.kv_heads:
-        return f"heads ({mixer.heads}) must be a multiple of kv_heads ({mixer.kv_heads})"
-    if sum(limit is not None for limit in (mixer.window, mixer.chunk, mixer.indexer)) > 1:
-        return "window, chunk and indexer exclude each other; give one"
-    if mixer.k_eq_v and mixer.v_head_dim not in (None, mixer.head_dim):
-        return "with k_eq_v, v_head_dim must equal head_dim"
-    return None
+def _multiple(whole: str, part: str) -> _Rule:
+    """The rule that one field is a multiple of another."""
+    text = f"{whole} ({{0.{whole}}}) must be a multiple of {part} ({{0.{part}}})"
+    return lambda record: getattr(record, whole) % getattr(record, part), text
 
 
-def _mla_fault(mixer: Mla) -> str | None:
-    if mixer.indexer is not None and mixer.indexer.own and mixer.q_rank is None:
-        return "an indexer needs the query latent; give q_rank"
-    return None
-
-
-def _csa_fault(mixer: Csa) -> str | None:
-    if mixer.heads % mixer.o_groups:
-        return f"heads ({mixer.heads}) must be a multiple of o_groups ({mixer.o_groups})"
-    if mixer.indexer is not None and not mixer.ratio:
-        return "an indexer needs compressed entries to choose from; give ratio"
-    return None
-
-
-def _gdn_fault(mixer: Gdn) -> str | None:
-    if mixer.v_heads % mixer.k_heads:
-        return f"v_heads ({mixer.v_heads}) must be a multiple of k_heads ({mixer.k_heads})"
-    return None
-
-
-def _mamba2_fault(mixer: Mamba2) -> str | None:
-    if mixer.heads % mixer.groups:
-        return f"heads ({mixer.heads}) must be a multiple of groups ({mixer.groups})"
-    return None
-
-
-def _indexer_fault(indexer: Indexer) -> str | None:
-    if indexer.top_k % indexer.block:
-        return f"top_k ({indexer.top_k}) must be a multiple of block ({indexer.block})"
-    return None
-
-
-def _moe_fault(ffn: MoeFfn) -> str | None:
-    if ffn.top_k > ffn.experts:
-        return f"top_k ({ffn.top_k}) must not exceed experts ({ffn.experts})"
-    if ffn.latent_norms and ffn.latent is None:
-        return "latent_norms needs a width of their own; give latent"
-    if ffn.shared_gate and not ffn.shared_width:
-        return "shared_gate needs shared experts; give shared_width"
-    return None
-
-
-#: Record -> check of its fields together, None where they agree.
-_FAULTS: Mapping[type, Callable[[Any], str | None]] = {
-    Csa: _csa_fault,
-    Gdn: _gdn_fault,
-    Gqa: _gqa_fault,
-    Mamba2: _mamba2_fault,
-    Mla: _mla_fault,
-    MoeFfn: _moe_fault,
+#: Record -> rules for its fields together.
+_RULES: Mapping[type, Sequence[_Rule]] = {
+    Csa: (
+        _multiple("heads", "o_groups"),
+        (lambda m: m.indexer and not m.ratio, "an indexer needs compressed entries to choose from; give ratio"),
+    ),
+    Gdn: (_multiple("v_heads", "k_heads"),),
+    Gqa: (
+        _multiple("heads", "kv_heads"),
+        (
+            lambda m: sum(limit is not None for limit in (m.window, m.chunk, m.indexer)) > 1,
+            "window, chunk and indexer exclude each other; give one",
+        ),
+        (
+            lambda m: m.k_eq_v and m.v_head_dim not in (None, m.head_dim),
+            "with k_eq_v, v_head_dim must equal head_dim",
+        ),
+    ),
+    Mamba2: (_multiple("heads", "groups"),),
+    Mla: (
+        (
+            lambda m: m.indexer and m.indexer.own and m.q_rank is None,
+            "an indexer needs the query latent; give q_rank",
+        ),
+    ),
+    MoeFfn: (
+        (lambda f: f.top_k > f.experts, "top_k ({0.top_k}) must not exceed experts ({0.experts})"),
+        (lambda f: f.latent_norms and f.latent is None, "latent_norms needs a width of their own; give latent"),
+        (lambda f: f.shared_gate and not f.shared_width, "shared_gate needs shared experts; give shared_width"),
+    ),
 }
-_INDEXER = (of_record(Indexer, {}, fault=_indexer_fault) | None, None)
+_INDEXER = (of_record(Indexer, {}, rules=[_multiple("top_k", "block")]) | None, None)
 #: Record -> type and default of fields that differ between file and record.
 _OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
     Csa: {"indexer": _INDEXER},
@@ -476,7 +456,7 @@ _OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
 def _one_of(records: Mapping[str, type]) -> Any:
     """Schema of one of several records, which `kind` tells apart."""
     schemas = [
-        of_record(record, {"kind": (Literal[kind], ...), **_OVERRIDES.get(record, {})}, fault=_FAULTS.get(record))
+        of_record(record, {"kind": (Literal[kind], ...), **_OVERRIDES.get(record, {})}, rules=_RULES.get(record, ()))
         for kind, record in records.items()
     ]
     return Annotated[reduce(or_, schemas), Field(discriminator="kind")]
@@ -513,7 +493,7 @@ class _Group(Strict):
     def _check(self) -> _Group:
         single = self.mixer is not None and self.ffn is not None
         if single == (self.pattern is not None) or (self.mixer is None) != (self.ffn is None):
-            raise PydanticCustomError("group", "a group must have either a mixer and an ffn, or a pattern", {})
+            raise _refusal("group", "a group must have either a mixer and an ffn, or a pattern")
         if single:
             _check_not_empty(self.mixer, self.ffn)
         return self
@@ -521,7 +501,7 @@ class _Group(Strict):
 
 def _check_not_empty(mixer: Any, ffn: Any) -> None:
     if mixer.kind == ffn.kind == "none":
-        raise PydanticCustomError("group", "a layer must have a mixer, an ffn or both", {})
+        raise _refusal("group", "a layer must have a mixer, an ffn or both")
 
 
 class _Parameters(Cited):
@@ -543,11 +523,9 @@ class _Stated(Strict):
     active: _Active | None = None
 
 
-def _streams_fault(model: Any) -> str | None:
-    for name in ("stream_rank", "stream_average"):
-        if getattr(model, name) and model.streams <= 1:
-            return f"{name} says how several residual streams are mixed; give streams"
-    return None
+def _of_streams(name: str) -> _Rule:
+    text = f"{name} says how several residual streams are mixed; give streams"
+    return lambda model: getattr(model, name) and model.streams <= 1, text
 
 
 class _Mtp(Strict):
@@ -585,7 +563,7 @@ ModelSpec = of_record(
     },
     base=Document,
     without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions", "preset"),
-    fault=_streams_fault,
+    rules=[_of_streams("stream_rank"), _of_streams("stream_average")],
 )
 
 
@@ -594,7 +572,7 @@ ModelSpec = of_record(
 
 def _check_year(value: object) -> object:
     if isinstance(value, bool) or not re.fullmatch(r"\d{4}", str(value), re.ASCII):
-        raise PydanticCustomError("year", "{value} is not a year; write it as 2026", {"value": repr(value)})
+        raise _refusal("year", f"{value!r} is not a year; write it as 2026")
     return value
 
 
@@ -614,8 +592,7 @@ _TUNING: Any = of_record(
 def _check_last(entries: list[Any]) -> list[Any]:
     """Every GPU has a default: the last entry is for those that no other is for."""
     if entries[-1].memory is not None or entries[-1].other_than:
-        text = "the last entry is for all other GPUs; leave out its memory and other_than"
-        raise PydanticCustomError("by_gpu", "{fault}", {"fault": text})
+        raise _refusal("by_gpu", "the last entry is for all other GPUs; leave out its memory and other_than")
     return entries
 
 
@@ -623,7 +600,7 @@ class _OrByGpu:
     """Annotation: a number, or a list of defaults by GPU."""
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
-        entry = of_record(GpuDefault, {"value": (source, ...), "other_than": (list[Name], [])}, nulls=False)
+        entry = of_record(GpuDefault, {"value": (source, ...)}, nulls=False)
         entries = Annotated[list[entry], Field(min_length=1, max_length=20), AfterValidator(_check_last)]  # type: ignore[valid-type]
         return core_schema.tagged_union_schema(
             {"[number]": handler(source), "[list]": handler.generate_schema(entries)},
@@ -663,7 +640,7 @@ def _check_slo(value: str) -> str:
     try:
         limits_of_text(value)
     except RooflineError as fault:
-        raise PydanticCustomError("slo", "{fault}", {"fault": str(fault)}) from None
+        raise _refusal("slo", fault) from None
     return value
 
 
@@ -671,8 +648,7 @@ def _check_prefix(value: int, info: ValidationInfo) -> int:
     """Refuse a prefix longer than the prompt; a faulty isl is reported by itself."""
     isl = info.data.get("isl", value)
     if value > isl:
-        fault = f"must not exceed the prompt, isl = {isl}"
-        raise PydanticCustomError("prefix", "{fault}", {"fault": fault})
+        raise _refusal("prefix", f"must not exceed the prompt, isl = {isl}")
     return value
 
 
@@ -680,8 +656,7 @@ def _check_lengths(value: str, info: ValidationInfo) -> str:
     """Refuse a uniform law for lengths that vary more than it can."""
     widest = max(info.data.get(name, 0.0) for name in ("isl_cv", "osl_cv"))
     if value == "uniform" and widest > UNIFORM_CV:
-        fault = f"a uniform law allows a cv of at most {UNIFORM_CV}, not {widest:g}; use lognormal"
-        raise PydanticCustomError("lengths", "{fault}", {"fault": fault})
+        raise _refusal("lengths", f"a uniform law allows a cv of at most {UNIFORM_CV}, not {widest:g}; use lognormal")
     return value
 
 
@@ -696,7 +671,6 @@ _Slo = Annotated[
 WorkloadSpec = of_record(
     NamedWorkload,
     {
-        "aliases": (list[Name], []),
         "title": (Title, ""),
         "isl_cv": (_Variation, 0.0),
         "osl_cv": (_Variation, 0.0),

@@ -50,6 +50,11 @@ def fault_text(path: str, line: int, text: str) -> str:
     return printable(f"{path}:{line}: {' '.join(short.split())}")
 
 
+def _fault(path: str, part: Any, text: str) -> BadSpec:
+    """The error for a node or an event."""
+    return BadSpec(fault_text(path, _line(part), text))
+
+
 def _text(path: str) -> str:
     try:
         data = content(path, SPEC_BYTES, "specification")
@@ -70,11 +75,11 @@ def _check_depth(path: str, text: str) -> None:
     depth = 0
     for number, event in enumerate(yaml.parse(text, Loader=_SAFE_LOADER)):
         if number > _MOST_EVENTS:
-            raise BadSpec(fault_text(path, _line(event), f"more than {_MOST_NODES} fields"))
+            raise _fault(path, event, f"more than {_MOST_NODES} fields")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _DEEPEST:
-                raise BadSpec(fault_text(path, _line(event), f"nested deeper than {_DEEPEST} levels"))
+                raise _fault(path, event, f"nested deeper than {_DEEPEST} levels")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -87,13 +92,12 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
         where, node = stack.pop()
         seen += 1
         if seen > _MOST_NODES or len(where) > _DEEPEST:
-            raise BadSpec(fault_text(path, _line(node), f"more than {_MOST_NODES} fields after expanding aliases"))
+            raise _fault(path, node, f"more than {_MOST_NODES} fields after expanding aliases")
         lines.setdefault(where, _line(node))
         if isinstance(node, yaml.ScalarNode):
             characters += len(node.value)
             if characters > _MOST_CHARACTERS:
-                most = f"more than {_MOST_CHARACTERS} characters after expanding aliases"
-                raise BadSpec(fault_text(path, _line(node), most))
+                raise _fault(path, node, f"more than {_MOST_CHARACTERS} characters after expanding aliases")
             _check_characters(path, node)
             _check_number(path, node)
             yield node
@@ -104,8 +108,7 @@ def _walk(path: str, root: yaml.Node, lines: Lines, faults: list[str]) -> Iterat
             for key, value in node.value:
                 name = key.value if isinstance(key, yaml.ScalarNode) else "a collection"
                 if len(name) > _LONGEST_KEY:
-                    text = f"key too long: {len(name)} characters, at most {_LONGEST_KEY}"
-                    raise BadSpec(fault_text(path, _line(key), text))
+                    raise _fault(path, key, f"key too long: {len(name)} characters, at most {_LONGEST_KEY}")
                 if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                     faults.append(fault_text(path, _line(key), f"key {name!r} must be plain text"))
                 elif name in keys:
@@ -121,7 +124,7 @@ def _check_characters(path: str, node: yaml.ScalarNode) -> None:
     try:
         node.value.encode("utf-8")
     except UnicodeEncodeError:
-        raise BadSpec(fault_text(path, _line(node), f"{node.value!a} is not valid Unicode")) from None
+        raise _fault(path, node, f"{node.value!a} is not valid Unicode") from None
 
 
 def _check_number(path: str, node: yaml.ScalarNode) -> None:
@@ -129,11 +132,9 @@ def _check_number(path: str, node: yaml.ScalarNode) -> None:
     if node.tag not in _NUMBERS:
         return
     if ":" in node.value:
-        text = f"{node.value[:60]!r} is a base-60 number in YAML; quote it if it is text"
-        raise BadSpec(fault_text(path, _line(node), text))
+        raise _fault(path, node, f"{node.value[:60]!r} is a base-60 number in YAML; quote it if it is text")
     if len(node.value) > _LONGEST_NUMBER:
-        text = f"number too long: {len(node.value)} characters, at most {_LONGEST_NUMBER}"
-        raise BadSpec(fault_text(path, _line(node), text))
+        raise _fault(path, node, f"number too long: {len(node.value)} characters, at most {_LONGEST_NUMBER}")
 
 
 def _constructed(path: str, root: yaml.Node, scalars: list[yaml.Node]) -> Any:
@@ -146,8 +147,8 @@ def _constructed(path: str, root: yaml.Node, scalars: list[yaml.Node]) -> Any:
             try:
                 loader.construct_object(scalar)
             except _FAULTS_OF_A_SCALAR:
-                text = f"{scalar.value[:60]!r} cannot be read as {scalar.tag.rpartition(':')[2]}"
-                raise BadSpec(fault_text(path, _line(scalar), text)) from None
+                kind = scalar.tag.rpartition(":")[2]
+                raise _fault(path, scalar, f"{scalar.value[:60]!r} cannot be read as {kind}") from None
         mark = getattr(fault, "problem_mark", None)
         line = 1 if mark is None else mark.line + 1
         raise BadSpec(fault_text(path, line, getattr(fault, "problem", None) or str(fault))) from None

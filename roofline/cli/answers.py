@@ -9,7 +9,17 @@ from typing import Any
 from roofline.cli.screen import Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, rounded, to_text
 from roofline.questions.inputs.arguments import LATENCIES, binding_text, limits_words, tokens_of_prefix
-from roofline.questions.inputs.case import LAWS, TIERS, cached_text, cold_start_of, cold_start_text, preset_name
+from roofline.questions.inputs.case import (
+    LASTING,
+    LAWS,
+    RUN,
+    TIERS,
+    cached_text,
+    cold_start_of,
+    cold_start_text,
+    lasting,
+    preset_name,
+)
 from roofline.questions.inputs.deployment import pool_of
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, ROW_KEYS, meets
 from roofline.support.records import replace
@@ -67,7 +77,7 @@ def case_text(
 def differ(options: Mapping[str, Any]) -> bool:
     """Whether requests differ, so that a latency is a mean over them: under a load, and where some find a cache."""
     some = options.get("cache_hit") not in (None, 0.0, 1.0) or options.get("working_set") is not None
-    return some or any(options.get(name) is not None for name in ("concurrency", "request_rate"))
+    return some or not lasting(options).is_burst
 
 
 def _limits(slo: Mapping[str, float], share: float | None, *, is_mean: bool) -> str:
@@ -88,14 +98,10 @@ def asked_format(options: Mapping[str, Any]) -> list[str]:
 
 def load_words(options: Mapping[str, Any]) -> str:
     """Text such as ``64 users``, ``4 requests/s`` or ``16 requests at once, idle server``."""
-    users, rate, batch = (options.get(name) for name in ("concurrency", "request_rate", "batch"))
-    if users is not None:
-        run = options.get("num_prompts")
-        return f"{_counted(users, 'user')}" + ("" if run is None else f" in a run of {_number(run)} requests")
-    if rate is not None:
-        return f"{_number(rate)} request{'' if rate == 1 else 's'}/s"
-    size = DEFAULTS["batch"] if batch is None else batch
-    return f"{_counted(size, 'request')}{'' if size == 1 else ' at once'}, idle server"
+    kind, run = lasting(options), options.get(RUN)
+    amount = DEFAULTS["batch"] if options.get(kind.option) is None else options[kind.option]
+    end = ", idle server" if kind.is_burst else "" if run is None else f" in a run of {_number(run)} requests"
+    return f"{_number(amount)}{kind.one if amount == 1 else kind.many}{end}"
 
 
 def gpus_text(row: Row) -> str:
@@ -155,7 +161,7 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[
         return ""
     if options.get("slo"):
         return _slo_answer(rows, options, gpus, is_part=others)
-    if options.get("concurrency") is None and options.get("request_rate") is None:
+    if lasting(options).is_burst:
         return ""
     fastest = rows[0]
     times = ", ".join(_time(fastest, key) for key in ("ttft", "tpot") if fastest.get(f"{key}_ms") is not None)
@@ -303,10 +309,6 @@ def _unusual(options: Mapping[str, Any], formats: Sequence[str]) -> Iterator[str
         yield f"{'-'.join(map(_number, price)) if isinstance(price, tuple) else _number(price)} USD/h a GPU"
 
 
-def _counted(value: Any, what: str) -> str:
-    return f"{_number(value)} {what}{'' if value == 1 else 's'}"
-
-
 def _number(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_number, value))
@@ -414,8 +416,8 @@ def latency(metric: str, options: Mapping[str, Any], rank: int = 0, *, with_rang
 
 #: What may vary from row to row -> heading.
 VARYING = {
-    "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst", "concurrency": "users",
-    "request_rate": "req/s",
+    "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst",
+    **{name: kind.heading for name, kind in LASTING.items() if name in ROW_KEYS},
 }  # fmt: skip
 _FORMATS_OF = {"quantization": "weight_dtype", "weights": "weight_dtype"}
 
@@ -431,13 +433,14 @@ def with_refusals(columns: Sequence[ScreenColumn], refusals: Sequence[Row]) -> l
     return [ranked(column, 0) if refusals and column in BOUND.values() else column for column in columns]
 
 
+_RATE, _IN_FLIGHT = ScreenColumn("req/s", "request_rate", 4), ScreenColumn("in flight", "concurrency", 5)
+
+
 def load_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     """Utilization under a load, beside the rate for users or the requests in flight for a rate."""
-    if options.get("concurrency") is not None:
-        return [ScreenColumn("req/s", "request_rate", 4), percent_column("util", "util", 2)]
-    if options.get("request_rate") is not None:
-        return [ScreenColumn("in flight", "concurrency", 5), percent_column("util", "util", 2)]
-    return []
+    kind = lasting(options)
+    flow = [column for column in (_RATE, _IN_FLIGHT) if column.key in kind.answers]
+    return [] if kind.is_burst else [*flow, percent_column("util", "util", 2)]
 
 
 def verdict_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:

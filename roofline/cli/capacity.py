@@ -58,6 +58,7 @@ from roofline.cli.options import (
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
 from roofline.numbers.quantity import rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text
+from roofline.questions.inputs.case import KIND_OF, LOADS, Load
 from roofline.questions.inputs.options import SHARE
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
@@ -369,13 +370,12 @@ def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
 # Latencies and throughput along the load: the `curve` command.
 
 
-def _curve_columns(curves: int, against: str, *, with_slo: bool) -> list[ScreenColumn]:
+def _curve_columns(curves: int, against: type[Load], *, with_slo: bool) -> list[ScreenColumn]:
     which = [ScreenColumn("GPU", "gpu"), ScreenColumn("tp", "tp", 2)] if curves > 1 else []
-    users = ScreenColumn("users", "concurrency", 0 if against == "users" else 4)
     return [
         *which,
-        *([users] if against == "users" else []),
-        ScreenColumn("req/s", "request_rate", 0 if against == "rate" else 1),
+        ScreenColumn(against.heading, against.option, 0),
+        *([ScreenColumn("req/s", "request_rate", 1)] if "request_rate" in against.answers else []),
         percent_column("util", "util"),
         ScreenColumn("TTFT p50 ms", "ttft_p50_ms"),
         ScreenColumn("p99", "ttft_p99_ms"),
@@ -434,7 +434,7 @@ def curve(
         echo(curve_question.curves_text(curves, width - 1, max(height - _OTHER, _LOWEST)))
         notes(text for curve in curves for text in _warnings(curve))
     else:
-        _print(models, curves, options, output_format, against, share)
+        _print(models, curves, options, output_format, share)
     if picture is not None:
         echo(f"wrote {picture}", err=True)
 
@@ -444,13 +444,12 @@ def _print(
     curves: list[curve_question.Curve],
     options: dict[str, Any],
     output_format: str,
-    against: str,
     share: float | None,
 ) -> None:
     formats = asked_format(options)
     end = "" if len(curves) > 1 else _deployed(curves[0])
     screen = Screen(
-        columns=_curve_columns(len(curves), against, with_slo=bool(curves[0].slo)),
+        columns=_curve_columns(len(curves), KIND_OF[curves[0].against], with_slo=bool(curves[0].slo)),
         rows=[row for curve in curves for row in curve.rows],
         case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
         answer="; ".join(_summary(curve, is_mean=share is None) for curve in curves),
@@ -463,7 +462,7 @@ def _print(
 def _summary(curve: curve_question.Curve, *, is_mean: bool) -> str:
     """Saturation and goodput in words."""
     most = f"{rounded(curve.saturation)} requests/s at most"
-    if curve.against != "request_rate":
+    if not KIND_OF[curve.against].is_open:
         most = f"slots for {curve.saturation:.0f} users"
     gpus = _deployed(curve)
     binding = None if curve.goodput is None else binding_text(curve.goodput.binding, is_mean=is_mean)
@@ -614,7 +613,7 @@ def cost(
 
 
 def _has_load(options: Mapping[str, Any]) -> bool:
-    return any(options.get(name) is not None for name in ("batch", "concurrency", "request_rate"))
+    return any(options.get(name) is not None for name in LOADS)
 
 
 def _cost_answer(

@@ -33,6 +33,7 @@ from roofline.questions.listing import (
     Mixer,
     Model,
     basis,
+    figure_row,
     figures,
     model_counts,
     si_value,
@@ -314,12 +315,9 @@ def print_document(content: Mapping[str, Any], output_format: str, summary: Mapp
     people = for_people(output_format)
     rows = []
     for figure in figures(content):
-        row = figure._asdict()
+        row = figure_row(figure)
         if people:
             row["value"] = _value_text(figure.field, figure.value)
-        else:
-            si = si_value(figure.field, figure.value)
-            row["si_value"], row["si_unit"] = (None, None) if si is None else si
         rows.append(row)
     print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
     if people:

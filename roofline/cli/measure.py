@@ -36,8 +36,12 @@ from roofline.questions.check import (
     MeasurementCheck,
     Reading,
     check_readings,
+    check_row,
+    part_rows,
     read_results,
     results,
+    run_notes,
+    suspect_rows,
     what_changed,
 )
 from roofline.questions.inputs.case import BASES
@@ -47,10 +51,6 @@ from roofline.support.errors import BadInput, RooflineError
 
 _CHECK_HEADINGS = ("", "measured ms", "predicted ms", "80 % range", "ratio", "MFU %", "MBU %", "SOL %")
 _METRICS = ("ttft", "tpot", "e2el")
-_STATED = (
-    *("model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype"),
-    *("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date"),
-)
 _WIDTH = 80
 _AFTER = "--after"
 
@@ -191,11 +191,11 @@ def _print(
     runs = [run for side in sides for run in side]
     if not for_people(output_format):
         extra = {
-            "parts": [row for run in runs for row in _part_rows(run)],
-            "suspects": [row for run in runs for row in _suspect_rows(run)],
+            "parts": [row for run in runs for row in part_rows(run)],
+            "suspects": [row for run in runs for row in suspect_rows(run)],
             "changed": None if changed is None else _changed_row(changed),
         }
-        print_rows([_row(run) for run in runs], output_format, {}, extra)
+        print_rows([check_row(run) for run in runs], output_format, {}, extra)
         if output_format == "csv" and changed is not None:
             echo(f"What changed: {_answer(changed)}", err=True)
         return
@@ -261,17 +261,12 @@ def _shared_notes(runs: list[MeasurementCheck]) -> list[str]:
     """Notes of all runs, each once, with the runs concerned unless all are."""
     about: dict[str, list[str]] = {}
     for run in runs:
-        for text in _notes(run):
+        for text in run_notes(run):
             about.setdefault(text, []).append(run.measured.source)
     return [
         text if len(sources) == len(runs) else f"{sources[0] if len(sources) == 1 else f'{len(sources)} runs'}: {text}"
         for text, sources in about.items()
     ]
-
-
-def _notes(run: MeasurementCheck) -> list[str]:
-    note = run.measured.note
-    return [*([note] if note else []), *run.notes]
 
 
 def _metrics(run: MeasurementCheck) -> list[str]:
@@ -304,62 +299,6 @@ def _cells(run: MeasurementCheck, metric: str) -> list[str]:
         cell_text(run.ratio(metric)),
         *used,
         _percent(run.ideal_share(metric)),
-    ]
-
-
-def _row(run: MeasurementCheck) -> dict[str, Any]:
-    """Flat row: stated values, then measured and predicted times and how they compare."""
-    deployment, plan = run.expected.deployment, run.expected.deployment.plan
-    row = {"source": run.measured.source, **{key: getattr(run.measured, key, None) for key in _STATED}}
-    row |= {name: getattr(plan, name) for name in ("tp", "pp", "ep", "dp")}
-    row |= {"model": deployment.model.short_name, "gpu": deployment.gpu.name, "num_gpus": deployment.num_gpus}
-    row["basis"] = deployment.basis
-    for metric in _METRICS:
-        measured, expected = getattr(run.measured, metric), getattr(run.expected, metric)
-        ends = None if expected is None else run.expected.interval(metric)
-        row[f"measured_{metric}_ms"] = None if measured is None else measured / MILLI
-        row[f"predicted_{metric}_ms"] = None if expected is None else expected / MILLI
-        row[f"{metric}_ratio"] = run.ratio(metric)
-        row[f"{metric}_light_frac"] = run.ideal_share(metric)
-        row[f"predicted_{metric}_low_ms"] = None if ends is None else ends[0] / MILLI
-        row[f"predicted_{metric}_high_ms"] = None if ends is None else ends[1] / MILLI
-        row[f"{metric}_inside"] = run.inside(metric)
-        row[f"{metric}_verdict"] = None if measured is None else run.verdict(metric)
-    row |= {"prefill_mfu": run.mfu, "decode_mbu": run.mbu}
-    for name, parts in (("prefill", run.prefill_parts), ("decode", run.decode_parts)):
-        best = next((part for part in parts if part.is_plausible), None)
-        row |= {f"{name}_suspect": best and best.name, f"{name}_suspect_factor": best and best.factor}
-    return {**row, "suspects": list(run.suspect_texts), "warnings": _notes(run)}
-
-
-def _part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    return [
-        {
-            "source": run.measured.source,
-            "pass": name,
-            "part": part.name,
-            "predicted_ms": part.time / MILLI,
-            "share": part.share,
-            "factor": part.factor,
-            "plausible": part.is_plausible,
-            "sigma": part.sigma,
-        }
-        for name, parts in (("prefill", run.prefill_parts), ("decode", run.decode_parts))
-        for part in parts
-    ]
-
-
-def _suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    return [
-        {
-            "source": run.measured.source,
-            "rank": rank,
-            "part": suspect.part,
-            "factor": suspect.factor,
-            "sigmas": suspect.sigmas,
-            "explains": list(suspect.explains),
-        }
-        for rank, suspect in enumerate(run.suspects, start=1)
     ]
 
 

@@ -36,7 +36,7 @@ from roofline.cli.options import (
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, prose, terminal_width
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
-from roofline.questions.inputs.case import engine_names
+from roofline.questions.inputs.case import KIND_OF, engine_names
 from roofline.questions.inputs.options import COUNT
 from roofline.questions.predict import meeting_first
 
@@ -443,7 +443,7 @@ def speculate(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str,
 def _speculate_columns(answer: speculate_question.Speculation) -> list[ScreenColumn]:
     drafts = range(1, len(answer.predictions))
     return [
-        ScreenColumn(_NAMES[answer.along], answer.along),
+        ScreenColumn(KIND_OF[answer.along].heading, answer.along),
         ScreenColumn("TPOT ms", "without"),
         *(speedup_column(str(tokens), str(tokens), 2) for tokens in drafts),
         ScreenColumn("best", "best"),
@@ -569,7 +569,7 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     for pool in answer.one_pool:
         answers = pool.ranking if pool.within is None else pool.within.sentence
         lines.append(f"{pool.gpu}: {pool.reason or answers}")
-    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {_load_text(row)}"
+    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {answer.workload.load.brief}"
     return Screen(
         columns=_COLUMNS,
         rows=[apart, *others],
@@ -579,12 +579,6 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
         notes=answer.warnings,
         is_whole=True,
     )
-
-
-def _load_text(row: Row) -> str:
-    if row["load"] == "concurrency":
-        return f"{row['concurrency']:g} users"
-    return f"{rounded(float(row['request_rate']))} requests/s"
 
 
 def _saturation_text(row: Row) -> str:

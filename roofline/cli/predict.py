@@ -41,7 +41,7 @@ from roofline.cli.options import REASONS, Command, echo, for_people, labelled, n
 from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, keys_of, pressing_first, prose
 from roofline.numbers.quantity import MICRO, rounded, rounded_down, to_text
 from roofline.questions import catalog
-from roofline.questions.inputs.case import is_pressing
+from roofline.questions.inputs.case import LASTING, is_pressing, lasting
 from roofline.questions.inputs.load import UNDER_LOAD
 from roofline.questions.inputs.options import COUNT, OPTIONS, QUESTIONS
 from roofline.questions.predict import (
@@ -105,9 +105,8 @@ def _latency_columns(
 
 
 def knee_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
-    what = "users" if options.get("concurrency") is not None else "batch"
     return [
-        ScreenColumn(f"knee [{what}]", "knee"),
+        ScreenColumn(f"knee [{lasting(options).heading}]", "knee"),
         ScreenColumn("set by", "knee_bound", 1),
         ScreenColumn("ridge", "ridge_knee", 1),
         ScreenColumn("half", "half_knee", 1),
@@ -197,7 +196,6 @@ _ALWAYS = (
     "slo_verdict",
     "warnings",
 )
-_OF_A_LOAD = ("concurrency", "request_rate")
 
 
 class _Query(NamedTuple):
@@ -307,8 +305,9 @@ def _refuse_rate(cases: list[dict[str, Any]]) -> None:
 def _check(query: _Query) -> None:
     if not query.simulated and (query.seed or query.requests is not None):
         raise click.UsageError("--seed and --requests belong to a simulation: add --simulate")
-    if query.simulated and not all(set(_OF_A_LOAD) & set(case) for case in query.cases):
-        raise click.UsageError("--simulate needs a load: --concurrency or --request-rate")
+    if query.simulated and any(lasting(case).is_burst for case in query.cases):
+        stated = " or ".join(f"--{name.replace('_', '-')}" for name in LASTING)
+        raise click.UsageError(f"--simulate needs a load: {stated}")
     if query.explain and query.output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
 
@@ -421,21 +420,20 @@ def _answer_text(
         return answer_text(rows, options, gpus, others=others)
     if not rows or rows[0].get("knee") is None:
         return ""
-    what = "users" if options.get("concurrency") is not None else "requests at once"
+    kind = lasting(options)
     missed = miss_text(rows, options, gpus)
     best = max(passing(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
     if best["knee"] < 1.0:
         return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
-    why = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
-    if best["knee_bound"] == "memory" and options.get("concurrency") is not None:
-        why = "users wait for a slot (memory, or max_num_seqs)"
+    beyond = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))
+    if best["knee_bound"] == "memory" and not kind.is_burst:
+        beyond = "users wait for a slot (memory, or max_num_seqs)"
     of_those = "those that meet the SLO" if passing(rows) else "these"
     most = "" if len(rows) == 1 else f", the most of {of_those}"
-    is_of_each = options.get("concurrency") is None and (best["num_gpus"] or 1) > ranks_of(best)
+    is_of_each = kind.is_burst and (best["num_gpus"] or 1) > ranks_of(best)
     where = f"{'each replica of ' if is_of_each else ''}{gpus_text(best)}{by_estimate(best)}{most}"
-    return (
-        f"{missed}{'; ' if missed else ''}decode stays cheap up to {best['knee']:.0f} {what} on {where}; beyond, {why}"
-    )
+    cheap = f"decode stays cheap up to {best['knee']:.0f}{kind.many} on {where}"
+    return f"{missed}{'; ' if missed else ''}{cheap}; beyond, {beyond}"
 
 
 def _headroom(prediction: Prediction) -> list[str]:
@@ -487,8 +485,8 @@ def _explain(predictions: list[Prediction], output_format: str) -> None:
 
 
 def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[ScreenColumn]:
-    answered = "request_rate" if options.get("concurrency") is not None else "concurrency"  # not an input
-    varying = [key for key in VARYING if key != answered and len({str(row[key]) for row in rows}) > 1]
+    answered = lasting(options).answers  # not an input
+    varying = [key for key in VARYING if key not in answered and len({str(row[key]) for row in rows}) > 1]
     return [
         *model_column(len({row["model"] for row in rows})),
         GPUS,

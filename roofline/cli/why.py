@@ -45,8 +45,8 @@ from roofline.outputs.files import SCHEMA_VERSION
 from roofline.questions import catalog
 from roofline.questions import why as questions
 from roofline.questions.inputs.arguments import binding_text
+from roofline.questions.inputs.case import KIND_OF, LASTING
 from roofline.questions.inputs.options import TIME
-from roofline.questions.predict import LOADS
 from roofline.questions.why import RESULTS, UNITS, Sensitivities, Sensitivity, Solution
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import replace
@@ -199,7 +199,6 @@ def _solve_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn
 
 
 _NO_P99_WITHIN = "solve takes time limits, not the p99 over the median; use roofline goodput"
-_COUNTED = {"batch": " requests at once", "concurrency": " users", "request_rate": " requests/s"}
 _MOST_REASONS = 3
 _DIGITS = 4
 
@@ -293,31 +292,31 @@ def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bo
     if not people or len(solutions) != 1 or not solutions[0].is_met:
         return ""
     (row,) = rows
-    solution, what = solutions[0], _COUNTED.get(solutions[0].unknown, "")
+    solution = solutions[0]
+    what = KIND_OF[solution.unknown].many if solution.unknown in KIND_OF else ""
     where = f"on {gpus_text(row)}{by_estimate(row)}"
     if solution.is_open:
         return f"{row['value_text']}{what} {where}: the search ends there, not the target"
     unsure = "" if passing([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
     if not solution.is_known:
         return f"{row['value_text']}{what} {where}; beyond that it is not known{unsure}"
-    most = "at most " if solution.whole is not None or solution.unknown == "request_rate" else ""
+    most = "at most " if solution.whole is not None or _is_rate(solution.unknown) else ""
     limit = "" if solution.limited_by is None else f", limited by {row['limited_by']}"
     return f"{most}{row['value_text']}{what} {where}{limit}{unsure}"
 
 
 def _case(models: tuple[str, ...], options: Mapping[str, Any], unknown: str, targets: Mapping[str, float]) -> str:
     name = unknown.replace("-", "_")
-    is_load = name in LOADS
     others = {key: value for key, value in options.items() if key != name}
     text = case_text(
         models,
         {**others, "slo": targets},
         asked_format(options),
-        load=not is_load,
-        is_mean=name in LOADS[1:] or differ(others),
+        load=name not in KIND_OF,
+        is_mean=name in LASTING or differ(others),
     )
-    what = {"batch": "largest burst on an idle server", "concurrency": "most users", "request_rate": "highest rate"}
-    return f"{text} \u00b7 {what.get(name, f'{unknown} at which it is just met')}"
+    what = KIND_OF[name].largest if name in KIND_OF else f"{unknown} at which it is just met"
+    return f"{text} \u00b7 {what}"
 
 
 def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
@@ -330,7 +329,7 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
             row["value_text"] = (
                 f"{'more' if (solution.value or 0.0) > solution.present else 'less'} than {row['value_text']}"
             )
-        row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in LOADS else "-"
+        row["now_text"] = _value_text(solution.present, solution) if solution.unknown not in KIND_OF else "-"
         is_target = solution.limited_by == solution.binding or not solution.is_met
         named = binding_text(solution.binding, is_mean=solution.is_mean)
         row["limited_by"] = named if is_target else solution.limited_by
@@ -339,8 +338,12 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
     return row
 
 
+def _is_rate(unknown: str) -> bool:
+    return unknown in KIND_OF and KIND_OF[unknown].is_open
+
+
 def _value_text(value: float, solution: Solution) -> str:
-    return rounded_down(value) if solution.unknown == "request_rate" else with_unit(value, solution.unit, _DIGITS)
+    return rounded_down(value) if _is_rate(solution.unknown) else with_unit(value, solution.unit, _DIGITS)
 
 
 def _gpu_prefix(solution: Solution, solutions: list[Solution]) -> str:

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, TypeVar
 
 from roofline.numbers.operations import Real, plain
 from roofline.numbers.quantity import BITS_PER_BYTE
 from roofline.numbers.roots import narrowed
-from roofline.physics.equation import CHANGES_SIDES, DOUBLING
+from roofline.physics.equation import BOUNDS, CHANGES_SIDES, DOUBLING
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
 from roofline.serving.latency import Workload, is_a_mixture, request_passes
@@ -22,10 +22,11 @@ from roofline.serving.quantization import MATRICES
 from roofline.serving.shown import case_text, degrees_text, deployed_text
 from roofline.specs.engine import Engine
 from roofline.specs.formats import format_symbol
-from roofline.specs.gpu import Calibration, Gpu
+from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu
+from roofline.specs.load import LASTING, RUN
 from roofline.support.errors import BadInput, RooflineError, check_known
 from roofline.support.records import NamedTuple, replace
-from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient
+from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient, reach_of
 from roofline.symbolic.programs import javascript_source
 
 # Every quantity that a prediction depends on, as an input that can be named, changed or traced.
@@ -38,9 +39,8 @@ WORKLOAD = {
     "osl": ("tokens", "answer length"),
     "batch": ("sequences", "sequences in the batch"),
     "prefix": ("tokens", "cached prompt tokens"),
-    "concurrency": ("requests", "users of the deployment"),
-    "request_rate": ("1/s", "requests that arrive at the deployment"),
-    "num_prompts": ("requests", "requests in the run"),
+    **{name: (kind.measure, kind.meaning) for name, kind in LASTING.items()},
+    RUN: ("requests", "requests in the run"),
 }
 
 #: Part of a prediction with the equations of a load, in addition to prefill and decode.
@@ -94,6 +94,7 @@ class Input(NamedTuple):
 
 
 Make = Callable[[Input], Real]
+_Entry = TypeVar("_Entry", Efficiency, CollectiveEfficiency)
 
 
 def with_inputs(
@@ -117,10 +118,11 @@ def with_inputs(
             make, "routing_skew", "workload", "1", deployment.routing_skew, "routing skew of the experts"
         ),
     )
+    numbers = workload.numbers
     lengths = {
-        name: make(Input(name, "workload", unit, float(getattr(workload, name)), meaning))
+        name: make(Input(name, "workload", unit, float(numbers[name]), meaning))
         for name, (unit, meaning) in WORKLOAD.items()
-        if name in workload.inputs
+        if name in numbers
     }
     workload = workload.at(lengths)
     cache = workload.cache
@@ -179,9 +181,8 @@ def changed(prediction: Prediction, changes: Mapping[str, Any]) -> Prediction:
 
 def refuse_arrays(prediction: Prediction, question: str) -> None:
     """Refuse a prediction of several cases; `question` opens the message."""
-    workload = prediction.workload
-    for name in workload.inputs:
-        if not isinstance(getattr(workload, name), float):
+    for name, number in prediction.workload.numbers.items():
+        if not isinstance(number, float):
             raise BadInput(f"{question} takes one case, but {name} is an array; call it once per element")
 
 
@@ -223,28 +224,22 @@ def _gpu(gpu: Gpu, make: Make) -> Gpu:
 
 def _calibration(calibration: Calibration, make: Make) -> Calibration:
     kernels = {
-        (kind, dtype): replace(
-            entry,
-            **{
-                field: _input(
-                    make, f"{field}_{kind}_{dtype}", what, unit, getattr(entry, field), f"{meaning}, {dtype} {kind}"
-                )
-                for field, (what, unit, meaning) in _KERNEL.items()
-            },
-        )
+        (kind, dtype): _fitted(entry, make, _KERNEL, f"{kind}_{dtype}", f"{dtype} {kind}")
         for (kind, dtype), entry in calibration.kernels.items()
     }
     collectives = {
-        name: replace(
-            entry,
-            **{
-                field: _input(make, f"{field}_{name}", what, unit, getattr(entry, field), f"{meaning}, {name}")
-                for field, (what, unit, meaning) in _COLLECTIVE.items()
-            },
-        )
-        for name, entry in calibration.collectives.items()
+        name: _fitted(entry, make, _COLLECTIVE, name, name) for name, entry in calibration.collectives.items()
     }
     return replace(calibration, kernels=kernels, collectives=collectives)
+
+
+def _fitted(entry: _Entry, make: Make, facts: Mapping[str, tuple[str, str, str]], name: str, of: str) -> _Entry:
+    """Efficiencies with an input for each of the fields in `facts`, which give its kind, unit and meaning."""
+    values = {
+        field: _input(make, f"{field}_{name}", kind, unit, getattr(entry, field), f"{meaning}, {of}")
+        for field, (kind, unit, meaning) in facts.items()
+    }
+    return replace(entry, **values)
 
 
 def _engine(engine: Engine, make: Make) -> Engine:
@@ -313,7 +308,6 @@ NO_FORMULA = (
 )
 
 _PARTS = {"ttft": ("prefill",), "tpot": ("decode",), "tok_s_user": ("decode",)}
-_TERMS = ("compute", "memory", "exponentials", "link", "latency")
 _NOTABLE = 0.01  # least share of a pass for a kernel's bound to be part of the regime
 _BESIDE = 2.0**-30  # relative step to either side of a tie
 _JUMP = 2.0**-20  # a larger relative change of a result over that step is a jump
@@ -460,7 +454,7 @@ class CaseTrace:
         for kernel in getattr(self.traced, section).kernels:
             if not kernel.count or (plain(kernel.time) < _NOTABLE * total and not is_ideal):
                 continue
-            terms = {name: getattr(kernel.terms, name) for name in _TERMS if plain(getattr(kernel.terms, name))}
+            terms = {name: getattr(kernel.terms, name) for name in BOUNDS if plain(getattr(kernel.terms, name))}
             binding = _binding(terms)
             bounds += [
                 (terms[binding], term, f"{section} {kernel.name} turns {name}-bound")
@@ -489,7 +483,7 @@ def _pass_bounds(passed: Pass, name: str) -> list[tuple[Real, Real, str]]:
     """Where another bound comes to take the largest share of a pass."""
     shares: dict[str, Real] = {}
     for kernel in passed.kernels:
-        bound = _binding({term: getattr(kernel.terms, term) for term in _TERMS})
+        bound = _binding({term: getattr(kernel.terms, term) for term in BOUNDS})
         shares[bound] = shares.get(bound, 0.0) + kernel.time
     binding = _binding(shares)
     return [
@@ -536,7 +530,7 @@ class Regime:
     def __init__(self, trace: Trace, boundaries: Iterable[tuple[Real, Real, str]]) -> None:
         self._trace = trace
         self._boundaries = [
-            Boundary(left, right, label, _reach(left) | _reach(right))
+            Boundary(left, right, label, reach_of((left, right)))
             for left, right, label in dict.fromkeys(boundaries)
             if plain(left) > 0.0 and plain(right) > 0.0
         ]
@@ -646,13 +640,7 @@ def _ends(reach: float, entry: Input) -> list[float]:
     return [end for end in (up, down) if abs(end) > _EXACT]
 
 
-def _reach(number: Real) -> int:
-    return number.reach if isinstance(number, Node) else 0
-
-
 # Mean latencies as JavaScript functions without dependencies; the iterations of a load are loops there too.
-
-_UNITS = {"isl": "tokens", "osl": "tokens", "batch": "sequences", "concurrency": "requests", "request_rate": "1/s"}
 
 
 def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tuple[Real, Real]]:
@@ -667,7 +655,7 @@ def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tu
 def latency_script(deployment: Deployment, workload: Workload, name: str = "latencies") -> str:
     """Source of a JavaScript function of the inputs of `latency_graph` that returns [TTFT, TPOT]."""
     graph, latencies = latency_graph(deployment, workload)
-    units = ", ".join(f"{node.args[0]} [{_UNITS.get(node.args[0], 'tokens')}]" for node in graph.inputs)
+    units = ", ".join(f"{node.args[0]} [{WORKLOAD[node.args[0]][0]}]" for node in graph.inputs)
     case = f"{deployed_text(deployment)}, {degrees_text(deployment.plan, ('tp', 'pp', 'ep', 'dp'))}"
     head = f"/** Mean TTFT and TPOT [s] of {case}, by {units}. */"
     return f"{head}\n{javascript_source(name, latencies, graph.inputs)}\n"

@@ -20,6 +20,7 @@ from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import Pass, decode_pass
 from roofline.serving.knee import asymptotic_time, half_surplus, is_affine, ridge_knee, ridge_surplus
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.support.errors import BadInput, check_known, printable
 from roofline.support.records import NamedTuple
 from roofline.symbolic.graph import INPUT, OPERATIONS, Node, depends, follows, gradient
@@ -356,16 +357,18 @@ class Formula:
 
     def to_dict(self) -> dict[str, Json]:
         """The result, its formula, and the values of its symbols."""
-        return {
-            "result": self.name,
-            "value": self.value,
-            "unit": self.unit,
-            "formula": self.flat,
-            "is_implicit": self.is_implicit,
-            "symbols": {name: entry.value for name, entry in self.inputs.items()},
-            "regime": self.regime,
-            "regime_ends": self.ends,
-        }
+        return cells(FORMULA_KEYS, self)
+
+
+#: Keys of a row.
+FORMULA_KEYS: Keys[Formula] = {
+    **taken(SHARED, result=lambda f: f.name, value=None, unit=None, formula=lambda f: f.flat),
+    "is_implicit": Key.flag("Whether the result is where the formula is zero.", is_open=False),
+    **taken(SHARED, symbols=lambda f: {name: entry.value for name, entry in f.inputs.items()}, regime=None),
+    "regime_ends": Key(
+        "mapping", None, "Inputs whose change ends the regime, and what then bounds the case.", lambda f: f.ends
+    ),
+}
 
 
 class ClosedForms:

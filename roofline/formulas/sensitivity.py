@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, overload
 from roofline.formulas.case import NO_FORMULA, RESULTS, CaseTrace, check_results
 from roofline.numbers.operations import Json, plain
 from roofline.serving.prediction import Prediction
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.support.errors import BadInput, printable
 from roofline.support.records import dataclass, field
 
@@ -18,6 +19,22 @@ if TYPE_CHECKING:
 
 _PERCENT = 100.0
 _NOTHING = 2.0**-44  # elasticities below are rounding errors
+
+
+#: Keys of a row.
+SENSITIVITY_KEYS: Keys[Sensitivity] = {
+    "result": SHARED["result"],
+    "input": Key.text("Input that moves it.", is_open=False),
+    **taken(SHARED, kind=None, value=None),
+    "elasticity": Key.number("1", "% change of the result per 1 % change of the input."),
+    "derivative": Key.number("result per input, SI", "Derivative of the result to the input."),
+    **taken(SHARED, formula=None, regime=None),
+    "margin": Key.number("1", "Relative change of the input at which the regime ends."),
+    "unit": SHARED["unit"],
+    "meaning": Key.text("What the input is."),
+    "elasticity_below": Key.number("1", "The same for a smaller input."),
+    "elasticity_above": Key.number("1", "The same for a larger input."),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -63,21 +80,7 @@ class Sensitivity:
 
     def to_dict(self) -> dict[str, Json]:
         """Flat row of the JSON contract."""
-        return {
-            "result": self.result,
-            "input": self.input,
-            "kind": self.kind,
-            "value": self.value,
-            "elasticity": self.elasticity,
-            "derivative": self.derivative,
-            "formula": self.formula,
-            "regime": self.regime,
-            "margin": self.margin,
-            "unit": self.unit,
-            "meaning": self.meaning,
-            "elasticity_below": self.elasticity_below,
-            "elasticity_above": self.elasticity_above,
-        }
+        return cells(SENSITIVITY_KEYS, self)
 
 
 class Sensitivities(Sequence[Sensitivity]):

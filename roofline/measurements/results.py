@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from roofline.measurements.tables import csv_rows
 from roofline.numbers.quantity import MICRO, MILLI, NANO
+from roofline.specs.load import KIND_OF, RUN
 from roofline.specs.workload import Measurement
 from roofline.support.errors import BadInput, check_known, shown
 from roofline.support.reading import RESULT_BYTES, Unreadable, bounded, check_json_amount, check_json_depth, content
@@ -34,7 +35,7 @@ _LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
 _COUNTS = ("tp", "pp", "ep", "dp")
 _AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "answered_rate")
 _TIMES = ("ttft", "tpot", "e2el")
-_LOADS = ("batch", "concurrency", "request_rate")
+_LOADS = tuple(name for name in KIND_OF if hasattr(Measurement, name))
 _TEXTS = ("gpu", "model", "engine", "engine_version", "quantization", "kv_cache_dtype", "statistic", "date", "note")
 
 #: Column of a CSV -> field of a measurement; the column `url` is ignored.
@@ -43,8 +44,8 @@ CSV_COLUMNS: Mapping[str, str] = {
     **{f"{name}_ms": name for name in _TIMES},
 }
 
-#: Field that a comparison needs -> its label and its option.
-_NEEDED = {"model": ("model", "--model"), "gpu": ("GPU", "--gpu"), "tp": ("tp", "--tp"), "isl": ("isl", "--isl")}
+#: Field that a comparison needs -> its name in a sentence.
+_NEEDED = {"model": "model", "gpu": "GPU", "tp": "tp", "isl": "isl"}
 
 
 def read_results(path: str, statistic: str | None = None) -> Reading:
@@ -89,18 +90,18 @@ def override(measurement: Measurement, **changes: Any) -> Measurement:
     if len(loads) > 1:
         raise BadInput(f"{_listed(loads)} are given; keep the one that was fixed")
     if loads:
-        changes = {**dict.fromkeys((*_LOADS, "num_prompts")), **changes}
+        changes = {**dict.fromkeys((*_LOADS, RUN)), **changes}
     fields = {**asdict(measurement), **changes}
     return _measurement(fields, fields.pop("source"))
 
 
 def check_complete(measurement: Measurement) -> None:
     """Refuse a measurement that lacks what a prediction needs; the message names all of it."""
-    lacks = {label: option for name, (label, option) in _NEEDED.items() if getattr(measurement, name) is None}
+    lacks = {label: name for name, label in _NEEDED.items() if getattr(measurement, name) is None}
     if measurement.osl is None and (measurement.tpot is not None or measurement.e2el is not None):
-        lacks["osl"] = "--osl"
+        lacks["osl"] = "osl"
     if all(getattr(measurement, name) is None for name in _LOADS):
-        lacks["load"] = "--concurrency, --request-rate or --batch"
+        lacks["load"] = "concurrency, request_rate or batch"
     if lacks:
         raise BadInput(
             f"{measurement.source}: the result states {_listed([f'no {label}' for label in lacks])}: "
@@ -159,9 +160,8 @@ def _after_blanks(text: str, place: int) -> int:
 def _held(document: object) -> str:
     """A short description of a document of no known format."""
     if isinstance(document, Mapping):
-        return (
-            f"its keys: {', '.join(shown(key).strip(_QUOTES) for key in list(document)[:6])}" if document else "empty"
-        )
+        keys = ", ".join(shown(key).strip("'") for key in list(document)[:6])
+        return f"its keys: {keys}" if document else "empty"
     return "a list in a list" if isinstance(document, list) else shown(document)
 
 
@@ -170,7 +170,6 @@ def _unknown(source: str, held: str) -> str:
     return f"{source}: not a known benchmark result ({held}); known: {known}, and CSV ({_CSV_KEYS})"
 
 
-_QUOTES = "'"
 _CSV_KEYS = "columns model, gpu, tp, isl, osl, batch or concurrency, ttft_ms, tpot_ms and the like"
 
 
@@ -191,7 +190,7 @@ def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measure
             continue
         yield _run(_csv_fields, JsonNode(cells, place), place, statistic)
     if others and others == len(rows):
-        raise BadInput(f"{source}: no row has statistic {statistic}; leave out --statistic or choose another")
+        raise BadInput(f"{source}: no row has statistic {statistic}; leave out the statistic or choose another")
 
 
 def _csv_fields(row: JsonNode, statistic: str | None) -> Fields:  # noqa: ARG001  a row states its statistic
@@ -281,18 +280,16 @@ class JsonNode:
         value = self.data.get(key)
         if value is None:
             return None
-        if isinstance(value, str):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a number, not text")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a number")
+            raise self._fault(key, f"must be a number{', not text' if isinstance(value, str) else ''}")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not math.isfinite(number):
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be finite")
+            raise self._fault(key, "must be finite")
         if number < 0.0:
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must not be negative")
+            raise self._fault(key, "must not be negative")
         return number
 
     def rate(self, key: str) -> float | None:
@@ -310,10 +307,10 @@ class JsonNode:
                 return None
             if re.fullmatch(r"\d{1,9}", value.strip()):
                 return int(value)
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a whole number")
+            raise self._fault(key, "must be a whole number")
         number = self.number(key)
         if number is not None and not number.is_integer():
-            raise BadInput(f"{self.source}: {self.path}{key} = {shown(value)} must be a whole number")
+            raise self._fault(key, "must be a whole number")
         return None if number is None else int(number)
 
     def text(self, key: str) -> str | None:
@@ -324,6 +321,9 @@ class JsonNode:
     def first_text(self, *keys: str) -> str | None:
         """First of several texts that is present."""
         return first(map(self.text, keys))
+
+    def _fault(self, key: str, text: str) -> BadInput:
+        return BadInput(f"{self.source}: {self.path}{key} = {shown(self.data[key])} {text}")
 
 
 def measured_times(
@@ -598,9 +598,8 @@ def _inferencex(result: JsonNode, statistic: str | None) -> Fields:
     def time(name: str, metric: str) -> float | None:
         return first(result.number(f"{word}_{metric}") for word in STATISTICS[name])
 
-    isl, osl = (
-        None if nominal is None else _MEAN_OF_NOMINAL * nominal for nominal in map(result.whole, ("isl", "osl"))
-    )
+    nominal = map(result.whole, ("isl", "osl"))
+    isl, osl = (None if length is None else _MEAN_OF_NOMINAL * length for length in nominal)
     notes = []
     if isl is not None:
         notes.append("isl and osl are 0.9 of nominal: InferenceX draws lengths from 0.8 to 1 of it")

@@ -176,9 +176,8 @@ def read_trace(path: str) -> list[tuple[float, float]]:
             columns = ", ".join(heading) or "not there"
             raise BadInput(f"{path}: no column {known[0]} (or {', '.join(known[1:])}); its columns are {columns}")
         places.append(place)
-    lengths = [
-        (_length(path, line, row, places[0], "isl"), _length(path, line, row, places[1], "osl")) for line, row in rows
-    ]
+    isl, osl = places
+    lengths = [(_length(path, line, row, isl, "isl"), _length(path, line, row, osl, "osl")) for line, row in rows]
     if not lengths:
         raise BadInput(f"{path}: has no requests")
     return lengths

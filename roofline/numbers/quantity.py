@@ -22,6 +22,9 @@ BILLION = 1e9
 KIBI = 1024  # `1k1k` of InferenceX means 1024 tokens in, 1024 out
 MINUTE = 60.0
 HOUR = 3600.0
+DAY = 24.0 * HOUR
+YEAR = 365.0 * DAY
+MONTH = YEAR / 12.0  # 730 h, as clouds bill it
 BITS_PER_BYTE = 8.0
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}

@@ -137,11 +137,9 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     highest = 0.0
     for line in panel.series:
         colour = _LINE_COLOURS[line.colour % len(_LINE_COLOURS)]
-        style = (
-            {"marker": "o", "markersize": 8, "linestyle": "none"}
-            if line.is_point
-            else {"linestyle": "--" if line.is_dashed else "-"}
-        )
+        style: dict[str, Any] = {"linestyle": "--" if line.is_dashed else "-"}
+        if line.is_point:
+            style = {"marker": "o", "markersize": 8, "linestyle": "none"}
         axes.plot(line.places, line.values, color=colour, label=printable(line.label), **style)
         highest = max(highest, *line.values)
     for number, (label, value) in enumerate(panel.levels.items()):

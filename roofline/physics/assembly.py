@@ -401,8 +401,6 @@ def altup_mix(tokens: Real, hidden: Real, streams: Real) -> Work:
 
 def add_positions(assembly: Assembly) -> None:
     """Add learned positions: one row per token, added to its embedding."""
-    if not assembly.model.positions:
-        return
     nbytes = assembly.quantization.sections["embed"].weight_nbytes
     assembly.elementwise("positions", 1, kernels.embedding(assembly.tokens, assembly.hidden, nbytes))
     assembly.elementwise("positions, add", 1, kernels.add(assembly.tokens, assembly.hidden))
@@ -412,8 +410,6 @@ def add_layer_inputs(assembly: Assembly) -> None:
     """Add per-layer inputs: look-up, projection, and their gate and projection in every layer."""
     model, tokens = assembly.model, assembly.tokens
     width, layers = model.layer_input, model.layers
-    if not width:
-        return
     nbytes = assembly.quantization.sections["embed"].weight_nbytes
     assembly.elementwise("layer inputs", 1, kernels.embedding(tokens, layers * width, nbytes))
     assembly.gemm("layer inputs, projection", 1, layers * width, assembly.hidden, _SECTION)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from roofline.numbers.operations import (
     Real,
@@ -25,6 +26,9 @@ from roofline.support.errors import BadInput, shown
 from roofline.support.records import NamedTuple, replace
 
 CHANGES_SIDES = "a kernel changes its bound"
+
+#: Terms that may be the largest of a kernel's time.
+BOUNDS = ("compute", "memory", "exponentials", "link", "latency")
 
 #: The ideal roofline as parameters of the one equation: no latency, full rates, the larger of both sides.
 IDEAL = Efficiency(p=math.inf)
@@ -119,11 +123,17 @@ class Terms(NamedTuple):
     @property
     def bound(self) -> Real:
         """Name of the largest term: compute, memory, latency, exponentials or link."""
-        name, largest = where(self.compute >= self.memory, "compute", "memory"), maximum(self.compute, self.memory)
-        for other in ("exponentials", "link", "latency"):
-            time = getattr(self, other)
-            name, largest = where(largest >= time, name, other), maximum(largest, time)
-        return name
+        return largest_of_terms([getattr(self, name) for name in BOUNDS])
+
+
+def largest_of_terms(times: Sequence[Real]) -> Any:
+    """Name of the largest of times in the order of `BOUNDS`, the first of equal ones."""
+    if set(map(type, times)) == {float}:
+        return BOUNDS[times.index(max(times))]
+    name, largest = BOUNDS[0], times[0]
+    for other, time in zip(BOUNDS[1:], times[1:], strict=True):
+        name, largest = where(largest >= time, name, other), maximum(largest, time)
+    return name
 
 
 @comparable

@@ -5,7 +5,7 @@ from __future__ import annotations
 from roofline.numbers.operations import Real, comparable, floor, minimum, where
 from roofline.physics.equation import Work
 from roofline.physics.plan import Scheme
-from roofline.specs.gpu import ALL_REDUCE, P2P, REDUCE_SCATTER, KernelKind
+from roofline.specs.gpu import ALL_REDUCE, P2P, KernelKind
 from roofline.specs.model import Gqa, Mla
 from roofline.support.records import NamedTuple
 
@@ -245,69 +245,23 @@ def all_reduce_bytes(tensor: Real, ranks: Real) -> Real:
 
 
 def all_gather_bytes(tensor: Real, ranks: Real) -> Real:
-    """Bytes sent to collect the shards of a tensor on every rank.
+    """Bytes sent to collect the shards of a tensor on every rank, to sum it and leave each a shard, or to exchange it.
 
     Args:
-        tensor: size of the gathered tensor [B].
+        tensor: size of the gathered or summed tensor, or of what one rank holds before the exchange [B].
         ranks: GPUs [1].
 
     Returns:
         Bytes per GPU and direction [B].
 
     Source:
-        Chan et al., Concurrency and Computation 19, 2007: what must be sent whatever the algorithm.
+        Chan et al., Concurrency and Computation 19, 2007: what must be sent whatever the algorithm; a reduce-scatter is
+        the reverse of an all-gather. In an exchange a rank sends all but its own part; parts are equally large.
 
     >>> all_gather_bytes(8.0, 4)
     6.0
     """
     return (ranks - 1) / ranks * tensor
-
-
-def reduce_scatter_bytes(tensor: Real, ranks: Real) -> Real:
-    """Bytes sent to sum a tensor and leave one shard on each rank.
-
-    Args:
-        tensor: size of the whole tensor [B].
-        ranks: GPUs [1].
-
-    Returns:
-        Bytes per GPU and direction [B].
-
-    Source:
-        Chan et al., Concurrency and Computation 19, 2007; the reverse of an all-gather.
-    """
-    return all_gather_bytes(tensor, ranks)
-
-
-def all_to_all_bytes(tensor: Real, ranks: Real) -> Real:
-    """Bytes sent when every rank sends a different part of its tensor to every other rank.
-
-    Args:
-        tensor: size of what one rank holds before the exchange [B].
-        ranks: GPUs [1].
-
-    Returns:
-        Bytes per GPU and direction [B].
-
-    Source:
-        Arithmetic: a rank sends all but its own part; parts are equally large.
-    """
-    return all_gather_bytes(tensor, ranks)
-
-
-def p2p_bytes(tensor: Real) -> Real:
-    """Bytes sent to hand a tensor to the next pipeline stage.
-
-    Args:
-        tensor: size of the tensor [B].
-
-    Returns:
-        Bytes per GPU and direction [B].
-
-    Source:
-        Arithmetic.
-    """
-    return tensor
 
 
 def sent_bytes(collective: KernelKind, tensor: Real, ranks: Real) -> Real:
@@ -322,20 +276,14 @@ def sent_bytes(collective: KernelKind, tensor: Real, ranks: Real) -> Real:
         Bytes per GPU and direction [B].
 
     Source:
-        The function of the collective.
+        The function of the collective; a hand-over to the next pipeline stage sends the tensor.
 
     >>> sent_bytes(ALL_REDUCE, 8.0, 4)
     12.0
     """
     if collective is P2P:
-        return p2p_bytes(tensor)
-    if collective is ALL_REDUCE:
-        return all_reduce_bytes(tensor, ranks)
-    if collective.is_exchange:
-        return all_to_all_bytes(tensor, ranks)
-    if collective is REDUCE_SCATTER:
-        return reduce_scatter_bytes(tensor, ranks)
-    return all_gather_bytes(tensor, ranks)
+        return tensor
+    return all_reduce_bytes(tensor, ranks) if collective is ALL_REDUCE else all_gather_bytes(tensor, ranks)
 
 
 # Attention geometry: how many query-key pairs a pass computes.

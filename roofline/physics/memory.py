@@ -89,7 +89,7 @@ def _memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
         activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length, deployment.queries),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
-        prefixes=_prefix_bytes(deployment),
+        prefixes=deployment.prefix_cache / plan.num_gpus,
     )
 
 
@@ -196,7 +196,7 @@ def _largest_batch(deployment: Deployment, length: Real) -> tuple[Real, ...]:
     cache = kv_bytes_per_sequence(model, plan, quantization, length) + _draft_cache(deployment, length)
     per_sequence = plan.pp * cache + logits * deployment.queries
     per_token = _token_bytes(model, plan)
-    fixed = _all_weights(deployment) + _prefix_bytes(deployment)
+    fixed = _all_weights(deployment) + deployment.prefix_cache / plan.num_gpus
     free = deployment.engine.gpu_memory_utilization * gpu.memory - fixed
     full_chunk = maximum(floor((free - CHUNK_TOKENS * per_token) / per_sequence), 0.0)
     # Batches whose tokens do not fill a chunk need less for activations.
@@ -237,12 +237,6 @@ def _token_bytes(model: Model, plan: Plan) -> Real:
     widths = ((count, NETWORK_KINDS[type(ffn)].inner_width(ffn, model.hidden, plan)) for count, ffn in model.ffns)
     widest = reduce(maximum, (where(count > 0, width, 0.0) for count, width in widths))
     return ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
-
-
-def _prefix_bytes(deployment: Deployment) -> Real:
-    """Prompt cache on one GPU [B]."""
-    nbytes = deployment.prefix_cache
-    return nbytes if type(nbytes) is float and nbytes == 0.0 else nbytes / deployment.plan.num_gpus
 
 
 def _section_bytes(count: ParameterCount, quantization: ModelQuantization) -> Real:

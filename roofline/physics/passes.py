@@ -8,7 +8,7 @@ from typing import Any
 from roofline.numbers.operations import Real, ceil, floor, maximum, minimum, never, same, where
 from roofline.physics import kernels
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly, add_altup, add_layer_inputs, add_positions
-from roofline.physics.equation import Kernel
+from roofline.physics.equation import BOUNDS, Kernel, largest_of_terms
 from roofline.physics.kernels import Span, gemm
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.plan import Deployment, Plan
@@ -18,7 +18,6 @@ from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import NamedTuple, replace
 
 _MOVES = "a stage moves to another domain"
-_BOUNDS = ("compute", "memory", "latency", "exponentials", "link")
 
 
 class Pass:
@@ -28,11 +27,12 @@ class Pass:
     often enough.
     """
 
-    __slots__ = ("_kernels", "_question")
+    __slots__ = ("_figures", "_kernels", "_question")
 
     def __init__(self, kernels: tuple[Kernel, ...] | None, question: Recurring | None = None) -> None:
         self._kernels = kernels
         self._question = question
+        self._figures: dict[Callable[[Pass], tuple[Real, ...]], tuple[Real, ...]] = {}
 
     @classmethod
     def of(cls, make: Callable[..., tuple[Kernel, ...]], deployment: Deployment, *numbers: Real) -> Pass:
@@ -47,9 +47,16 @@ class Pass:
         return self._kernels
 
     def figures(self, read: Callable[[Pass], tuple[Real, ...]]) -> tuple[Real, ...]:
-        """`read` of this pass, by a compiled program where there is one."""
+        """`read` of this pass, by a compiled program where there is one; floats are kept, arrays would fill memory."""
+        known = self._figures.get(read)
+        if known is not None:
+            return known
         figures = None if self._question is None else self._question.by_program(read, Pass)
-        return read(self) if figures is None else figures
+        if figures is None:
+            figures = read(self)
+        if type(figures[0]) is float:
+            self._figures[read] = figures
+        return figures
 
     def __eq__(self, other: object) -> bool:
         return same(self.kernels, other.kernels) if isinstance(other, Pass) else NotImplemented
@@ -86,16 +93,12 @@ class Pass:
     @property
     def bound(self) -> Real:
         """The bound with the largest share of the time."""
-        shares = self.figures(_bound_times)
-        best, largest = _BOUNDS[0], shares[0]
-        for name, share in zip(_BOUNDS[1:], shares[1:], strict=True):
-            best, largest = where(share > largest, name, best), where(share > largest, share, largest)
-        return best
+        return largest_of_terms(self.figures(_bound_times))
 
 
 def _bound_times(passed: Pass) -> tuple[Real, ...]:
     """Time of the kernels of each bound [s]."""
-    shares: dict[str, Real] = dict.fromkeys(_BOUNDS, 0.0)
+    shares: dict[str, Real] = dict.fromkeys(BOUNDS, 0.0)
     for kernel in passed.kernels:
         terms, time = kernel.terms, kernel.time
         if type(terms.total) is float:
@@ -103,7 +106,7 @@ def _bound_times(passed: Pass) -> tuple[Real, ...]:
             continue
         parts: dict[str, Real] = {"compute": time}  # all of it goes to the largest term
         largest = terms.compute
-        for name in ("memory", "exponentials", "link", "latency"):
+        for name in BOUNDS[1:]:
             term = getattr(terms, name)
             if type(term) is float and term == 0.0:
                 continue
@@ -268,14 +271,17 @@ def _draft_kernels(deployment: Deployment, batch: Real, new: Real, span: Span) -
     return Pass(tuple(kernel._replace(name=f"draft, {kernel.name}") for kernel in assembly.kernels))
 
 
-def _add_model(assembly: Assembly, span: Span) -> Pass:
+def _add_model(assembly: Assembly, span: Span) -> None:
     """Add embedding, all layers (equal ones together), head and stage hand-overs."""
     model, plan = assembly.model, assembly.plan
     nbytes = assembly.quantization.sections["embed"].weight_nbytes
     assembly.elementwise("embedding", 1, kernels.embedding(assembly.tokens, assembly.hidden, nbytes))
-    add_positions(assembly)
-    add_layer_inputs(assembly)
-    add_altup(assembly)
+    if model.positions:
+        add_positions(assembly)
+    if model.layer_input:
+        add_layer_inputs(assembly)
+    if model.altup or model.laurel:
+        add_altup(assembly)
     assembly.norm("norm", _norms(model), assembly.tokens)
     if model.streams > 1:
         _add_stream_mix(assembly)
@@ -288,7 +294,6 @@ def _add_model(assembly: Assembly, span: Span) -> Pass:
     _add_head(assembly)
     if not never(plan.pp > 1):
         _add_hand_over(assembly)
-    return Pass(tuple(assembly.kernels))
 
 
 def _norms(model: Model) -> Real:

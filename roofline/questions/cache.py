@@ -9,11 +9,9 @@ from roofline.numbers.operations import Json, floor
 from roofline.numbers.quantity import GIGA, MEGA, MICRO, MILLI, NANO, rounded, to_text
 from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
-from roofline.questions import catalog
-from roofline.questions.inputs.arguments import listed_names, one_case, plain_options
-from roofline.questions.inputs.deployment import found_model, gpu_of
+from roofline.questions.inputs.arguments import one_case, plain_options
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import answer_row, predict, refused_row
+from roofline.questions.predict import OneGpu, answer_row, on_each_gpu, predict, refused_row
 from roofline.serving.latency import (
     Workload,
     cached_prefixes,
@@ -29,19 +27,56 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import CacheRow
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, NVME, TIERS, PromptCache
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.model import Model
-from roofline.support.errors import BadInput, RooflineError, UnknownName
+from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Case
+    from roofline.questions.inputs.signatures import Case
+
+
+def _recompute(unit: str, figure: str, scale: float, meaning: str) -> Key[CacheTier]:
+    return Key.number(unit, meaning, lambda c: None if c.again is None else getattr(c.again, figure) / scale)
 
 
 #: Keys of a row in addition to those of a prediction.
-CACHE_KEYS = (
-    "cache_bandwidth_gb_s", "recompute_ms", "load_us_per_token", "recompute_us_per_token", "recompute_ns_per_square",
-    "break_even_prefix", "break_even_formula", "is_straight", "faster", "prefixes_held", "reason",
-)  # fmt: skip
+CACHE_KEYS: Keys[CacheTier] = {
+    "cache_bandwidth_gb_s": Key.number(
+        "GB/s",
+        "Bandwidth of the tier to one GPU; null in its own memory.",
+        lambda c: None if c.bandwidth is None else c.bandwidth / GIGA,
+    ),
+    "recompute_ms": _recompute("ms", "time", MILLI, "Time to compute the prefix again."),
+    "load_us_per_token": Key.number(
+        "us",
+        "Time to load the prefix, per token.",
+        lambda c: None if c.load_per_token is None else c.load_per_token / MICRO,
+    ),
+    "recompute_us_per_token": _recompute(
+        "us", "per_token", MICRO, "a: time to compute the prefix, per token, but for its attention to itself."
+    ),
+    "recompute_ns_per_square": _recompute(
+        "ns", "per_square", NANO, "b: time of the attention of the prefix to itself, per token squared."
+    ),
+    "break_even_prefix": Key.number(
+        "tokens",
+        "The prefix from which on loading is faster; null where it never is.",
+        lambda c: None if c.even is None else c.even.prefix,
+    ),
+    "break_even_formula": Key.number(
+        "tokens", "The same by (kv / W - a) / b with a and b of this prefix.", lambda c: c.formula
+    ),
+    "is_straight": Key.flag(
+        "Whether a and b hold at half and twice the break-even, too.",
+        lambda c: None if c.even is None else c.even.is_straight,
+    ),
+    "faster": Key.text("Which takes less time: loading or recomputing."),
+    "prefixes_held": Key.number(
+        "1", "Prefixes that the cache holds; in hbm those beside the batch.", lambda c: c.prefixes
+    ),
+    "reason": SHARED["reason"],
+}
 
 #: Values of `faster`.
 LOADING_WINS, RECOMPUTING_WINS = "loading", "recomputing"
@@ -113,23 +148,8 @@ class CacheTier:
 
     def to_dict(self, keys: Sequence[str] | None = None) -> CacheRow:
         """Flat row of the JSON contract: a prediction with the cache in this tier, and the tier itself."""
-        even, again = self.even, self.again
-        values = {
-            "cache_hit": self.hit,
-            "cache_tier": self.tier,
-            "warnings": list(self.warnings),
-            "cache_bandwidth_gb_s": None if self.bandwidth is None else self.bandwidth / GIGA,
-            "recompute_ms": None if again is None else again.time / MILLI,
-            "load_us_per_token": None if self.load_per_token is None else self.load_per_token / MICRO,
-            "recompute_us_per_token": None if again is None else again.per_token / MICRO,
-            "recompute_ns_per_square": None if again is None else again.per_square / NANO,
-            "break_even_prefix": None if even is None else even.prefix,
-            "break_even_formula": self.formula,
-            "is_straight": None if even is None else even.is_straight,
-            "faster": self.faster,
-            "prefixes_held": self.prefixes,
-            "reason": self.reason,
-        }
+        of_tier = {"cache_hit": self.hit, "cache_tier": self.tier, "warnings": list(self.warnings)}
+        values = {**of_tier, **cells(CACHE_KEYS, self)}
         return cast("CacheRow", answer_row(keys, CACHE_KEYS, self.prediction, self.asked, values))
 
 
@@ -166,22 +186,17 @@ def prompt_cache(
     plain = plain_options(options)
     if not plain.get("prefix"):
         raise BadInput("a prompt cache needs a prefix, the prompt tokens that it holds; give prefix, such as 2k or 80%")
-    specs = plain.get("specs")
-    record, notes = found_model(model, plain)
-    names: list[Any] = list(catalog.gpus(specs)) if gpus is None else listed_names("gpus", gpus)
-    tiers: list[CacheTier] = []
-    for name in names:
-        try:
-            tiers += sorted(_tiers(record, name, plain, notes), key=lambda tier: tier.load)
-        except UnknownName:
-            raise
-        except RooflineError as error:
-            if len(names) == 1 or isinstance(error, BadInput):
-                raise
-            row = refused_row(record, name, error, **plain)
-            gpu, tier = gpu_of(name, specs), str(plain.get("cache_tier") or HBM)
-            tiers.append(CacheTier(record, gpu, tier, reason=str(error), warnings=notes, asked=row))
-    return tiers
+
+    def answer(one: OneGpu) -> list[CacheTier]:
+        return sorted(_tiers(one.model, one.name, plain, one.model_notes), key=lambda tier: tier.load)
+
+    def refused(one: OneGpu, error: RooflineError) -> list[CacheTier]:
+        if one.is_only or isinstance(error, BadInput):
+            raise error
+        row, tier = refused_row(one.model, one.name, error, **plain), str(plain.get("cache_tier") or HBM)
+        return [CacheTier(one.model, one.gpu, tier, reason=str(error), warnings=one.model_notes, asked=row)]
+
+    return [tier for _, tiers in on_each_gpu(model, gpus, plain, answer, refused) for tier in tiers]
 
 
 def _tiers(model: Model, name: Any, options: Mapping[str, Any], notes: tuple[str, ...]) -> Iterator[CacheTier]:

@@ -37,15 +37,7 @@ from roofline.serving.verdict import HALF_WIDTH
 from roofline.specs import gpu as kinds
 from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import (
-    ALL_REDUCE,
-    ATTENTION_DECODE,
-    ATTENTION_PREFILL,
-    ELEMENTWISE,
-    GEMM,
     KINDS,
-    MLA_DECODE,
-    MLA_PREFILL,
-    MOE,
     Calibration,
     CollectiveEfficiency,
     Efficiency,
@@ -94,16 +86,9 @@ def calibrate(
     for group in groups:
         entry = sets[group.kind][group.dtype]
         before = None if base is None else judged(group, record, base)
-        rows.append(
-            {
-                "kind": group.kind,
-                "dtype": group.dtype,
-                "measurements": entry["measurements"],
-                "median_before": None if before is None else median_error(before.log_ratios),
-                "median_after": entry["residual"],
-                "sigma": entry["sigma"],
-            }
-        )
+        row = {"kind": group.kind, "dtype": group.dtype, "measurements": entry["measurements"]}
+        row["median_before"] = None if before is None else median_error(before.log_ratios)
+        rows.append({**row, "median_after": entry["residual"], "sigma": entry["sigma"]})
     generation = name or record.generation
     document = _document(generation, record, sets, sources, base if keep else None)
     faults = document_faults(document, "calibration")
@@ -132,7 +117,7 @@ def _document(
             links.setdefault(collective, _kept_set(constants, of_this_gpu=gpu.name in base.measured_on))
         title = f"kept from the shipped calibration {base.name}, not measured again"
         used[_KEPT] = {"title": title, "date": max(dates)}
-    cited = {entry["source"] for kinds in (*kernels.values(), links) for entry in kinds.values()}
+    cited = {entry["source"] for sets in (*kernels.values(), links) for entry in sets.values()}
     if not links:
         raise BadInput("no collectives measured or kept; a calibration needs at least one")
     return {
@@ -149,7 +134,7 @@ def _document(
 
 def _link(gpu: Gpu, sets: Mapping[str, Any], base: Calibration | None) -> str:
     """Link of the collectives: this GPU's if any was timed, else that of the calibration they are copied from."""
-    if ALL_REDUCE.name in sets or base is None:
+    if kinds.ALL_REDUCE.name in sets or base is None:
         return "pcie" if gpu.link.kind == "pcie" else "nvlink"
     return base.link
 
@@ -200,7 +185,7 @@ def kernel_sample(group: KernelGroup, gpu: Gpu) -> Sample:
     else:
         peak = gpu.peaks[compute_dtype(gpu, kind, group.dtype)]
         under = Roof(peak, gpu.bandwidth, math.inf if gpu.exp_rate is None else gpu.exp_rate)
-    spread = np.asarray(group.columns["ep"]) > 1 if kind is MOE else np.zeros(len(latency), dtype=bool)
+    spread = np.asarray(group.columns["ep"]) > 1 if kind is kinds.MOE else np.zeros(len(latency), dtype=bool)
     weight = _equal_engines(group) * np.where(spread, _SPREAD_WEIGHT, 1.0)
     return Sample(kind, kernel_work(group, gpu), under, latency, weight, spread)
 
@@ -245,15 +230,20 @@ def judged(group: KernelGroup, gpu: Gpu, calibration: Calibration) -> Judged | N
     if not known:
         return None
     sample = kernel_sample(group, gpu)
-    efficiency = calibration.kernels.get((group.kind, group.dtype)) or calibration.collectives.get(group.kind)
+    efficiency = _set_of(calibration, group)
     return Judged(group, log_ratio(sample, known), _ideal(sample), None if efficiency is None else efficiency.sigma)
 
 
 def _ideal(sample: Sample) -> Any:
     """ln(predicted / measured) under the textbook roofline."""
-    if isinstance(sample.roof, LinkRoof):
-        return np.log(collective_time(sample.work, sample.roof._replace(efficiency=IDEAL_LINK)).total / sample.latency)
-    return np.log(kernel_time(sample.work, sample.roof._replace(efficiency=IDEAL)).total / sample.latency)
+    return _off(sample, IDEAL_LINK if isinstance(sample.roof, LinkRoof) else IDEAL)
+
+
+def _off(sample: Sample, efficiency: Any) -> Any:
+    """ln(predicted / measured) of every row at an efficiency."""
+    under: Any = sample.roof._replace(efficiency=efficiency)
+    time = collective_time if isinstance(under, LinkRoof) else kernel_time
+    return np.log(time(sample.work, under).total / sample.latency)
 
 
 def median_error(log_ratios: Any) -> float:
@@ -261,14 +251,16 @@ def median_error(log_ratios: Any) -> float:
     return float(np.median(np.abs(log_ratios)))
 
 
+def _set_of(calibration: Calibration, group: KernelGroup) -> Any:
+    """Constants of a calibration for a group; None where it has none."""
+    return calibration.kernels.get((group.kind, group.dtype)) or calibration.collectives.get(group.kind)
+
+
 def _known(base: Calibration | None, group: KernelGroup) -> Mapping[str, float]:
     """Parameters of a calibration for a group; empty where it has none."""
     if base is None:
         return {}
-    if KINDS[group.kind].is_collective:
-        efficiency: Any = base.collectives.get(group.kind)
-    else:
-        efficiency = base.kernels.get((group.kind, group.dtype))
+    efficiency = _set_of(base, group)
     fields = asdict(efficiency) if efficiency is not None else {}
     return {name: value for name, value in fields.items() if name not in ("is_measured", "sigma") and value is not None}
 
@@ -332,12 +324,12 @@ _BOUNDS = {
 
 #: Start values: constants among the terms of the kind are fitted, others stay fixed.
 _VALUES: Mapping[KernelKind, Mapping[str, float]] = {
-    GEMM: {"t0": 4 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa": 0.6 * NANO, "eta_s": 0.4},
-    ATTENTION_PREFILL: {"t0": 12 * MICRO, "eta_c": 0.9, "eta_x": 1.0, "eta_m": 0.3, "kappa_s": 5 * NANO},
-    ATTENTION_DECODE: {"t0": 10 * MICRO, "eta_m": 0.85, "kappa_s": 0.07 * NANO, "eta_c": 0.8},
-    MLA_PREFILL: {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.6, "kappa_s": 1 * NANO},
-    MLA_DECODE: {"t0": 12 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa_s": 0.1 * NANO},
-    MOE: {
+    kinds.GEMM: {"t0": 4 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa": 0.6 * NANO, "eta_s": 0.4},
+    kinds.ATTENTION_PREFILL: {"t0": 12 * MICRO, "eta_c": 0.9, "eta_x": 1.0, "eta_m": 0.3, "kappa_s": 5 * NANO},
+    kinds.ATTENTION_DECODE: {"t0": 10 * MICRO, "eta_m": 0.85, "kappa_s": 0.07 * NANO, "eta_c": 0.8},
+    kinds.MLA_PREFILL: {"t0": 15 * MICRO, "eta_c": 0.6, "eta_m": 0.6, "kappa_s": 1 * NANO},
+    kinds.MLA_DECODE: {"t0": 12 * MICRO, "eta_c": 0.7, "eta_m": 0.8, "kappa_s": 0.1 * NANO},
+    kinds.MOE: {
         "t0": 15 * MICRO,
         "t0_ep": 15 * MICRO,
         "eta_c": 0.6,
@@ -346,7 +338,7 @@ _VALUES: Mapping[KernelKind, Mapping[str, float]] = {
         "kappa_s": 2 * NANO,
         "eps": 150 * NANO,
     },
-    ELEMENTWISE: {"t0": 2 * MICRO, "eta_m": 0.75},
+    kinds.ELEMENTWISE: {"t0": 2 * MICRO, "eta_m": 0.75},
 }
 _LINK_VALUES = {"a0": 5 * MICRO, "a1": 0.5 * MICRO, "q": 5 * MICRO, "eta": 0.75, "eta_switch": 0.6}
 
@@ -386,12 +378,10 @@ def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
     """ln(predicted / measured) of every row, with fields of `Efficiency` or `CollectiveEfficiency` [s, 1]."""
     constants: Any = dict(parameters)
     if isinstance(sample.roof, LinkRoof):
-        link = sample.roof._replace(efficiency=CollectiveEfficiency(**constants))
-        return np.log(collective_time(sample.work, link).total / sample.latency)
+        return _off(sample, CollectiveEfficiency(**constants))
     if constants.get("t0_ep") is not None:
         constants["t0"] = np.where(sample.spread, constants["t0_ep"], constants["t0"])
-    roof = sample.roof._replace(efficiency=Efficiency(**constants))
-    return np.log(kernel_time(sample.work, roof).total / sample.latency)
+    return _off(sample, Efficiency(**constants))
 
 
 def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
@@ -543,17 +533,14 @@ def _moe_work(group: KernelGroup, column: dict[str, Any], scheme: Scheme) -> Wor
     """Work of expert kernels; balanced routing touches min(E, T k) experts."""
     size = len(group.routing)
     fields = {name: np.zeros(size) for name in ("flop", "weight_bytes", "serial_bytes", "serial_depth", "items")}
-    routing = np.asarray(group.routing)
-    kinds = {*zip(column["top_k"], column["experts"], column["tp"], column["ep"], group.routing, strict=True)}
-    for top_k, number, tp, ep, routed in sorted(kinds):
-        rows = (column["top_k"] == top_k) & (column["experts"] == number) & (column["tp"] == tp)
-        rows = rows & (column["ep"] == ep) & (routing == routed)
+    columns = (column["top_k"], column["experts"], column["tp"], column["ep"], np.asarray(group.routing))
+    for top_k, number, tp, ep, routed in sorted({*zip(*columns, strict=True)}):
+        alike = zip(columns, (top_k, number, tp, ep, routed), strict=True)
+        rows = np.all([values == value for values, value in alike], axis=0)
         tokens = column["tokens"][rows]
         ffn: Any = MoeFfn(experts=int(number), top_k=int(top_k), width=column["width"][rows])
-        routing_skew = DEFAULT_SKEW if routed == "skewed" else None
-        work = experts(
-            ffn, column["hidden"][rows], tokens, tokens, Plan(tp=int(tp * ep), ep=int(ep)), routing_skew, scheme
-        )
+        plan, skew = Plan(tp=int(tp * ep), ep=int(ep)), DEFAULT_SKEW if routed == "skewed" else None
+        work = experts(ffn, column["hidden"][rows], tokens, tokens, plan, skew, scheme)
         if routed == "balanced":
             touched = np.maximum(np.minimum(number, tokens * top_k) / ep, 1.0)
             work = work._replace(weight_bytes=work.weight_bytes / work.items * touched, items=touched)
@@ -600,9 +587,8 @@ def calibration_text(document: Mapping[str, Any], title: str) -> str:
     """YAML that reads back as the document; `title` is its first comment."""
     lines = [_HEADER.format(title=printable(title)), f"name: {yaml_scalar(document['name'])}\n"]
     lines.append(f"measured_on: {_scalar('', document['measured_on'])}\n")
-    lines += [
-        f"{name}: {_scalar(name, document[name])}\n" for name in ("engines", "link", "date") if document.get(name)
-    ]
+    stated = (name for name in ("engines", "link", "date") if document.get(name))
+    lines += [f"{name}: {_scalar(name, document[name])}\n" for name in stated]
     lines.append("kernels:\n" if document["kernels"] else "kernels: {}\n")
     for kind, sets in document["kernels"].items():
         lines.append(f"  {yaml_scalar(kind)}:\n" if sets else f"  {yaml_scalar(kind)}: {{}}\n")

@@ -12,7 +12,7 @@ from roofline.specs.names import LABELS
 if TYPE_CHECKING:
     from roofline.catalog.checks import Report
 
-__all__ = ["check_specs", "find_gpu", "find_model", "gpus", "load_gpu", "load_model", "models", "spec_report"]
+__all__ = ["find_gpu", "find_model", "load_gpu", "load_model"]
 
 
 def gpus(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from typing import Any
 
@@ -16,45 +17,23 @@ from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
 from roofline.questions.diagnosis import METRICS, NOTHING, UNCLEAR, Diagnosis, Observed, diagnosis, paired_runs
 from roofline.questions.inputs.arguments import tokens_of_prefix
+from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.predict import predict
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
+from roofline.serving.shown import KEYS
 from roofline.serving.verdict import HALF_WIDTH, pass_sigma
 from roofline.specs.gpu import HEAD, NETWORK
-from roofline.specs.load import KIND_OF, RUN, Burst, Load, Users
+from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
+from roofline.specs.load import KIND_OF, RUN, Load
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
+from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
 
-__all__ = [
-    "AGREES",
-    "MOST_PLAUSIBLE",
-    "NOTHING",
-    "RESULT_BYTES",
-    "STATISTICS",
-    "UNCLEAR",
-    "Diagnosis",
-    "Expected",
-    "MeasurementCheck",
-    "Part",
-    "PartOf",
-    "Reading",
-    "Suspect",
-    "Timed",
-    "check_measurement",
-    "check_readings",
-    "expected",
-    "mbu",
-    "measurement_check",
-    "mfu",
-    "parts",
-    "ranked_suspects",
-    "read_results",
-    "results",
-    "what_changed",
-]
+__all__ = ["NOTHING", "RESULT_BYTES", "STATISTICS", "UNCLEAR", "Diagnosis", "Reading", "read_results", "results"]
 
 
 _MOST_COMPARED = 32  # runs: a second each
@@ -72,18 +51,30 @@ def check_readings(
     """Comparisons of the usable measurements, and the errors of the others; `overrides` replace fields of the files."""
     checks: list[MeasurementCheck] = []
     failures: list[RooflineError] = []
+    overrides = _with_plan_of_pool(overrides, options.get("specs"))
     for reading in readings:
         failures += reading.faults
         for measurement in reading.measurements:
             try:
                 _check_names(measurement, overrides)
-                complete = override(measurement, **_with_prefix_tokens(measurement, overrides))
+                stated = replace(measurement, **_with_plan_of_pool(asdict(measurement), options.get("specs")))
+                complete = override(stated, **_with_prefix_tokens(stated, overrides))
                 check_complete(complete)
                 engine = profile_of(complete.engine, complete.engine_version)
                 checks.append(check_measurement(complete, engine=engine, **options))
             except RooflineError as error:
                 failures.append(_with_source(error, measurement, overrides))
     return checks, failures
+
+
+def _with_plan_of_pool(fields: Mapping[str, Any], specs: str | None) -> dict[str, Any]:
+    """Fields of a measurement in which plan and format of a pool such as ``h100:tp4:fp8`` stand on their own."""
+    pool = pool_of(fields.get("gpu"), specs)
+    if pool is None:
+        return dict(fields)
+    stated = {name: fields[name] for name in POOLED if fields.get(name) is not None}
+    plan = {name: value for name, value in choice(pool, stated).options.items() if name in POOLED}
+    return {**fields, **plan, "gpu": pool_text(Pool(pool.gpu, num_gpus=pool.num_gpus, replicas=pool.replicas))}
 
 
 def _with_prefix_tokens(measurement: Measurement, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -147,7 +138,7 @@ def _at_hardware_limit(measurement: Measurement, predicted: Expected, options: d
     """The same work at the hardware limit: a burst, or the prefill of one request and the decode step it joins."""
     ideal = {**options, "basis": "ideal"}
     steps = expected(measurement, batch=predicted.batch, **ideal)
-    if _kind(measurement) is Burst:
+    if _kind(measurement).is_burst:
         return steps
     first = expected(measurement, batch=1.0, **ideal)
     whole = float(e2el(first.ttft, steps.tpot or 0.0, measurement.osl or 1.0))
@@ -180,7 +171,7 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
     except Overloaded as error:
         raise Overloaded(
-            f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (--concurrency) instead"
+            f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (concurrency) instead"
         ) from None
     keys, tail_notes = _latency_keys(measurement, prediction)
     latencies = {metric: prediction.latency(key) for metric, key in keys.items()}
@@ -210,14 +201,14 @@ def _warnings(measurement: Measurement, prediction: Prediction) -> tuple[str, ..
 
 def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str:
     """What the predicted times are of, in words; empty for a burst."""
-    if _kind(measurement) is Burst:
+    if _kind(measurement).is_burst:
         return ""
     if workload.load.is_run:
         return f"the mean over the run of {workload.num_prompts:g} requests, its start included"
     steady = f"the {_TAIL if is_tail else 'mean'} of the steady state"
     if measurement.num_prompts is None or measurement.statistic in ("mean", None) or RUN not in workload.load.options:
         return steady
-    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (--statistic mean)"
+    return f"{steady}; of the run of {measurement.num_prompts:g} requests only means are predicted (statistic = mean)"
 
 
 def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:
@@ -230,18 +221,19 @@ def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dic
     return {metric: key_of(metric, _TAIL_LEVEL) for metric in means}, ()
 
 
-def _kind(measurement: Measurement) -> type[Load] | None:
+def _kind(measurement: Measurement) -> type[Load]:
     """The kind of load that is predicted: a burst or requests in flight rather than the rate that they come to."""
-    return next((kind for name, kind in KIND_OF.items() if getattr(measurement, name) is not None), None)
+    for name, kind in KIND_OF.items():
+        if getattr(measurement, name, None) is not None:
+            return kind
+    raise BadInput("no load given; add concurrency, request_rate or batch")
 
 
 def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
     """Load of a measurement as keyword arguments of `predict`, and notes."""
     kind = _kind(measurement)
-    if kind is None:
-        raise BadInput("no load given; add --concurrency, --request-rate or --batch")
     amount = getattr(measurement, kind.option)
-    if kind is not Users:
+    if RUN not in kind.options:
         notes = (f"{kind.words(f'{amount:g}')}: predicted as Poisson arrivals",) if kind.is_open else ()
         return {kind.option: amount}, notes
     users = max(amount, 1.0)
@@ -249,8 +241,8 @@ def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str
     prompts = measurement.num_prompts
     is_median = measurement.statistic == "median"  # unmoved by the start of a run, unless most requests belong to it
     if prompts is None or users <= 1.0 or (is_median and users < _MOSTLY * prompts):
-        return {"concurrency": users}, (note,)
-    return {"concurrency": users, "num_prompts": prompts}, (
+        return {kind.option: users}, (note,)
+    return {kind.option: users, RUN: prompts}, (
         f"{note}, in a run of {prompts:g} requests that starts all users at once",
     )
 
@@ -265,7 +257,7 @@ def _oversize_notes(prediction: Prediction) -> tuple[str, ...]:
         raise DoesNotFit(
             f"the weights of {prediction.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
             f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
-            "what was measured; check --tp, --gpu and --quantization"
+            "what was measured; check tp, gpu and quantization"
         )
     batch = rounded(prediction.decode_batch)
     note = f"a batch of {batch} takes {memory.used_fraction:.0%} of the usable memory as computed"
@@ -281,11 +273,11 @@ def _check_names(measurement: Measurement, overrides: Mapping[str, Any]) -> None
         if names_a_file(text):
             raise BadInput(
                 f"{measurement.source}: {name} = {shown(text)} is a path, which a result must not choose; "
-                f"if it is right, give --{name}"
+                f"if it is right, give {name}"
             )
         fault = None if name == "engine" else name_fault(text)  # parts of an engine's name are enough
         if fault is not None:
-            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give --{name}")
+            raise BadInput(f"{measurement.source}: {name} = {shown(text)}: {fault}; give {name}")
 
 
 def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapping[str, Any]) -> RooflineError:
@@ -295,7 +287,7 @@ def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapp
     if isinstance(error, UnknownName):
         from_file = [name for name in ("model", "gpu") if overrides.get(name) is None]
         unknown = [name for name in from_file if getattr(measurement, name) in text]
-        hint = f"; or give --{unknown[0]}" if unknown else ""
+        hint = f"; or give {unknown[0]}" if unknown else ""
     return RooflineError(text if text.startswith(measurement.source) else f"{measurement.source}: {text}{hint}")
 
 
@@ -487,6 +479,133 @@ def measurement_check(measurement: Measurement, expected: Expected, ideal: Expec
         if tpot is None or expected.tpot is None
         else parts(expected.decode, expected.tpot, tpot, basis),
     )
+
+
+def _of_metric(metric: str) -> Keys[MeasurementCheck]:
+    """Measured and predicted times of one metric, and how they compare."""
+    name, text = metric.upper(), LATENCY_NAMES[metric]
+
+    def end(run: MeasurementCheck, place: int) -> float | None:
+        ends = None if getattr(run.expected, metric) is None else run.expected.interval(metric)
+        return None if ends is None else ends[place] / MILLI
+
+    def time(timed: Measurement | Expected) -> float | None:
+        seconds = getattr(timed, metric)
+        return None if seconds is None else seconds / MILLI
+
+    return {
+        f"measured_{metric}_ms": Key.number("ms", f"{text} as measured.", lambda r: time(r.measured)),
+        f"predicted_{metric}_ms": Key.number(
+            "ms", f"{text} as predicted for the measurement.", lambda r: time(r.expected)
+        ),
+        f"{metric}_ratio": Key.number("1", f"{name}, measured over predicted.", lambda r: r.ratio(metric)),
+        f"{metric}_light_frac": Key.number(
+            "1", f"Share of the hardware limit that {name} reaches.", lambda r: r.ideal_share(metric)
+        ),
+        f"predicted_{metric}_low_ms": Key.number("ms", "Low end of the 80 % interval of it.", lambda r: end(r, 0)),
+        f"predicted_{metric}_high_ms": Key.number("ms", "High end of the 80 % interval of it.", lambda r: end(r, 1)),
+        f"{metric}_inside": Key.flag(
+            f"Whether {name} as measured lies in the 80 % interval.", lambda r: r.inside(metric)
+        ),
+        f"{metric}_verdict": Key.text(
+            f"How {name} as measured compares with the prediction.",
+            lambda r: None if getattr(r.measured, metric) is None else r.verdict(metric),
+        ),
+    }
+
+
+def _stated(keys: Keys[Any], *names: str) -> Keys[MeasurementCheck]:
+    """Keys of what a measurement states; null where it does not."""
+    return {name: keys[name]._replace(of=_value_stated(name), is_open=True) for name in names}
+
+
+def _value_stated(name: str) -> Callable[[MeasurementCheck], Any]:
+    return lambda r: getattr(r.measured, name, None)
+
+
+def _degree(name: str) -> Callable[[MeasurementCheck], Any]:
+    return lambda r: getattr(r.expected.deployment.plan, name)
+
+
+def _suspect_keys(name: str, metric: str) -> Keys[MeasurementCheck]:
+    def part(run: MeasurementCheck) -> Part | None:
+        return next((part for part in getattr(run, f"{name}_parts") if part.is_plausible), None)
+
+    return {
+        f"{name}_suspect": Key.text(
+            f"What would explain the gap of {metric} best.", lambda r: getattr(part(r), "name", None)
+        ),
+        f"{name}_suspect_factor": Key.number(
+            "1", "How many times as long it would take.", lambda r: getattr(part(r), "factor", None)
+        ),
+    }
+
+
+def run_notes(run: MeasurementCheck) -> list[str]:
+    note = run.measured.note
+    return [*([note] if note else []), *run.notes]
+
+
+#: Keys of a row of a run: stated values, then measured and predicted times and how they compare.
+CHECK_KEYS: Keys[MeasurementCheck] = {
+    **taken(SHARED, source=lambda r: r.measured.source),
+    **taken(
+        KEYS,
+        model=lambda r: r.expected.deployment.model.short_name,
+        gpu=lambda r: r.expected.deployment.gpu.name,
+    ),
+    **_stated(KEYS, "engine"),
+    "engine_version": Key.text("Version of the engine that was measured.", _value_stated("engine_version")),
+    **taken(KEYS, **{name: _degree(name) for name in ("tp", "pp", "ep", "dp")}),
+    **_stated(SHARED, "quantization"),
+    **_stated(KEYS, "kv_cache_dtype", "isl", "osl", "prefix", "batch", "concurrency", "request_rate"),
+    "num_prompts": Key.number("requests", "Requests of the run.", _value_stated("num_prompts")),
+    "statistic": Key.text("Of the requests: mean, median or a percentile.", _value_stated("statistic")),
+    **_stated(SHARED, "date"),
+    **taken(KEYS, num_gpus=lambda r: r.expected.deployment.num_gpus, basis=lambda r: r.expected.deployment.basis),
+    **{name: key for metric in LATENCIES for name, key in _of_metric(metric).items()},
+    "prefill_mfu": Key.number("1", "Achieved over peak compute in prefill.", lambda r: r.mfu),
+    "decode_mbu": Key.number("1", "Achieved over peak bandwidth in decode.", lambda r: r.mbu),
+    **_suspect_keys("prefill", "TTFT"),
+    **_suspect_keys("decode", "TPOT"),
+    "suspects": Key.texts("What would explain the gaps, the most plausible first.", lambda r: list(r.suspect_texts)),
+    **taken(KEYS, warnings=run_notes),
+}
+
+
+def check_row(run: MeasurementCheck) -> dict[str, Any]:
+    """Flat row of the JSON contract."""
+    return cells(CHECK_KEYS, run)
+
+
+#: Keys of a row of a part of a pass, after its source and pass.
+PART_KEYS: Keys[Part] = {
+    **taken(SHARED, part=lambda p: p.name),
+    "predicted_ms": Key.number("ms", "Predicted time of the part.", lambda p: p.time / MILLI, is_open=False),
+    **taken(SHARED, share=None, factor=None),
+    "plausible": Key.flag("Whether that is plausible.", lambda p: p.is_plausible, is_open=False),
+    "sigma": Key.number("1", "Standard deviation of ln(predicted / measured) of the part."),
+}
+
+
+def part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
+    passes = (("prefill", run.prefill_parts), ("decode", run.decode_parts))
+    labels = {"source": run.measured.source}
+    return [{**labels, "pass": name, **cells(PART_KEYS, part)} for name, parts in passes for part in parts]
+
+
+#: Keys of a row of a suspect and its rank, after its source.
+SUSPECT_KEYS: Keys[tuple[int, Suspect]] = {
+    "rank": Key.integer("1", "Place among the suspects, the most plausible first.", lambda s: s[0]),
+    **taken(SHARED, part=lambda s: s[1].part, factor=lambda s: s[1].factor),
+    "sigmas": Key.number("1", "How many standard deviations away that factor is.", lambda s: s[1].sigmas),
+    "explains": Key.texts("Latencies that the suspect explains.", lambda s: list(s[1].explains)),
+}
+
+
+def suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
+    source = {"source": run.measured.source}
+    return [{**source, **cells(SUSPECT_KEYS, ranked)} for ranked in enumerate(run.suspects, start=1)]
 
 
 def mfu(pass_: Pass, time: float) -> float:

@@ -19,6 +19,7 @@ from roofline.questions.inputs.options import understood
 from roofline.questions.predict import meeting_first, predict
 from roofline.serving.comparison import (
     COMPARED_KEYS,
+    SPEEDUP_KEYS,
     UNCHANGED,
     Compared,
     Comparison,
@@ -40,26 +41,16 @@ from roofline.serving.row_types import QuantizedRow
 from roofline.serving.shown import case_text, deployed_text
 from roofline.serving.verdict import assumed_kernels
 from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
+from roofline.specs.keys import SHARED, Key, Keys
 from roofline.specs.model import Model
 from roofline.specs.written import pool_text
 from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, check_known
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Case
+    from roofline.questions.inputs.signatures import Case
 
-__all__ = [
-    "COMPARED_KEYS",
-    "FORMATS",
-    "Quantization",
-    "Quantized",
-    "compare",
-    "kept_sections",
-    "quantize",
-    "quantized",
-    "slow_kernels",
-    "why_quantized",
-]
+__all__ = ["COMPARED_KEYS"]
 
 
 _UNDER_LOAD = (
@@ -316,6 +307,29 @@ _SECTIONS = {
 _WORDS = {0.25: "falls to a quarter", 0.5: "halves", 2.0: "doubles"}
 
 
+#: Keys of a row in addition to those of a prediction.
+QUANTIZED_KEYS: Keys[Quantized] = {
+    "quantization": SHARED["quantization"]._replace(is_open=False),
+    "num_gpus_smallest": Key.integer("1", "Fewest GPUs of one replica that hold the case."),
+    "largest_batch": Key.number(
+        "sequences",
+        "The largest batch, or number of users, that fits.",
+        lambda q: q.prediction.to_dict(("memory_knee",))["memory_knee"],
+    ),
+    "output_tok_s_largest_batch": Key.number(
+        "1/s", "Output tokens per second at it.", lambda q: None if q.largest is None else q.largest.output_tok_s
+    ),
+    "assumed": Key.texts(
+        "Kinds of kernel whose constants are assumed, not fitted.",
+        lambda q: list(assumed_kernels(q.prediction.deployment, q.prediction.prefill, q.prediction.decode)),
+    ),
+    **SPEEDUP_KEYS,
+}
+BASELINE_KEYS: Keys[Quantization] = {
+    "baseline": Key.text("Format that the others are compared with.", is_open=False),
+}
+
+
 @dataclass(frozen=True, repr=False)
 class Quantized(SideBySide):
     """Number formats of weights and KV cache compared with the baseline."""
@@ -334,13 +348,7 @@ class Quantized(SideBySide):
         return f"{self.quantization}, KV {kv}: {latencies(prediction)}, {weights}{ratios}"
 
     def to_dict(self) -> QuantizedRow:
-        row = self.row(
-            num_gpus_smallest=self.num_gpus_smallest,
-            largest_batch=self.prediction.to_dict(("memory_knee",))["memory_knee"],
-            output_tok_s_largest_batch=None if self.largest is None else self.largest.output_tok_s,
-            assumed=list(assumed_kernels(self.prediction.deployment, self.prediction.prefill, self.prediction.decode)),
-        )
-        return cast("QuantizedRow", {"quantization": self.quantization, **row})
+        return cast("QuantizedRow", {"quantization": self.quantization, **self.row(QUANTIZED_KEYS)})
 
 
 @dataclass(frozen=True, repr=False)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded
-from roofline.questions import catalog
-from roofline.questions.goodput import best_at_saturation, check_share
+from roofline.questions.goodput import GOODPUT_KEYS, best_at_saturation, check_share
 from roofline.questions.goodput import goodput as goodput_of
 from roofline.questions.inputs.arguments import (
-    listed_names,
     number,
     one_case,
     plain_options,
@@ -20,10 +18,10 @@ from roofline.questions.inputs.arguments import (
     scalar,
     slo_limits,
 )
-from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
-from roofline.questions.inputs.deployment import GpuChoice, choice, found_gpu, found_model
+from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of
+from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
+from roofline.questions.predict import OneGpu, answer_row, meeting_first, on_each_gpu, predict, refused_row
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
 from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
@@ -32,24 +30,53 @@ from roofline.serving.shown import gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu, Price
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
-from roofline.support.records import NamedTuple, dataclass, field, replace
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision
+from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Case
+    from roofline.questions.inputs.signatures import Case
 
 
 # Break-even against an API: the load from which self-hosted GPUs cost less per request.
 
-#: Keys of a row that compare with an API.
-BREAK_EVEN_KEYS = (
-    "api_usd_per_request", "pays", "break_even_util", "break_even_util_low", "break_even_util_high",
-    "break_even_request_rate", "break_even_requests_day", "break_even_tok_day", "break_even_factor", "break_even",
-)  # fmt: skip
 
 _DAY = 24.0 * HOUR
+
+
+def _reached(util: float) -> float | None:
+    return util if util <= 1.0 else None
+
+
+def _even(comparison: BreakEven, *factors: float) -> float | None:
+    """Break-even rate at the typical rent, times factors; None where it is beyond saturation."""
+    return math.prod((comparison.request_rate, *factors)) if comparison.utils[1] <= 1.0 else None
+
+
+#: Keys of a row that compare with an API; a break-even beyond saturation is None.
+BREAK_EVEN_KEYS: Keys[BreakEven] = {
+    "api_usd_per_request": Key.number("USD", "What the API asks for such a request.", lambda b: b.usd_per_request),
+    "pays": Key.flag("Whether there is a load at which the GPUs cost less than the API, at the typical rent."),
+    "break_even_util": Key.number(
+        "1", "Share of the saturation at which both cost the same; null where never.", lambda b: _reached(b.utils[1])
+    ),
+    "break_even_util_low": Key.number("1", "The same at the low end of the rent.", lambda b: _reached(b.utils[0])),
+    "break_even_util_high": Key.number("1", "The same at the high end of the rent.", lambda b: _reached(b.utils[2])),
+    "break_even_request_rate": Key.number("1/s", "Requests per second at which both cost the same.", _even),
+    "break_even_requests_day": Key.number(
+        "1/day", "Requests a day at which both cost the same.", lambda b: _even(b, _DAY)
+    ),
+    "break_even_tok_day": Key.number(
+        "tokens/day", "Tokens of any kind a day at which both cost the same.", lambda b: _even(b, _DAY, b.tokens)
+    ),
+    "break_even_factor": Key.number(
+        "1", "Cost of a request at the largest load that is planned, over what the API asks.", lambda b: b.factor
+    ),
+    "break_even": Key.text("From which load on the GPUs pay, or that they never do.", str),
+}
+
 _SMALL = 0.1
 
 
@@ -123,26 +150,6 @@ def break_even(
     return BreakEven(bill, (low, typical, high), max_request_rate, limit, float(sum(tokens)), limited_by)
 
 
-def break_even_row(comparison: BreakEven | None) -> dict[str, Any]:
-    """Row values by `BREAK_EVEN_KEYS`; a break-even beyond saturation is None."""
-    if comparison is None:
-        return dict.fromkeys(BREAK_EVEN_KEYS)
-    low, typical, high = (util if util <= 1.0 else None for util in comparison.utils)
-    rate = comparison.request_rate if typical is not None else None
-    return {
-        "api_usd_per_request": comparison.usd_per_request,
-        "pays": comparison.pays,
-        "break_even_util": typical,
-        "break_even_util_low": low,
-        "break_even_util_high": high,
-        "break_even_request_rate": rate,
-        "break_even_requests_day": None if rate is None else rate * _DAY,
-        "break_even_tok_day": None if rate is None else rate * _DAY * comparison.tokens,
-        "break_even_factor": comparison.factor,
-        "break_even": str(comparison),
-    }
-
-
 def _percent(share: float) -> str:
     return f"{100.0 * share:.2g} %" if share < _SMALL else f"{100.0 * share:.0f} %"
 
@@ -157,15 +164,6 @@ def _short(number: float) -> str:
 
 _BATCH = LOADS[0]
 _LOAD_OPTIONS = (*LOADS, "num_prompts")
-_KINDS = ("input", "cached", "decode", "blended")
-
-#: Keys of a row in addition to those of a prediction.
-COST_KEYS = (
-    "cost_at",
-    *(f"usd_per_m_{kind}_tok_{end}" for kind in _KINDS for end in ("low", "high")),
-    "usd_per_request_low", "usd_per_request_high", "usd_per_m_blended_tok_saturation",
-    "usd_per_m_blended_tok_goodput", "goodput_util", *BREAK_EVEN_KEYS, "reason",
-)  # fmt: skip
 
 #: Values of `cost_at`.
 _ASKED, _BURST, _GOODPUT, _FULL = "the load asked", "bursts back to back", "goodput", "saturation"
@@ -184,6 +182,51 @@ class CostAt(NamedTuple):
     util: float | None  # rate over the saturation rate [1]; None for bursts
     usd_per_request: float
     prices: TokenPrices  # [USD per million tokens]
+
+
+#: Costs at the planned load, by their keys.
+_PLANNED: Mapping[str, Callable[[CostAt], float]] = {
+    "usd_per_m_input_tok": lambda at: at.prices.input,
+    "usd_per_m_cached_tok": lambda at: at.prices.cached,
+    "usd_per_m_decode_tok": lambda at: at.prices.output,
+    "usd_per_m_blended_tok": lambda at: at.prices.blended,
+    "usd_per_request": lambda at: at.usd_per_request,
+}
+
+
+def _at_rent(name: str, end: str) -> Callable[[GpuCost], float | None]:
+    """A cost at the planned load, at the low, typical or high rent; None without one, or without such tokens."""
+
+    def cost_at(answer: GpuCost) -> float | None:
+        price = answer.gpu.price
+        cost = math.nan if answer.planned is None or price is None else _PLANNED[name](answer.planned)
+        return None if price is None or math.isnan(cost) else cost * (getattr(price, end) / price.typical)
+
+    return cost_at
+
+
+_OWN: Keys[GpuCost] = {
+    "cost_at": Key.text(
+        "Load at which the cost is stated: the one asked, bursts, goodput or saturation.",
+        lambda c: None if c.planned is None else c.at,
+    ),
+    **{
+        f"{name}_{end}": Key.number("USD", f"{name} at the {end} end of the rent.", _at_rent(name, end))
+        for name in _PLANNED
+        for end in ("low", "high")
+    },
+    "usd_per_m_blended_tok_saturation": Key.number(
+        "USD", "usd_per_m_blended_tok at the saturation.", lambda c: None if c.full is None else c.full.prices.blended
+    ),
+    "usd_per_m_blended_tok_goodput": Key.number(
+        "USD",
+        "usd_per_m_blended_tok at the goodput.",
+        lambda c: None if c.within_slo is None else c.within_slo.prices.blended,
+    ),
+    **taken(GOODPUT_KEYS, goodput_util=lambda c: None if c.within_slo is None else c.within_slo.util),
+}
+#: Keys of a row in addition to those of a prediction.
+COST_KEYS: Keys[Any] = {**_OWN, **BREAK_EVEN_KEYS, "reason": SHARED["reason"]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,9 +274,10 @@ class GpuCost:
     def to_dict(self, keys: Sequence[str] | None = None) -> CostRow:
         """Flat row of the JSON contract: the prediction at the load, and its costs."""
         values = {
-            **_cost_columns(self),
+            **cells(_OWN, self),
+            **{name: _at_rent(name, "typical")(self) for name in _PLANNED},
             **self.shared,
-            **break_even_row(self.api),
+            **({} if self.api is None else cells(BREAK_EVEN_KEYS, self.api)),
             "warnings": list(self.warnings),
             "reason": self.reason,
         }
@@ -286,31 +330,8 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     if free and load is not None:
         raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
     question = _Question(api, free, check_share(share), limits or {}, load)
-    specs = plain.get("specs")
-    names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, model_notes = found_model(model, plain)
-    answers: dict[str, GpuCost] = {}
-    wrong: list[BadInput] = []
-    for name in names:
-        chosen = choice(name, plain)
-        stated_gpu = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
-        gpu, gpu_notes = found_gpu(stated_gpu, specs)
-        key = gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name))
-        notes = (*model_notes, *gpu_notes)
-        try:
-            answers[key] = _on_gpu(record, chosen, question, notes)
-        except UnknownName:
-            raise
-        except _Unpriced as error:
-            wrong.append(error)
-            answers[key] = _refused(record, gpu, error, chosen.options, notes)
-        except BadInput as error:
-            wrong.append(error)
-        except RooflineError as error:
-            answers[key] = _refused(record, gpu, error, chosen.options, notes)
-    if wrong and len(wrong) == len(names):
-        raise BadInput(str(wrong[0]))
-    return meeting_first(sorted(answers.values(), key=_rank), lambda answer: answer.verdict)
+    answers = on_each_gpu(model, gpus, plain, lambda one: _on_gpu(one, question), _refused)
+    return meeting_first(sorted(dict(answers).values(), key=_rank), lambda answer: answer.verdict)
 
 
 class _Unpriced(BadInput):
@@ -325,8 +346,9 @@ class _Question(NamedTuple):
     load: str | None
 
 
-def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[str, ...]) -> GpuCost:
+def _on_gpu(one: OneGpu, question: _Question) -> GpuCost:
     """Costs on one kind of GPU: at the planned load, at saturation, and at the goodput."""
+    model, chosen, notes = one.model, one.chosen, one.notes
     gpu, options = chosen.gpu, chosen.options
     start = predict(model, gpu, **(options if question.load else {**options, "request_rate": LEAST_RATE}))
     workload = start.workload
@@ -340,7 +362,7 @@ def _on_gpu(model: Model, chosen: GpuChoice, question: _Question, notes: tuple[s
                 f"{pool_text(gpu)} leaves the tp open, which an SLO without a load chooses: state one of them"
             )
         _cost_at(start, None)  # or there is no price
-        unloaded = {name: value for name, value in options.items() if name not in (*_LOAD_OPTIONS, "allow_oversize")}
+        unloaded = {name: value for name, value in options.items() if name not in (*OPTIONS, "allow_oversize")}
         (goodput,) = goodput_of(model, gpu, share=question.share, **unloaded)
         if goodput.prediction is None:
             return GpuCost(model, start.deployment.gpu, reason=goodput.reason, warnings=notes, asked=_case_row(start))
@@ -414,7 +436,7 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
 
 def _at_rate(start: Prediction, chosen: GpuChoice, rate: float) -> Prediction:
     deployment = start.deployment
-    options = {name: value for name, value in chosen.options.items() if name not in _LOAD_OPTIONS}
+    options = {name: value for name, value in chosen.options.items() if name not in OPTIONS}
     options |= {"tp": deployment.plan.tp, "num_gpus": deployment.num_gpus, "request_rate": rate}
     return predict(deployment.model, chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu, **options)
 
@@ -443,13 +465,14 @@ def _price(prediction: Prediction) -> Price:
     return gpu.price
 
 
-def _refused(
-    model: Model, gpu: Gpu, error: RooflineError, options: Mapping[str, Any], notes: tuple[str, ...]
-) -> GpuCost:
+def _refused(one: OneGpu, error: RooflineError) -> GpuCost | None:
+    """The reason, unless the question is at fault."""
+    if isinstance(error, BadInput) and not isinstance(error, _Unpriced):
+        return None
     short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported", Overloaded: "overloaded"}
     reason = str(error) if isinstance(error, _Unpriced) else f"{short.get(type(error), 'refused')}: {error}"
-    row = refused_row(model, gpu.name, error, **options)
-    return GpuCost(model, gpu, reason=reason, warnings=notes, asked=row)
+    row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
+    return GpuCost(one.model, one.gpu, reason=reason, warnings=one.notes, asked=row)
 
 
 def _case_row(prediction: Prediction) -> dict[str, Any]:
@@ -460,25 +483,6 @@ def _case_row(prediction: Prediction) -> dict[str, Any]:
         "weights_gb", "usd_per_hour", "usd_per_hour_low", "usd_per_hour_high", "price_source",
     )  # fmt: skip
     return dict(row_of(prediction, keys))
-
-
-def _cost_columns(answer: GpuCost) -> dict[str, Any]:
-    """Costs at the planned load and at others."""
-    price = answer.gpu.price
-    if answer.planned is None or price is None:
-        return {}
-    prices, per_request = answer.planned.prices, answer.planned.usd_per_request
-    ends = {"low": price.low / price.typical, "high": price.high / price.typical}
-    row: dict[str, Any] = {"cost_at": answer.at, "usd_per_request": per_request}
-    row |= {f"usd_per_request_{end}": per_request * factor for end, factor in ends.items()}
-    for kind, value in zip(_KINDS, prices, strict=True):
-        known = None if math.isnan(value) else value  # no such tokens
-        row[f"usd_per_m_{kind}_tok"] = known
-        row |= {f"usd_per_m_{kind}_tok_{end}": known and known * factor for end, factor in ends.items()}
-    for name, level in (("saturation", answer.full), ("goodput", answer.within_slo)):
-        row[f"usd_per_m_blended_tok_{name}"] = None if level is None else level.prices.blended
-    row["goodput_util"] = None if answer.within_slo is None else answer.within_slo.util
-    return row
 
 
 def _rank(answer: GpuCost) -> tuple[Any, ...]:

@@ -30,11 +30,8 @@ from roofline.support.errors import BadInput, shown
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Slo, Unlimited
+    from roofline.questions.inputs.signatures import Slo, Unlimited
 
-
-#: Loads that a curve may vary, and their short names.
-AGAINST = {name: kind for kind in LASTING.values() for name in (kind.option, kind.short)}
 
 #: Keys of a point of a curve.
 CURVE_KEYS = (
@@ -42,6 +39,8 @@ CURVE_KEYS = (
     "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "tok_s_user", "output_tok_s_gpu", "usd_per_m_output_tok",
     "slo_met", "slo_verdict", "slo_reason",
 )  # fmt: skip
+#: Loads that a curve may vary, those that its points state, and their short names.
+AGAINST = {name: kind for kind in LASTING.values() if kind.option in CURVE_KEYS for name in (kind.option, kind.short)}
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
 _GROWTH = 2.0**0.5  # factor on the users from one point to the next

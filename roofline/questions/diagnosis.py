@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.operations import Real
@@ -124,11 +125,8 @@ def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> 
     best = ranked[0].chi2
     if unexplained - best < _REAL:
         return NOTHING if unexplained - best < _SOME and unexplained < _most_chi2(count) else UNCLEAR
-    if best > _most_chi2(count - 1):
-        return UNCLEAR
-    if len(ranked) > 1 and ranked[1].chi2 - best < _AHEAD:
-        return UNCLEAR
-    return ranked[0].cause
+    is_close = len(ranked) > 1 and ranked[1].chi2 - best < _AHEAD
+    return UNCLEAR if is_close or best > _most_chi2(count - 1) else ranked[0].cause
 
 
 def _most_chi2(count: int) -> float:
@@ -143,16 +141,8 @@ class _Compared:
     def __init__(self, usable: Iterable[tuple[Pair, Figures, Figures]]) -> None:
         # The busiest server first: it tells causes apart best, so that most are ruled out early.
         self.usable = sorted(usable, key=lambda entry: -entry[2].values["e2el"])
-        self.names = [
-            [
-                name
-                for name in METRICS
-                if all(
-                    name in side for side in (pair.before.measured, pair.after.measured, before.values, after.values)
-                )
-            ]
-            for pair, before, after in self.usable
-        ]
+        sides = [(p.before.measured, p.after.measured, before.values, after.values) for p, before, after in self.usable]
+        self.names = [[name for name in METRICS if all(name in side for side in known)] for known in sides]
         self.count = sum(map(len, self.names))
         self.gains = [_gains(pair.after, after) for pair, _, after in self.usable]
         self.nuisances = self._nuisances()
@@ -165,12 +155,8 @@ class _Compared:
             (a.gpu, a.model, a.quantization, a.plan) != (b.gpu, b.model, b.quantization, b.plan) for a, b in deployments
         )
         is_other_engine = any(a.engine.name != b.engine.name for a, b in deployments)
-        for cause, sigma, differs in (
-            (SLOWER_KERNELS, _GPUS, is_other_gpu),
-            (SLOWER_HOST, _ENGINES, is_other_engine),
-        ):
-            if not differs:
-                continue
+        others = ((SLOWER_KERNELS, _GPUS, is_other_gpu), (SLOWER_HOST, _ENGINES, is_other_engine))
+        for cause, sigma in ((cause, sigma) for cause, sigma, differs in others if differs):
             shifts = [self.shift(cause, math.exp(sigma), pair) for pair in range(len(self.usable))]
             if all(step is not None for step in shifts):
                 steps = zip(self.names, shifts, strict=True)
@@ -189,11 +175,8 @@ class _Compared:
         moved = None if changed is None else predicted_figures(changed._replace(near=plain.state))
         if moved is None:
             return None
-        return {
-            name: sign * math.log(value / plain.values[name])
-            for name, value in moved.values.items()
-            if name in plain.values
-        }
+        names = [name for name in moved.values if name in plain.values]
+        return {name: sign * math.log(moved.values[name] / plain.values[name]) for name in names}
 
     def cost(self, cause: Cause | None, size: float, limit: float = math.inf) -> float:
         """Chi-square that a cause leaves; infinite beyond the limit."""
@@ -290,10 +273,8 @@ def _baseline(runs: list[Observed]) -> tuple[float, float, float]:
     residuals = _residuals(runs, factors)
     cost = math.inf if residuals is None else _chi2(residuals, factors)
     for _ in range(_ROUNDS):
-        shifted = [
-            _residuals(runs, (factors[0] + _STEP, factors[1])),
-            _residuals(runs, (factors[0], factors[1] + _STEP)),
-        ]
+        steps = ((factors[0] + _STEP, factors[1]), (factors[0], factors[1] + _STEP))
+        shifted = [_residuals(runs, step) for step in steps]
         if residuals is None or shifted[0] is None or shifted[1] is None:
             break
         rows = [
@@ -321,11 +302,9 @@ def _chi2(residuals: list[tuple[float, float]], factors: tuple[float, float]) ->
 
 def _scaled_run(run: Observed, kernels: float, host: float) -> Observed:
     engine = run.deployment.engine
-    times = {
-        name: getattr(engine, name) * math.exp(host) for name in ("request", "prefill", "step", "layer", "sequence")
-    }
-    deployment = replace(run.deployment, engine=replace(engine, **times))
-    return run._replace(deployment=deployment, kernels=math.exp(kernels))
+    names = ("request", "prefill", "step", "layer", "sequence")
+    scaled = _with_engine(run, **{name: getattr(engine, name) * math.exp(host) for name in names})
+    return scaled._replace(kernels=math.exp(kernels))
 
 
 def _residuals(runs: list[Observed], factors: tuple[float, float]) -> list[tuple[float, float]] | None:
@@ -335,14 +314,10 @@ def _residuals(runs: list[Observed], factors: tuple[float, float]) -> list[tuple
         predicted = predicted_figures(_scaled_run(run, *factors))
         if predicted is None:
             return None
-        residuals += [
-            (
-                math.log(predicted.values[name] / run.measured[name]),
-                NOISE**2 + (_FIRST if name == "ttft" else _OFF) ** 2,
-            )
-            for name in METRICS
-            if name in run.measured and name in predicted.values
-        ]
+        for name in METRICS:
+            if name in run.measured and name in predicted.values:
+                variance = NOISE**2 + (_FIRST if name == "ttft" else _OFF) ** 2
+                residuals.append((math.log(predicted.values[name] / run.measured[name]), variance))
     return residuals
 
 
@@ -454,13 +429,9 @@ def _slower_kernels(run: Observed, size: float) -> Observed:
 def _slower_rates(run: Observed, size: float) -> Observed:
     gpu = run.deployment.gpu
     link = replace(gpu.link, bandwidth=gpu.link.bandwidth / size)
-    slower = replace(
-        gpu,
-        bandwidth=gpu.bandwidth / size,
-        peaks={name: peak / size for name, peak in gpu.peaks.items()},
-        exp_rate=None if gpu.exp_rate is None else gpu.exp_rate / size,
-        link=link,
-    )
+    peaks = {name: peak / size for name, peak in gpu.peaks.items()}
+    exp_rate = None if gpu.exp_rate is None else gpu.exp_rate / size
+    slower = replace(gpu, bandwidth=gpu.bandwidth / size, peaks=peaks, exp_rate=exp_rate, link=link)
     return run._replace(deployment=replace(run.deployment, gpu=slower))
 
 
@@ -475,12 +446,10 @@ def _longer_steps(run: Observed, size: float) -> Observed | None:
 
 
 def _step_sizes(runs: list[Observed]) -> tuple[float, ...]:
-    shortest = min(
-        (figures.values["tpot"] for figures in map(predicted_figures, runs) if figures is not None), default=0.0
-    )
+    predicted = filter(None, map(predicted_figures, runs))
+    shortest = min((figures.values["tpot"] for figures in predicted), default=0.0)
     least = -min(float(run.deployment.engine.step) for run in runs)
-    sizes = {max(share * shortest, least) for share in _MORE}
-    return tuple(sorted(sizes))
+    return tuple(sorted({max(share * shortest, least) for share in _MORE}))
 
 
 def _limited(run: Observed, size: float) -> Observed | None:
@@ -539,13 +508,9 @@ def _step_text(_: list[Observed], size: float) -> str:
     return f"host: {to_text(abs(size), 's', 2)} {'more' if size > 0.0 else 'less'} a step"
 
 
-def _shorter_step_text(runs: list[Observed], size: float) -> str:
-    return _step_text(runs, -size)
-
-
-def _cached_text(runs: list[Observed], size: float) -> str:
+def _cached_text(runs: list[Observed], size: float, since: str = "newly") -> str:
     share = max(size * (1.0 - run.workload.prefix / run.workload.isl) for run in runs)
-    return f"cache: about {_percent(1.0 + share)} of the prompt was newly cached"
+    return f"cache: about {_percent(1.0 + share)} of the prompt was {since} cached"
 
 
 def _uncached_text(runs: list[Observed], size: float) -> str:
@@ -553,14 +518,9 @@ def _uncached_text(runs: list[Observed], size: float) -> str:
     return f"cache: about {_percent(1.0 + share)} of the prompt was no longer cached"
 
 
-def _cached_before_text(runs: list[Observed], size: float) -> str:
-    return _cached_text(runs, size).replace("newly", "no longer")
-
-
 def _requests_text(runs: list[Observed], size: float) -> str:
-    if runs[0].workload.load.is_open:
-        return f"load: {rounded(size, 2)} x the request rate that is stated"
-    return f"load: {rounded(size, 2)} x the requests in flight that are stated"
+    stated = "request rate that is" if runs[0].workload.load.is_open else "requests in flight that are"
+    return f"load: {rounded(size, 2)} x the {stated} stated"
 
 
 def _answers_text(_: list[Observed], size: float) -> str:
@@ -586,13 +546,13 @@ SUSPECTED = (
     SLOWER_KERNELS,
     Cause("kernels", _always(*_SLOWER), _slower_rates, _kernels_text),
     Cause("host", _step_sizes, _longer_steps, _step_text),
-    Cause("host", _step_sizes, _longer_steps, _shorter_step_text, is_before=True),
+    Cause("host", _step_sizes, _longer_steps, lambda runs, size: _step_text(runs, -size), is_before=True),
     SLOWER_HOST,
     Cause("batch limit", _limits, _limited, _limit_text),
     Cause("batch limit", _limits, _limited, _lifted_text, is_before=True),
     Cause("cache", _always(*_SHARES), _cached, _cached_text),
     Cause("cache", _always(*_SHARES), _uncached, _uncached_text),
-    Cause("cache", _always(*_SHARES), _cached, _cached_before_text, is_before=True),
+    Cause("cache", _always(*_SHARES), _cached, partial(_cached_text, since="no longer"), is_before=True),
     Cause("load", _always(*_REQUESTS), _more_requests, _requests_text),
     Cause("load", _always(*_ANSWERS), _longer_answers, _answers_text),
 )

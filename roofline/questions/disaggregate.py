@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
@@ -50,7 +49,7 @@ from roofline.serving.load.pools import (
     pools_outside,
 )
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
-from roofline.serving.shown import check_keys, listed_keys, times_text, verdict_text
+from roofline.serving.shown import KEYS, check_keys, listed_keys, times_text, verdict_text
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     IN_RANGE,
@@ -66,7 +65,8 @@ from roofline.serving.verdict import (
     verdict,
 )
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import Burst, Rate
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
+from roofline.specs.load import LASTING, RUN, Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import (
     LATENCIES,
@@ -81,10 +81,7 @@ from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Slo, Unlimited
-
-
-_LOADS = ("concurrency", "request_rate")
+    from roofline.questions.inputs.signatures import Slo, Unlimited
 
 
 @understood
@@ -136,16 +133,15 @@ def disaggregate(
     """
     own = without("disaggregate", options)
     plain = plain_options({"isl": DEFAULTS["isl"], "osl": DEFAULTS["osl"], "prefix": 0, **own})
-    if all(plain.get(name) is None for name in _LOADS):
-        raise BadInput("disaggregate needs a load; give concurrency or request_rate")
-    loads = {name: plain.pop(name, None) for name in (*_LOADS, "num_prompts")}
+    if all(plain.get(name) is None for name in LASTING):
+        raise BadInput(f"disaggregate needs a load; give {' or '.join(LASTING)}")
+    loads = {name: plain.pop(name, None) for name in (*LASTING, RUN)}
     limits = None if slo is None else slo_limits(slo)
     record, model_notes = found_model(model, plain)
     spreads = {name: plain.get(name) for name in TRAFFIC}
     isl, osl, lengths, cold_start = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
-    loaded = sum(getattr(workload, name) for name in workload.load.inputs)
-    one_case("disaggregate", workload.isl + workload.osl + loaded, "lengths and load")
+    one_case("disaggregate", sum(workload.numbers.values()), "lengths and load")
     if workload.load.is_run and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
     plain["cold_start"] = None  # belongs to the load
@@ -439,6 +435,11 @@ class Disaggregation:
         return best_pool_ratio(per_replica, rate, prefill.plan.num_gpus, decode.plan.num_gpus, most)
 
     @cached_property
+    def own_ratio(self) -> PoolRatio | None:
+        """The best ratio on as many GPUs as now."""
+        return self.best_ratio()
+
+    @cached_property
     def one_pool(self) -> tuple[OnePool, ...]:
         """One pool for the same rent, on each kind of GPU, under the same load."""
         ends = (self.intervals or {}).get("tpot", (1.0, 1.0))
@@ -460,8 +461,7 @@ class Disaggregation:
         """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
         columns = POOL_KEYS if keys is None else listed_keys(keys)
         check_keys(columns, POOL_KEYS)
-        row = pool_row(self)
-        return {key: row[key] for key in columns}
+        return cells({key: POOL_KEYS[key] for key in columns}, self)
 
     def __str__(self) -> str:
         texts, ratio = self.texts, self.best_ratio()
@@ -509,77 +509,104 @@ class Disaggregation:
 
 _PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
 
-#: Keys of the row of two pools.
-POOL_KEYS = (
-    "model", "model_id", "prefill_pool", "decode_pool", "num_gpus", "prefill_gpus", "decode_gpus", "isl", "osl",
-    "prefix", "isl_cv", "osl_cv", "load", "concurrency", "request_rate", "max_request_rate", "util", "prefill_util",
-    "decode_util", "link_util", "ttft_ms", "tpot_ms", "e2el_ms", *(f"{key}_ms" for key in _PERCENTILES), "queue_ms",
-    "prompt_ms", "prompt_wait_ms", "transfer_ms", "transfer_wait_ms", "step_wait_ms", "slot_wait_ms", "kv_link",
-    "kv_link_gb_s", "layerwise", "decode_batch", "output_tok_s", "output_tok_s_gpu", "usd_per_hour",
-    "usd_per_m_output_tok", "exact_ratio", "best_prefill_replicas", "best_decode_replicas", "best_rate_per_gpu", "slo",
-    "slo_met", "slo_binding", "slo_verdict", "slo_reason", "prefill_basis", "decode_basis", "warnings",
-)  # fmt: skip
-
-
-def pool_row(answer: Disaggregation) -> dict[str, Json]:
-    """Values by `POOL_KEYS`; what does not apply is None."""
-    load, workload, pools, texts = answer.found, answer.workload, answer.pools, answer.texts
-    judged = answer.slo_verdict
-    utils, ratio, lengths = answer.utils, answer.best_ratio(), workload.lengths
-    bandwidth = float(pools.link.bandwidth)
-    row: dict[str, Json] = {
-        "model": answer.model.short_name,
-        "model_id": answer.model.name,
-        "prefill_pool": texts["prefill"],
-        "decode_pool": texts["decode"],
-        "num_gpus": answer.num_gpus,
-        "prefill_gpus": pools.prefill.num_gpus,
-        "decode_gpus": pools.decode.num_gpus,
-        "isl": float(workload.isl),
-        "osl": float(workload.osl),
-        "prefix": float(workload.prefix),
-        "isl_cv": None if lengths is None else lengths.prompts.cv,
-        "osl_cv": None if lengths is None else lengths.answers.cv,
-        "load": answer.load,
-        "concurrency": answer.concurrency,
-        "request_rate": answer.request_rate,
-        "max_request_rate": answer.max_request_rate,
-        "util": answer.util,
-        **{f"{name}_util": share for name, share in utils.items()},
-        **{f"{key}_ms": _ms(answer.latency(key)) for key in (*LATENCIES, *_PERCENTILES)},
-        "queue_ms": _ms(answer.queue),
-        "prompt_ms": _ms(float(load.prompt)),
-        "prompt_wait_ms": _ms(float(load.prompt_wait)),
-        "transfer_ms": _ms(answer.transfer),
-        "transfer_wait_ms": _ms(float(load.transfer_wait)),
-        "step_wait_ms": _ms(float(load.step_wait)),
-        "slot_wait_ms": _ms(float(load.slot_wait)),
-        "kv_link": pools.link.kind,
-        "kv_link_gb_s": None if bandwidth == float("inf") else bandwidth / GIGA,
-        "layerwise": pools.link.is_layerwise,
-        "decode_batch": float(load.batch),
-        "output_tok_s": answer.output_tok_s,
-        "output_tok_s_gpu": answer.output_tok_s_gpu,
-        "usd_per_hour": answer.usd_per_hour,
-        "usd_per_m_output_tok": answer.usd_per_m_output_tok,
-        "exact_ratio": None if ratio is None else ratio.exact,
-        "best_prefill_replicas": None if ratio is None else ratio.prefill,
-        "best_decode_replicas": None if ratio is None else ratio.decode,
-        "best_rate_per_gpu": None if ratio is None else ratio.rate_per_gpu,
-        "slo": limits_text(answer.slo) if answer.slo else None,
-        "slo_met": answer.slo_met,
-        "slo_binding": None if judged is None else judged.binding,
-        "slo_verdict": answer.verdict,
-        "slo_reason": None if judged is None else judged.reason,
-        "prefill_basis": pools.prefill.basis,
-        "decode_basis": pools.decode.basis,
-        "warnings": list(answer.warnings),
-    }
-    return row
-
 
 def _ms(time: float | None) -> float | None:
     return None if time is None else time / MILLI
+
+
+def _latency(key: str) -> Callable[[Disaggregation], float | None]:
+    return lambda d: _ms(d.latency(key))
+
+
+def _part(name: str, meaning: str) -> Key[Disaggregation]:
+    return Key.number("ms", meaning, lambda d: _ms(float(getattr(d.found, name))))
+
+
+def _util(part: str, meaning: str) -> Key[Disaggregation]:
+    return Key.number("1", meaning, lambda d: d.utils[part])
+
+
+def _best(kind: Callable[..., Key[Disaggregation]], unit: str, figure: str, meaning: str) -> Key[Disaggregation]:
+    return kind(unit, meaning, lambda d: getattr(d.own_ratio, figure, None))
+
+
+#: Keys of the row of two pools.
+POOL_KEYS: Keys[Disaggregation] = {
+    **taken(KEYS, model=lambda d: d.model.short_name, model_id=lambda d: d.model.name),
+    "prefill_pool": Key.text(
+        "Pool that computes prompts: GPU, plan and replicas.", lambda d: d.texts["prefill"], is_open=False
+    ),
+    "decode_pool": Key.text("Pool that writes answers.", lambda d: d.texts["decode"], is_open=False),
+    **taken(KEYS, num_gpus=None),
+    "prefill_gpus": Key.integer("1", "GPUs of the prefill pool.", lambda d: d.pools.prefill.num_gpus),
+    "decode_gpus": Key.integer("1", "GPUs of the decode pool.", lambda d: d.pools.decode.num_gpus),
+    **taken(
+        KEYS,
+        isl=lambda d: float(d.workload.isl),
+        osl=lambda d: float(d.workload.osl),
+        prefix=lambda d: float(d.workload.prefix),
+        isl_cv=lambda d: None if d.workload.lengths is None else d.workload.lengths.prompts.cv,
+        osl_cv=lambda d: None if d.workload.lengths is None else d.workload.lengths.answers.cv,
+        load=None,
+        concurrency=None,
+        request_rate=None,
+        max_request_rate=None,
+        util=None,
+    ),
+    "prefill_util": _util("prefill", "request_rate over the largest that the prefill pool answers."),
+    "decode_util": _util("decode", "request_rate over the largest that the decode pool answers."),
+    "link_util": _util("link", "request_rate over the largest that the links between the pools carry."),
+    **taken(KEYS, **{f"{key}_ms": _latency(key) for key in (*LATENCIES, *_PERCENTILES)}),
+    **taken(KEYS, queue_ms=lambda d: _ms(d.queue)),
+    "prompt_ms": _part("prompt", "Of the TTFT: one's own prompt on an idle rank."),
+    "prompt_wait_ms": _part("prompt_wait", "Of the TTFT: prompts of others."),
+    "transfer_ms": Key.number(
+        "ms", "Of the TTFT: the KV cache on its way, as far as it shows.", lambda d: _ms(d.transfer)
+    ),
+    "transfer_wait_ms": _part("transfer_wait", "Of the TTFT: KV caches of others on the same links."),
+    "step_wait_ms": _part("step_wait", "Of the TTFT: the end of the decode step that runs."),
+    "slot_wait_ms": _part("slot_wait", "Of the TTFT: a slot of the decode pool."),
+    "kv_link": Key.text(
+        "What KV caches move over: nvlink, rdma, pcie or given.", lambda d: d.pools.link.kind, is_open=False
+    ),
+    "kv_link_gb_s": Key.number(
+        "GB/s",
+        "Its bandwidth per GPU and direction; null where it is infinite.",
+        lambda d: None if float(d.pools.link.bandwidth) == float("inf") else float(d.pools.link.bandwidth) / GIGA,
+    ),
+    "layerwise": Key.flag(
+        "Whether layers are sent while later ones are computed.", lambda d: d.pools.link.is_layerwise, is_open=False
+    ),
+    "decode_batch": Key.number(
+        "sequences",
+        "Sequences of a decode replica that decode together when a request does.",
+        lambda d: float(d.found.batch),
+    ),
+    **taken(KEYS, output_tok_s=None, output_tok_s_gpu=None, usd_per_hour=None, usd_per_m_output_tok=None),
+    "exact_ratio": _best(
+        Key.number, "1", "exact", "Prefill replicas per decode replica at which neither pool waits for the other."
+    ),
+    "best_prefill_replicas": _best(
+        Key.integer, "1", "prefill", "Prefill replicas of the best whole numbers on as many GPUs."
+    ),
+    "best_decode_replicas": _best(
+        Key.integer, "1", "decode", "Decode replicas of the best whole numbers on as many GPUs."
+    ),
+    "best_rate_per_gpu": _best(
+        Key.number, "1/s", "rate_per_gpu", "Requests per second and GPU that these answer at most."
+    ),
+    **taken(SHARED, slo=lambda d: limits_text(d.slo) if d.slo else None),
+    **taken(
+        KEYS,
+        slo_met=None,
+        slo_binding=lambda d: None if d.slo_verdict is None else d.slo_verdict.binding,
+        slo_verdict=lambda d: d.verdict,
+        slo_reason=lambda d: None if d.slo_verdict is None else d.slo_verdict.reason,
+    ),
+    "prefill_basis": Key.text("What the figures of the prefill pool stand on.", lambda d: d.pools.prefill.basis),
+    "decode_basis": Key.text("What the figures of the decode pool stand on.", lambda d: d.pools.decode.basis),
+    **taken(KEYS, warnings=lambda d: list(d.warnings)),
+}
 
 
 # How sure the latencies of two pools are: their 80 % intervals, and the verdict on an SLO.
@@ -694,9 +721,7 @@ class PoolSimulation:
 
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
     """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
-    from statistics import fmean
-
-    from roofline.serving.load.simulation import Arrivals, pools_simulated
+    from roofline.serving.load.simulation import Arrivals, latencies, pools_simulated
 
     workload = closed.workload
     whole("seed", seed)
@@ -712,12 +737,4 @@ def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int)
     cv = 0.0 if workload.load.is_open else _USERS_CV
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)
     finished = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
-    latencies: dict[str, float] = {}
-    for name in LATENCIES:
-        times = sorted(time for request in finished if not math.isnan(time := getattr(request, name)))
-        if not times:
-            continue
-        latencies[name] = fmean(times)
-        for level in LEVELS:
-            latencies[key_of(name, level)] = times[min(int(level / 100.0 * len(times)), len(times) - 1)]
-    return PoolSimulation(closed, len(finished), seed, latencies)
+    return PoolSimulation(closed, len(finished), seed, latencies(finished))

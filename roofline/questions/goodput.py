@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import rounded, to_text
-from roofline.questions import catalog
 from roofline.questions.inputs.arguments import (
-    listed_names,
     number_if_given,
     one_case,
     plain_options,
@@ -17,10 +15,10 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.case import LEAST_RATE, LOADS
-from roofline.questions.inputs.deployment import choice, found_gpu, found_model
+from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.load import replicas
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import DEFAULTS, answer_row, predict, refused_row
+from roofline.questions.predict import DEFAULTS, OneGpu, answer_row, on_each_gpu, predict, refused_row
 from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
@@ -30,36 +28,46 @@ from roofline.serving.shown import beside_limit, gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, is_pressing
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.load import Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, binding_text, key_text, limits_text
-from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, DoesNotFit, RooflineError, UnknownName, UnsupportedPrecision, shown
+from roofline.specs.written import Pool
+from roofline.support.errors import BadInput, DoesNotFit, RooflineError, UnsupportedPrecision, shown
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Slo, Unlimited
+    from roofline.questions.inputs.signatures import Slo, Unlimited
 
-__all__ = [
-    "GOODPUT_KEYS",
-    "IDLE",
-    "GpuGoodput",
-    "best_at_saturation",
-    "best_within",
-    "cause_of_tails",
-    "check_measured",
-    "check_share",
-    "goodput",
-    "headroom",
-    "limits_text",
-]
+__all__ = ["IDLE", "limits_text"]
 
 
 #: Keys of a row in addition to those of a prediction.
-GOODPUT_KEYS = (
-    "goodput", "goodput_gpu", "goodput_util", "headroom", "goodput_binding", "goodput_share", "attained_share",
-    "reason",
-)  # fmt: skip
+GOODPUT_KEYS: Keys[GpuGoodput] = {
+    "goodput": Key.number(
+        "1/s", "The largest request rate at which the SLO is met; null without one.", lambda g: g.rate, is_open=False
+    ),
+    "goodput_gpu": Key.number("1/s", "The same per GPU.", lambda g: g.rate_per_gpu, is_open=False),
+    "goodput_util": Key.number(
+        "1", "The same over the largest rate that can be answered.", lambda g: None if g.found is None else g.found.util
+    ),
+    "headroom": Key.number("1", "1 - goodput_util."),
+    "goodput_binding": Key.text(
+        "Key of the limit that is just met, saturation, or that one is not known beyond.",
+        lambda g: None if g.found is None else g.found.binding,
+    ),
+    "goodput_share": Key.number(
+        "1",
+        "Share of the requests that must meet all limits without a percentile together; null for limits on means.",
+        lambda g: g.share,
+    ),
+    "attained_share": Key.number(
+        "1",
+        "Share of the requests that meet all limits without a percentile together.",
+        lambda g: None if g.found is None else g.found.joint,
+    ),
+    "reason": SHARED["reason"],
+}
 
 _BELOW = 1.0 - 2.0**-20  # share of the largest rate at which a prediction is certain to meet the SLO
 
@@ -116,17 +124,7 @@ class GpuGoodput:
     def to_dict(self, keys: Sequence[str] | None = None) -> GoodputRow:
         """Flat row of the JSON contract: the prediction at the goodput, and the goodput itself."""
         known = self.found
-        values = {
-            "warnings": list(self.warnings),
-            "goodput": self.rate,
-            "goodput_gpu": self.rate_per_gpu,
-            "goodput_util": None if known is None else known.util,
-            "headroom": self.headroom,
-            "goodput_binding": None if known is None else known.binding,
-            "goodput_share": self.share,
-            "attained_share": None if known is None else known.joint,
-            "reason": self.reason,
-        }
+        values = {**cells(GOODPUT_KEYS, self), "warnings": list(self.warnings)}
         judged = None if self.prediction is None else self.prediction.slo_verdict
         if judged is not None and judged.binding is not None and known is not None and self.share is not None:
             values |= {"slo_met": True, "slo_binding": known.binding, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}
@@ -171,32 +169,22 @@ def goodput(
     required = check_share(share)
     plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **without("goodput", options)})
     check_measured(plain)
-    specs = plain.get("specs")
-    names = catalog.gpus(specs) if gpus is None else listed_names("gpus", gpus)
-    record, model_notes = found_model(model, plain)
-    answers: dict[str, GpuGoodput] = {}
-    wrong = []
-    for name in names:
-        pooled = choice(name, plain)
-        if isinstance(pooled.gpu, Pool):
-            raise BadInput(
-                f"{pooled.text} leaves the tp open, and goodput tries all of them: state it, as in "
-                f"{pooled.gpu.gpu}:tp4x{pooled.gpu.replicas}, or the GPUs of all replicas, as in 8x{pooled.gpu.gpu}"
-            )
-        gpu, gpu_notes = found_gpu(pooled.gpu, specs)
-        key = gpu.name if pooled.pool is None else pool_text(replace(pooled.pool, gpu=gpu.name))
-        notes = (*model_notes, *gpu_notes)
-        try:
-            answers[key] = _on_gpu(record, gpu, limits, required, pooled.options, notes)
-        except UnknownName:
-            raise
-        except BadInput as error:
-            wrong.append(error)
-        except RooflineError as error:
-            answers[key] = _refused(record, gpu, required, error, pooled.options, notes)
-    if not answers and wrong:
-        raise wrong[0]
-    return sorted(answers.values(), key=_rank)
+
+    def refused(one: OneGpu, error: RooflineError) -> GpuGoodput | None:
+        return None if isinstance(error, BadInput) else _refused(one, required, error)
+
+    answers = on_each_gpu(
+        model, gpus, plain, lambda one: _on_gpu(one, limits, required), refused, check=_check_plan_is_stated
+    )
+    return sorted(dict(answers).values(), key=_rank)
+
+
+def _check_plan_is_stated(chosen: GpuChoice) -> None:
+    if isinstance(chosen.gpu, Pool):
+        raise BadInput(
+            f"{chosen.text} leaves the tp open, and goodput tries all of them: state it, as in "
+            f"{chosen.gpu.gpu}:tp4x{chosen.gpu.replicas}, or the GPUs of all replicas, as in 8x{chosen.gpu.gpu}"
+        )
 
 
 def check_share(share: Any) -> float | None:
@@ -232,14 +220,8 @@ def cause_of_tails(prediction: Prediction) -> str:
     return " and ".join(causes) or "steps"
 
 
-def _on_gpu(
-    model: Model,
-    gpu: Gpu,
-    slo: Mapping[str, float],
-    share: float | None,
-    options: Mapping[str, Any],
-    name_notes: tuple[str, ...],
-) -> GpuGoodput:
+def _on_gpu(one: OneGpu, slo: Mapping[str, float], share: float | None) -> GpuGoodput:
+    model, gpu, options = one.model, one.gpu, one.chosen.options
     plain = {name: value for name, value in options.items() if value is not None and name not in ("slo", "num_gpus")}
     start = predict(model, gpu, **{**plain, "request_rate": LEAST_RATE, "num_gpus": options.get("num_gpus")})
     one_case("goodput", start.workload.isl + start.workload.osl + start.workload.prefix)
@@ -253,7 +235,7 @@ def _on_gpu(
         }
         reason = None if missed is None else _why_none(candidate, missed, slo, share)
         pressing = tuple(text for text in candidate.warnings if is_pressing(text))
-        return GpuGoodput(model, gpu, share, missed, None, reason, (*name_notes, *pressing), row)
+        return GpuGoodput(model, gpu, share, missed, None, reason, (*one.notes, *pressing), row)
     plan = candidate.deployment.plan
     answer = predict(
         model, gpu,
@@ -262,7 +244,7 @@ def _on_gpu(
     )  # fmt: skip
     notes = [text for text in answer.warnings if not text.startswith("tp =")]
     reason = UNKNOWN.replace("for this load", "beyond this rate") if missed.binding == NOT_KNOWN else None
-    return GpuGoodput(model, gpu, share, missed, answer, reason, (*name_notes, *notes))
+    return GpuGoodput(model, gpu, share, missed, answer, reason, (*one.notes, *notes))
 
 
 def best_within(
@@ -344,17 +326,10 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
     return f"misses: {attained} on {where} (mean {to_text(time, 's')}), {100.0 * share:g} % required"
 
 
-def _refused(
-    model: Model,
-    gpu: Gpu,
-    share: float | None,
-    error: RooflineError,
-    options: Mapping[str, Any],
-    notes: tuple[str, ...],
-) -> GpuGoodput:
-    row = refused_row(model, gpu.name, error, **options)
+def _refused(one: OneGpu, share: float | None, error: RooflineError) -> GpuGoodput:
+    row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
     short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}.get(type(error), "refused")
-    return GpuGoodput(model, gpu, share, reason=f"{short}: {error}", warnings=notes, asked=row)
+    return GpuGoodput(one.model, one.gpu, share, reason=f"{short}: {error}", warnings=one.notes, asked=row)
 
 
 def _rank(answer: GpuGoodput) -> tuple[Any, ...]:

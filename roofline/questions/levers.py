@@ -29,7 +29,7 @@ from roofline.questions.alternatives import (
     wider_gpu,
 )
 from roofline.questions.disaggregate import Disaggregation, disaggregate
-from roofline.questions.goodput import check_share
+from roofline.questions.goodput import GOODPUT_KEYS, check_share
 from roofline.questions.inputs.arguments import (
     plain_options,
     required_limits,
@@ -42,6 +42,7 @@ from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import meeting_first, meets, predict
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
+from roofline.serving.comparison import SPEEDUP_KEYS
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import resolved_quantization, summary
@@ -51,6 +52,7 @@ from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS, metric_and_level
@@ -58,7 +60,7 @@ from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Case
+    from roofline.questions.inputs.signatures import Case
 
 
 #: Name of the reference row.
@@ -514,18 +516,70 @@ def _lighter_load(start: Start) -> Lever:
 #: Goals that levers are ranked by, and their names.
 GOALS = {"ttft": "TTFT p99", "tpot": "TPOT", "goodput": "goodput", "cost": "the cost of requests"}
 
-#: Keys of a row in addition to those of a prediction.
-LEVER_KEYS = (
-    "lever", "lever_kind", "levers", "options", "ttft_p50_change", "ttft_p99_change", "tpot_change", "goodput",
-    "goodput_binding", "goodput_change", "goodput_usd_per_m_output_tok", "lever_usd_per_request", "cost_change",
-    "helps", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode", "why", "quality", "assumption", "reason",
-)  # fmt: skip
-
 #: Answer for a changed case: of one pool of GPUs, or of two.
 Answer: TypeAlias = Prediction | Disaggregation
 
 #: Least relative change that counts; smaller ones are within the rounding of a figure.
 WORTH = 0.02
+
+
+class _Ranked(NamedTuple):
+    """A case with levers pulled, what its levers are ranked by, and the changes of its kernels."""
+
+    pulled: Pulled
+    goal: str
+    kernels: Kernels | None
+
+
+def _change(figure: str, words: str) -> Key[_Ranked]:
+    return Key.number("1", f"Relative change of {words} against the case as it is.", lambda r: r.pulled.change(figure))
+
+
+#: Keys of a row in addition to those of a prediction.
+LEVER_KEYS: Keys[_Ranked] = {
+    "lever": Key.text("What is changed, in words.", lambda r: r.pulled.name, is_open=False),
+    "lever_kind": Key.text(
+        "Kind of lever, reference for the case as it is, or together.", lambda r: r.pulled.kind, is_open=False
+    ),
+    "levers": Key.texts("Levers that are pulled together; one of a lever alone.", lambda r: list(r.pulled.parts)),
+    "options": Key(
+        "mapping",
+        None,
+        "Keyword arguments of predict (or of disaggregate) that make the case.",
+        lambda r: _plain(r.pulled.options),
+    ),
+    "ttft_p50_change": _change("ttft_p50", "TTFT p50"),
+    "ttft_p99_change": _change("ttft_p99", "TTFT p99"),
+    "tpot_change": _change("tpot", "TPOT"),
+    "goodput": Key.number("1/s", GOODPUT_KEYS["goodput"].meaning, lambda r: r.pulled.figure("goodput")),
+    **taken(GOODPUT_KEYS, goodput_binding=lambda r: None if r.pulled.goodput is None else r.pulled.goodput.binding),
+    "goodput_change": _change("goodput", "the goodput"),
+    "goodput_usd_per_m_output_tok": Key.number(
+        "USD",
+        "All of the rental per million output tokens at the goodput.",
+        lambda r: r.pulled.goodput_usd_per_m_output_tok,
+    ),
+    "lever_usd_per_request": Key.number(
+        "USD", "Rental per request, at the goodput where there is an SLO.", lambda r: r.pulled.cost
+    ),
+    "cost_change": _change("cost", "the rent per request, at the goodput where there is an SLO, else at this load"),
+    "helps": Key.flag("Whether the lever moves the goal to the better.", lambda r: r.pulled.helps(r.goal)),
+    **taken(
+        SPEEDUP_KEYS,
+        prefill_speedup=lambda r: None if r.kernels is None else r.kernels.prefill.speedup,
+        decode_speedup=lambda r: None if r.kernels is None or r.kernels.decode is None else r.kernels.decode.speedup,
+        why_prefill=lambda r: None if r.kernels is None else r.kernels.why_prefill,
+        why_decode=lambda r: None if r.kernels is None else r.kernels.why_decode,
+    ),
+    **taken(SHARED, why=lambda r: r.pulled.why(r.goal)),
+    "quality": Key.text("What the lever costs in the quality of answers, with the source.", lambda r: r.pulled.quality),
+    "assumption": Key.text("What the lever assumes of the case.", lambda r: r.pulled.assumption),
+    **taken(SHARED, reason=lambda _: None),
+}
+#: What the whole answer says.
+GOAL_KEYS: Keys[Levers] = {
+    "goal": Key.text("What the levers are ranked by: ttft, tpot, goodput or cost.", is_open=False),
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -659,29 +713,11 @@ class Pulled:
 
     def to_dict(self, goal: str = "ttft") -> LeverRow:
         """Flat row of the JSON contract: the keys of a prediction, and what the lever changes."""
-        kernels = self.kernels
         row = {
             **self._row(),
             **({} if self.shared is None else {"slo_met": self.shared, "slo_reason": IN_RANGE}),
             "slo_verdict": self.verdict,
-            "lever": self.name,
-            "lever_kind": self.kind,
-            "levers": list(self.parts),
-            "options": _plain(self.options),
-            **{f"{name}_change": self.change(name) for name in ("ttft_p50", "ttft_p99", "tpot", "goodput", "cost")},
-            "goodput": self.figure("goodput"),
-            "goodput_binding": None if self.goodput is None else self.goodput.binding,
-            "goodput_usd_per_m_output_tok": self.goodput_usd_per_m_output_tok,
-            "lever_usd_per_request": self.cost,
-            "helps": self.helps(goal),
-            "prefill_speedup": None if kernels is None else kernels.prefill.speedup,
-            "decode_speedup": None if kernels is None or kernels.decode is None else kernels.decode.speedup,
-            "why_prefill": None if kernels is None else kernels.why_prefill,
-            "why_decode": None if kernels is None else kernels.why_decode,
-            "why": self.why(goal),
-            "quality": self.quality,
-            "assumption": self.assumption,
-            "reason": None,
+            **cells(LEVER_KEYS, _Ranked(self, goal, self.kernels)),
             "warnings": list(self.answer.warnings),
         }
         order = (*(key for key in ROW_KEYS if key != "warnings"), *LEVER_KEYS, "warnings")

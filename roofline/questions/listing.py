@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 from roofline.catalog import find
-from roofline.catalog.entries import chosen_gpus, chosen_models, figures, si_value, sources, spec_yaml, with_si
+from roofline.catalog.entries import (
+    chosen_gpus,
+    chosen_models,
+    figure_row,
+    figures,
+    si_value,
+    sources,
+    spec_yaml,
+    with_si,
+)
 from roofline.catalog.find import Listed, document, load_workload, workload_names
 from roofline.numbers.quantity import BILLION, GIGA, HOUR, MINUTE, TERA, rounded, to_text
 from roofline.physics.equation import basis_of
@@ -20,8 +30,9 @@ from roofline.physics.memory import (
 )
 from roofline.questions.inputs.arguments import is_file, scalars
 from roofline.questions.inputs.arguments import path as path_of
-from roofline.serving.shown import gpus_text
+from roofline.serving.shown import KEYS, gpus_text
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Ffn, Indexer, Mixer, Model
 from roofline.specs.workload import (
     LATENCIES,
@@ -33,32 +44,25 @@ from roofline.specs.workload import (
     metric_and_level,
 )
 from roofline.support.errors import BadSpec, RooflineError
+from roofline.support.records import NamedTuple
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import WorkloadOptions
+    from roofline.questions.inputs.signatures import WorkloadOptions
     from roofline.serving.prediction import Prediction
 
 __all__ = [
-    "WORKLOAD_KEYS",
     "Ffn",
     "Gpu",
     "Indexer",
     "Mixer",
     "Model",
-    "basis",
     "document",
+    "figure_row",
     "figures",
-    "gpu_rows",
-    "imported_model",
     "load_workload",
-    "model_counts",
-    "model_rows",
     "si_value",
     "sources",
     "with_si",
-    "workload_options",
-    "workload_rows",
-    "workloads",
 ]
 
 
@@ -76,7 +80,7 @@ def gpu_rows(
     """GPUs as flat rows, in the order of their names; keys carry their unit."""
     listed = {entry.record.name: entry for entry in find.listed("gpu", specs)}
     chosen = chosen_gpus((entry.record for entry in listed.values()), vendor, generation, status)
-    return [_gpu_row(gpu, listed[gpu.name]) for gpu in chosen]
+    return [cells(GPU_KEYS, _Entry(gpu, listed[gpu.name])) for gpu in chosen]
 
 
 def model_rows(
@@ -90,7 +94,7 @@ def model_rows(
     """Models as flat rows, in the order of their names; keys carry their unit."""
     records = (entry.record for entry in find.listed("model", specs))
     chosen = chosen_models(records, family, min_parameters, max_parameters, moe)
-    return [_model_row(model) for model in chosen]
+    return [cells(MODEL_KEYS, model) for model in chosen]
 
 
 def model_counts(model: Model) -> dict[str, Any]:
@@ -106,42 +110,60 @@ def model_counts(model: Model) -> dict[str, Any]:
     }
 
 
-def _gpu_row(gpu: Gpu, entry: Listed) -> dict[str, Any]:
-    priced = [] if gpu.price is None else figures(entry.content)
-    rates = {f"{dtype}_tflop_s": _scaled(gpu.peaks.get(dtype), TERA) for dtype in ("bf16", "fp8", "int8", "fp4")}
-    return {
-        "gpu": gpu.name,
-        "aliases": list(gpu.aliases),
-        "vendor": gpu.vendor,
-        "generation": gpu.generation,
-        "status": gpu.status,
-        **rates,
-        "bandwidth_tb_s": gpu.bandwidth / TERA,
-        "memory_gb": gpu.memory / GIGA,
-        "link": gpu.link.kind,
-        "link_gb_s": gpu.link.bandwidth / GIGA,
-        "domain": gpu.link.domain,
-        "power_w": gpu.power,
-        "usd_per_hour": None if gpu.price is None else gpu.price.typical * HOUR,
-        "price_date": next((figure.date for figure in priced if figure.field == "price"), None),
-        "basis": basis(gpu),
-    }
+def _peak(dtype: str) -> Key[_Entry]:
+    return Key.number("TFLOP/s", f"Dense peak in {dtype}.", lambda e: _scaled(e.gpu.peaks.get(dtype), TERA))
 
 
-def _model_row(model: Model) -> dict[str, Any]:
-    return {
-        "model": model.short_name,
-        "model_id": model.name,
-        "aliases": list(model.aliases),
-        "family": model.family,
-        "layers": model.layers,
-        "parameters_b": parameters(model).total / BILLION,
-        "active_b": active_parameters(model) / BILLION,
-        "stated_parameters_b": _scaled(model.stated_total, BILLION),
-        "stated_active_b": _scaled(model.stated_active, BILLION),
-        "weight_dtype": model.native["experts" if model.is_moe else "linear"],
-        "max_context": model.max_context,
-    }
+class _Entry(NamedTuple):
+    """A GPU, and its specification as written."""
+
+    gpu: Gpu
+    listed: Listed
+
+
+def _price_date(entry: _Entry) -> str | None:
+    priced = [] if entry.gpu.price is None else figures(entry.listed.content)
+    return next((figure.date for figure in priced if figure.field == "price"), None)
+
+
+#: Keys of a row of a GPU.
+GPU_KEYS: Keys[_Entry] = {
+    **taken(KEYS, gpu=lambda e: e.gpu.name),
+    **taken(SHARED, aliases=lambda e: list(e.gpu.aliases)),
+    "vendor": Key.text("Who makes the GPU.", lambda e: e.gpu.vendor, is_open=False),
+    "generation": Key.text("Architecture of the GPU.", lambda e: e.gpu.generation, is_open=False),
+    "status": Key.text("Whether it ships.", lambda e: e.gpu.status),
+    **{f"{dtype}_tflop_s": _peak(dtype) for dtype in ("bf16", "fp8", "int8", "fp4")},
+    "bandwidth_tb_s": Key.number("TB/s", "HBM bandwidth.", lambda e: e.gpu.bandwidth / TERA),
+    "memory_gb": Key.number("GB", "Usable memory.", lambda e: e.gpu.memory / GIGA),
+    "link": Key.text("Scale-up fabric.", lambda e: e.gpu.link.kind),
+    "link_gb_s": Key.number("GB/s", "Its bandwidth per direction and GPU.", lambda e: e.gpu.link.bandwidth / GIGA),
+    "domain": Key.integer("1", "GPUs that it joins.", lambda e: e.gpu.link.domain),
+    "power_w": Key.number("W", "Board power.", lambda e: e.gpu.power),
+    **taken(KEYS, usd_per_hour=lambda e: None if e.gpu.price is None else e.gpu.price.typical * HOUR),
+    "price_date": Key.text("Date of the price.", _price_date),
+    **taken(KEYS, basis=lambda e: basis(e.gpu)),
+}
+
+#: Keys of a row of a model.
+MODEL_KEYS: Keys[Model] = {
+    **taken(KEYS, model=lambda m: m.short_name, model_id=lambda m: m.name),
+    **taken(SHARED, aliases=lambda m: list(m.aliases)),
+    "family": Key.text("Line of models."),
+    "layers": Key.integer("1", "Layers of the model."),
+    "parameters_b": Key.number(
+        "billions", "Parameters, counted from the layers.", lambda m: parameters(m).total / BILLION
+    ),
+    "active_b": Key.number("billions", "Parameters that one token uses.", lambda m: active_parameters(m) / BILLION),
+    "stated_parameters_b": Key.number(
+        "billions", "Parameters as published.", lambda m: _scaled(m.stated_total, BILLION)
+    ),
+    "stated_active_b": Key.number(
+        "billions", "Active parameters as published.", lambda m: _scaled(m.stated_active, BILLION)
+    ),
+    **taken(KEYS, weight_dtype=lambda m: m.native["experts" if m.is_moe else "linear"]),
+    "max_context": Key.integer("tokens", "Longest sequence."),
+}
 
 
 def _scaled(value: Any, unit: float) -> float | None:
@@ -150,12 +172,45 @@ def _scaled(value: Any, unit: float) -> float | None:
 
 # Named workloads: what they are, their options, and what somebody waits for.
 
+
+class _Judged(NamedTuple):
+    """A workload, and how one of its requests fares on an idle server."""
+
+    record: NamedWorkload
+    dominates: str | None
+    share: float | None
+    tightest: str | None
+    why: str
+
+
+def _traffic(name: str) -> Callable[[_Judged], Any]:
+    return lambda w: getattr(w.record, name)
+
+
 #: Keys of a row about a workload.
-WORKLOAD_KEYS = (
-    "workload", "title", "isl", "isl_cv", "osl", "osl_cv", "prefix", "arrivals", "slo", "share", "dominates",
-    "ttft_share", "tightest", "why", "source", "url", "date", "notes",
-    "waits_for",
-)  # fmt: skip
+WORKLOAD_KEYS: Keys[_Judged] = {
+    "workload": Key.text("Name of the workload.", lambda w: w.record.name, is_open=False),
+    "title": Key.text("What its requests are.", lambda w: w.record.title),
+    **taken(KEYS, **{name: _traffic(name) for name in ("isl", "isl_cv", "osl", "osl_cv", "prefix")}),
+    "arrivals": Key.text("How requests come: rate, users or batch.", lambda w: w.record.arrivals),
+    **taken(SHARED, slo=lambda w: w.record.slo, share=lambda w: w.record.share),
+    "dominates": Key.text(
+        "The part of an answer that takes most of its time: TTFT, TPOT (all tokens after the first) or both."
+    ),
+    "ttft_share": Key.number("1", "TTFT over E2EL on an idle server.", lambda w: w.share),
+    "tightest": Key.text("Key of the limit that is taken up most."),
+    **taken(
+        SHARED,
+        why=None,
+        source=lambda w: w.record.source,
+        url=lambda w: w.record.url,
+        date=lambda w: w.record.date,
+    ),
+    "notes": Key.texts("What a reader should know of the workload.", lambda w: list(w.record.notes)),
+    "waits_for": Key.text(
+        "What somebody waits for: first token, whole answer, or nothing.", lambda w: w.record.awaited
+    ),
+}
 
 _MODEL, _GPU, _QUANTIZATION = "llama-3.3-70b", "h100-sxm", "fp8"  # default deployment of the latencies
 #: Pace of silent reading [tokens/s]: 238 words a minute (Brysbaert, "How many words do we read per minute?", Journal of
@@ -239,12 +294,7 @@ def _row(record: NamedWorkload, deployment: tuple[Any, Any], options: dict[str, 
         tight = _tightest(alone)
     except RooflineError as error:
         why = str(error)
-    values = (
-        record.name, record.title, record.isl, record.isl_cv, record.osl, record.osl_cv, record.prefix, record.arrivals,
-        record.slo, record.share, dominates, share, tight and key_text(tight), why, record.source, record.url,
-        record.date, list(record.notes), record.awaited,
-    )  # fmt: skip
-    return dict(zip(WORKLOAD_KEYS, values, strict=True))
+    return cells(WORKLOAD_KEYS, _Judged(record, dominates, share, tight and key_text(tight), why))
 
 
 def _waiting(record: NamedWorkload, alone: Prediction) -> str:

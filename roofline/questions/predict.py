@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 from roofline.numbers.operations import Numbers, never
@@ -10,53 +10,35 @@ from roofline.numbers.quantity import MICRO, to_text
 from roofline.physics.equation import IDEAL, IDEAL_LINK, Kernel, LinkRoof, Roof, collective_time
 from roofline.physics.passes import Pass
 from roofline.physics.plan import DEFAULT_SKEW, Deployment
+from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, load
 from roofline.questions.inputs import deployment as deployments
 from roofline.questions.inputs.arguments import slo_limits
 from roofline.questions.inputs.case import LOADS
-from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, deployed_case
+from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, GpuChoice, deployed_case
 from roofline.questions.inputs.options import understood
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
-from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys, row
+from roofline.serving.shown import KEYS, ROW_KEYS, check_keys, listed_keys, row
 from roofline.serving.verdict import LIKELY, PASS
 from roofline.specs.gpu import HOST, Gpu, the
-from roofline.specs.load import LASTING, Burst
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
+from roofline.specs.load import KIND_OF, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
+from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Words
-    from roofline.questions.inputs.options import Case, Unmeasured
+    from roofline.questions.inputs.signatures import Case, Unmeasured
 
-__all__ = [
-    "DEFAULTS",
-    "DEFAULT_ENGINE",
-    "LOADS",
-    "NO_KNEE",
-    "ROW_KEYS",
-    "Kernel",
-    "Pass",
-    "Prediction",
-    "answer_row",
-    "calibrate_once",
-    "computed_tokens",
-    "equation",
-    "kernel_rows",
-    "knee",
-    "meeting_first",
-    "meets",
-    "predict",
-    "predict_each_gpu",
-    "prediction_passes",
-    "refused_row",
-    "tpot",
-    "ttft",
-]
+__all__ = ["LOADS", "ROW_KEYS", "Kernel", "Pass", "Prediction"]
 
+
+_Answer = TypeVar("_Answer")
 
 #: Default lengths and batch: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": case.USUAL[0], "osl": case.USUAL[1], "batch": 1, "prefix": 0}
@@ -137,7 +119,7 @@ def predict(
         osl: answer length [tokens].
         batch: requests of a burst on an idle server, per replica; 1 where no load is given [sequences].
         concurrency: users of the whole deployment, shared evenly by replicas and data-parallel ranks [requests].
-        request_rate: Poisson arrivals at the whole deployment [1/s].
+        request_rate: Poisson arrivals at the whole deployment [1/s], or a text such as ``100k/h``.
         num_prompts: requests of a run that all users start together, averaged over the run; None for the steady
             state [requests].
         prefix: prompt tokens whose KV is already cached [tokens].
@@ -186,7 +168,7 @@ def predict(
             bare numbers in seconds [s].
         allow_oversize: predict a plan even if it does not fit.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
-        gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``2-4/h``; None for the catalog's
+        gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``1500/month``; None for the catalog's
             [USD/h].
         assume: family, such as ``llama``, as which a config.json of an unknown `model_type` is read; None to refuse it.
 
@@ -224,9 +206,8 @@ def predict(
             isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
         )
     prompt_cache = case.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
-    workload = case.workload(
-        isl, osl, batch, prefix, concurrency, request_rate, num_prompts, spread, start, prompt_cache
-    )
+    loads = {"concurrency": concurrency, "request_rate": request_rate, "num_prompts": num_prompts}
+    workload = case.workload(isl, osl, batch, prefix, spread, start, prompt_cache, **loads)
     deployment = case.deployed(base.deployment, workload.cache)
     rest = _Rest(base, limits, measured, allow_oversize)
     if base.tp is not None:
@@ -285,10 +266,64 @@ def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Re
         return _at_plan(load.at_tp(deployment, groups[0][0], rest.base.num_gpus), workload, rest)
     parts = []
     for degree, places in groups:
-        numbers = {name: taken(getattr(workload, name), tp.shape, places) for name in workload.inputs}
+        numbers = {name: taken(number, tp.shape, places) for name, number in workload.numbers.items()}
         part = workload.at(numbers)
         parts.append(_at_plan(load.at_tp(deployment, degree, rest.base.num_gpus), part, rest))
     return MixedPlans(parts, [places for _, places in groups], tp.shape)
+
+
+class OneGpu(NamedTuple):
+    """One of the GPUs that a question is asked about."""
+
+    model: Model
+    gpu: Gpu
+    name: Any  # as the caller wrote it: name, pool or record
+    chosen: GpuChoice
+    model_notes: tuple[str, ...]  # on the name of the model
+    gpu_notes: tuple[str, ...]
+    is_only: bool
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return (*self.model_notes, *self.gpu_notes)
+
+
+def on_each_gpu(
+    model: str | Model,
+    gpus: str | Gpu | Iterable[str | Gpu] | None,
+    options: Mapping[str, Any],
+    answer: Callable[[OneGpu], _Answer],
+    refused: Callable[[OneGpu, RooflineError], _Answer | None],
+    check: Callable[[GpuChoice], None] | None = None,
+) -> Iterator[tuple[str, _Answer]]:
+    """Answers by GPU; where one cannot run the case, what `refused` makes of the error, if anything.
+
+    `gpus` are names or records, None for the whole catalog. `check` refuses a choice for all of them; so do an unknown
+    name, and bad input on each.
+    """
+    specs = options.get("specs")
+    names = catalog.gpus(specs) if gpus is None else arguments.listed_names("gpus", gpus)
+    record, model_notes = deployments.found_model(model, options)
+    wrong: list[BadInput] = []
+    for name in names:
+        chosen = deployments.choice(name, options)
+        if check is not None:
+            check(chosen)
+        gpu, notes = deployments.found_gpu(chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu, specs)
+        one = OneGpu(record, gpu, name, chosen, model_notes, notes, is_only=len(names) == 1)
+        result: _Answer | None
+        try:
+            result = answer(one)
+        except UnknownName:
+            raise
+        except RooflineError as error:
+            if isinstance(error, BadInput):
+                wrong.append(error)
+            result = refused(one, error)
+        if result is not None:
+            yield gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name)), result
+    if wrong and len(wrong) == len(names):
+        raise BadInput(str(wrong[0]))
 
 
 def predict_each_gpu(
@@ -389,7 +424,7 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Kn
     >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal")
     <Knees ridge 326, half 61.1, memory 406; smallest: half>
     """
-    if options.get("request_rate") is not None and not {"batch", "concurrency"} & set(options):
+    if lasting(options).is_open and all(KIND_OF[name].is_open for name in KIND_OF.keys() & set(options)):
         raise BadInput(NO_KNEE)
     return predict(model, gpu, **options).knees
 
@@ -418,13 +453,13 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
     values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
-    kind = next((kind for name, kind in LASTING.items() if values[name] is not None), Burst)
+    kind = lasting(values)
     if not kind.is_burst:
         values["batch"] = options.get("batch")
     values["prefix"] = arguments.tokens_of_prefix(values["prefix"], values["isl"])
     return {
         **dict.fromkeys(ROW_KEYS),
-        **values,
+        **{name: value for name, value in values.items() if name in ROW_KEYS},
         **{name: options.get(name) for name in case.TRAFFIC[:2]},
         "load": kind.name,
         "model": record.short_name,
@@ -437,8 +472,6 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
 
 
 # The order of ranked answers under an SLO: one rule for every question about several GPUs, plans or levers.
-
-_Answer = TypeVar("_Answer")
 
 
 def meets(word: Any) -> bool:
@@ -462,27 +495,45 @@ def meeting_first(answers: Iterable[_Answer], word_of: Callable[[_Answer], Any])
 # The kernels of a prediction: flat rows, and the roofline equation with the numbers of each put in.
 
 
+class _Run(NamedTuple):
+    """A kernel in a pass of a prediction."""
+
+    prediction: Prediction
+    name: str  # of the pass
+    passed: Pass
+    kernel: Kernel
+
+
+#: Keys of a row of a kernel.
+KERNEL_KEYS: Keys[_Run] = {
+    **taken(
+        KEYS,
+        model=lambda r: r.prediction.deployment.model.short_name,
+        gpu=lambda r: r.prediction.deployment.gpu.name,
+    ),
+    **taken(SHARED, **{"pass": lambda r: r.name}, kernel=lambda r: r.kernel.name, kind=lambda r: r.kernel.kind.name),
+    "dtype": Key.text("Dtype at which it multiplies.", lambda r: r.kernel.dtype, is_open=False),
+    "count": Key.number("1", "How often it runs in a pass.", lambda r: r.kernel.count, is_open=False),
+    "flop": Key.number("FLOP", "Arithmetic of one run.", lambda r: r.kernel.work.flop, is_open=False),
+    "nbytes": Key.number("B", "Memory traffic of one run.", lambda r: r.kernel.work.nbytes, is_open=False),
+    "link_bytes": Key.number(
+        "B", "Bytes sent over the link in one run.", lambda r: r.kernel.work.link_bytes, is_open=False
+    ),
+    "time_us": Key.number("us", "Time of one run.", lambda r: r.kernel.terms.total / MICRO, is_open=False),
+    **taken(
+        SHARED,
+        total_us=lambda r: r.kernel.time / MICRO,
+        share=lambda r: r.kernel.time / r.passed.time,
+        bound=lambda r: r.kernel.terms.bound,
+    ),
+    "equation": Key.text("Its time as an equation with numbers.", lambda r: equation(r.kernel), is_open=False),
+}
+
+
 def kernel_rows(prediction: Prediction) -> list[dict[str, Any]]:
     """Kernels of both passes as flat rows, in SI units and microseconds."""
-    model, gpu = prediction.deployment.model.short_name, prediction.deployment.gpu.name
     return [
-        {
-            "model": model,
-            "gpu": gpu,
-            "pass": name,
-            "kernel": kernel.name,
-            "kind": kernel.kind.name,
-            "dtype": kernel.dtype,
-            "count": kernel.count,
-            "flop": kernel.work.flop,
-            "nbytes": kernel.work.nbytes,
-            "link_bytes": kernel.work.link_bytes,
-            "time_us": kernel.terms.total / MICRO,
-            "total_us": kernel.time / MICRO,
-            "share": kernel.time / passed.time,
-            "bound": kernel.terms.bound,
-            "equation": equation(kernel),
-        }
+        cells(KERNEL_KEYS, _Run(prediction, name, passed, kernel))
         for name, passed in prediction_passes(prediction)
         for kernel in passed.kernels
     ]

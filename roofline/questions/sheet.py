@@ -43,7 +43,7 @@ from roofline.support.records import replace
 
 if TYPE_CHECKING:
     from roofline.outputs.workbook.case import Contents
-    from roofline.questions.inputs.options import Grid
+    from roofline.questions.inputs.signatures import Grid
 
 
 _MOST_ROWS = 5000

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from functools import cached_property
 from statistics import fmean
@@ -15,28 +14,57 @@ from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predict
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
-from roofline.serving.load.simulation import Arrivals, Finished, simulated
+from roofline.serving.load.simulation import Arrivals, Finished, latencies, simulated
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import LATENCY_NAMES, Key, Keys, cells
+from roofline.specs.load import LASTING
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, LEVELS, key_of
+from roofline.specs.workload import LATENCIES, LEVELS, key_of, key_text
 from roofline.support.errors import BadInput
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Case
+    from roofline.questions.inputs.signatures import Case
 
 
 #: What a simulation measures, in display order.
 SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
 
 _PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
+
+
+def _mean(name: str) -> Callable[[Simulation], float | None]:
+    return lambda s: _milliseconds(getattr(s, name))
+
+
+def _percentile(key: str) -> Callable[[Simulation], float | None]:
+    return lambda s: _milliseconds(s.percentiles.get(key))
+
+
 #: Keys of a row in addition to those of a prediction.
-SIMULATED_KEYS = (
-    *(f"simulated_{name}_ms" for name in (*SIMULATED[:4], *_PERCENTILES)),
-    *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
-)
+SIMULATED_KEYS: Keys[Simulation] = {
+    **{
+        f"simulated_{name}_ms": Key.number("ms", f"{text}, mean over the requests of the simulation.", _mean(name))
+        for name, text in LATENCY_NAMES.items()
+    },
+    "simulated_queue_ms": Key.number("ms", "Mean wait before anything of a prompt is computed.", _mean("queue")),
+    **{
+        f"simulated_{key}_ms": Key.number(
+            "ms", f"{key_text(key)} over the requests of the simulation.", _percentile(key)
+        )
+        for key in _PERCENTILES
+    },
+    "simulated_concurrency": Key.number(
+        "requests", "Mean requests in flight in the simulation.", lambda s: s.concurrency
+    ),
+    "simulated_request_rate": Key.number(
+        "1/s", "Requests per second answered in the simulation.", lambda s: s.request_rate
+    ),
+    "simulated_requests": Key.integer("requests", "Requests counted, of one rank.", lambda s: s.requests),
+    "seed": Key.integer("1", "Seed of the random numbers."),
+}
 
 _FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 4000, 20, 200_000  # default number of requests
 _FULL = 0.8  # utilization beyond which queues take long to settle
@@ -84,16 +112,7 @@ class Simulation:
 
     def to_dict(self) -> dict[str, Json]:
         """Flat row: the keys of a prediction, and the means of the simulation."""
-        times = {f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in SIMULATED[:4]}
-        times |= {f"simulated_{key}_ms": _milliseconds(self.percentiles.get(key)) for key in _PERCENTILES}
-        return {
-            **row(self.prediction),
-            **times,
-            "simulated_concurrency": self.concurrency,
-            "simulated_request_rate": self.request_rate,
-            "simulated_requests": self.requests,
-            "seed": self.seed,
-        }
+        return {**row(self.prediction), **cells(SIMULATED_KEYS, self)}
 
     def __repr__(self) -> str:
         pairs = {"TTFT": (self.ttft, self.prediction.ttft), "TPOT": (self.tpot, self.prediction.tpot)}
@@ -179,7 +198,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     """Arrivals at one rank; None: as many requests, and as wide a spread, as the load calls for."""
     workload, served = prediction.workload, prediction.served
     if served is None:
-        raise BadInput("a burst is exact without simulation; give concurrency or request_rate")
+        raise BadInput(f"a burst is exact without simulation; give {' or '.join(LASTING)}")
     one_case("a simulation", served.ttft, "lengths and load")
     whole("seed", seed)
     ranks = float(lanes(prediction.deployment))
@@ -208,34 +227,22 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
     """Means over requests; rate and concurrency of all ranks, by Little's law."""
     deployment, workload = prediction.deployment, prediction.workload
     ranks = float(lanes(deployment))
-    e2el = fmean(request.e2el for request in finished)
+    found = latencies(finished)
+    e2el = found["e2el"]
     rate = workload.concurrency / e2el if arrivals.rate is None else arrivals.rate * ranks
-    gaps = [request.tpot for request in finished if not math.isnan(request.tpot)]
     return Simulation(
         prediction=prediction,
         requests=len(finished),
         seed=arrivals.seed,
         lengths=arrivals.lengths,
-        ttft=fmean(request.ttft for request in finished),
-        tpot=fmean(gaps) if gaps and workload.osl > 1.0 else None,
+        ttft=found["ttft"],
+        tpot=found.get("tpot") if workload.osl > 1.0 else None,
         e2el=e2el,
         queue=fmean(request.wait for request in finished),
         concurrency=rate * e2el,
         request_rate=rate,
-        percentiles={} if arrivals.is_burst else _percentiles(finished),
+        percentiles={key: found[key] for key in _PERCENTILES if key in found and not arrivals.is_burst},
     )
-
-
-def _percentiles(finished: list[Finished]) -> dict[str, float]:
-    """Percentiles over requests, by the keys of limits [s]."""
-    columns = {name: sorted(getattr(request, name) for request in finished) for name in LATENCIES}
-    columns["tpot"] = [time for time in columns["tpot"] if not math.isnan(time)]
-    return {
-        key_of(name, level): column[min(int(level / 100.0 * len(column)), len(column) - 1)]
-        for name, column in columns.items()
-        if column
-        for level in LEVELS
-    }
 
 
 def _text(value: float, name: str) -> str:

@@ -40,9 +40,10 @@ from roofline.serving.knee import check_degrees, check_plan, does_not_fit
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset
 from roofline.serving.row_types import SizeRow
-from roofline.serving.shown import ROW_KEYS, degrees_text, gpus_text, listed_keys, plan_text
+from roofline.serving.shown import degrees_text, gpus_text, listed_keys, plan_text
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY, is_pressing
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.load import LASTING, RUN, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, key_text
@@ -51,11 +52,17 @@ from roofline.support.errors import BadInput, RooflineError, UnsupportedPrecisio
 from roofline.support.records import dataclass, field
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import SizeOptions, Slo
+    from roofline.questions.inputs.signatures import SizeOptions, Slo
 
 
-#: Keys of a row: those of a prediction, and those of the search.
-SIZE_KEYS = (*ROW_KEYS, "quantization", "meets", "meets_high", "reason", "excess")
+#: Keys of a row in addition to those of a prediction.
+SIZE_KEYS: Keys[GpuSize] = {
+    "quantization": SHARED["quantization"],
+    "meets": Key.flag("Whether the central estimate meets the SLO; null where that is not known."),
+    "meets_high": Key.flag("Whether the upper ends of the 80 % intervals meet it, too."),
+    "reason": SHARED["reason"],
+    "excess": Key.number("1", "Worst latency of the nearest plan over its limit."),
+}
 
 _DEGREES = ("tp", "pp", "ep", "dp")
 _LOADS_OF_REPLICAS = (*LASTING, RUN)  # loads that replicas share
@@ -132,16 +139,8 @@ class GpuSize:
         return None if self.prediction is None else self.prediction.usd_per_hour
 
     def to_dict(self, keys: Iterable[str] | None = None) -> SizeRow:
-        """Flat row of `SIZE_KEYS`, or some of them; what does not apply is None."""
-        values = {
-            "quantization": self.quantization,
-            "slo_verdict": self.verdict,
-            "meets": self.meets,
-            "meets_high": self.meets_high,
-            "reason": self.reason,
-            "excess": self.excess,
-            "warnings": list(self.warnings),
-        }
+        """Flat row of a prediction and of `SIZE_KEYS`, or some of them; what does not apply is None."""
+        values = {**cells(SIZE_KEYS, self), "slo_verdict": self.verdict, "warnings": list(self.warnings)}
         return cast("SizeRow", answer_row(keys, SIZE_KEYS, self.prediction, self.asked, values))
 
 
@@ -288,7 +287,7 @@ def _on_gpu(
             cold_start=cold_start,
             cache=workload.cache if workload.prefix else None,
         )
-    one_case("size", sum(getattr(workload, name) for name in (*DEFAULTS, *load)), "lengths and load")
+    one_case("size", sum(workload.numbers.values()), "lengths and load")
     deployments = {preset: prediction.deployment for preset, prediction in alone.items()}
     sized = fewest_gpus(deployments, workload, slo, fixed, for_certain=False)
 

@@ -14,26 +14,44 @@ from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_si
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predict
 from roofline.serving.prediction import Prediction, predict_deployment
-from roofline.serving.shown import deployed_text
+from roofline.serving.shown import KEYS, deployed_text
 from roofline.specs.gpu import Gpu
+from roofline.specs.keys import Key, Keys, cells
 from roofline.specs.load import KIND_OF
 from roofline.specs.model import Model
 from roofline.support.errors import BadInput
-from roofline.support.records import dataclass, field, replace
+from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from roofline.numbers.operations import Json, Numbers
-    from roofline.questions.inputs.options import Unloaded
+    from roofline.questions.inputs.signatures import Unloaded
     from roofline.serving.prediction import Predictions
 
 
-#: Keys of a row: a load and a number of draft tokens.
-SPECULATION_KEYS = (
+class _Drafted(NamedTuple):
+    """A load with a number of draft tokens."""
+
+    tokens: int  # proposed before each decode step
+    speedup: float  # NaN where it does not fit or is overloaded
+    best: int  # number of draft tokens with the lowest TPOT at this load
+
+
+_OF_A_PREDICTION = (
     "model", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "batch", "concurrency", "request_rate", "draft", "draft_tokens",
-    "tokens_per_step", "ttft_ms", "tpot_ms", "itl_ms", "tok_s_user", "output_tok_s_gpu", "draft_speedup", "is_best",
+    "tokens_per_step", "ttft_ms", "tpot_ms", "itl_ms", "tok_s_user", "output_tok_s_gpu",
 )  # fmt: skip
+_OWN: Keys[_Drafted] = {
+    "draft_speedup": Key.number(
+        "1", "TPOT without drafts over TPOT with them.", lambda d: None if math.isnan(d.speedup) else d.speedup
+    ),
+    "is_best": Key.flag(
+        "Whether this number of proposed tokens has the least TPOT at its load.", lambda d: d.tokens == d.best
+    ),
+}
+#: Keys of a row: a load and a number of draft tokens.
+SPECULATION_KEYS: Keys[Any] = {**{key: KEYS[key] for key in _OF_A_PREDICTION}, **_OWN}
 
 _USUAL = tuple(2.0**place for place in range(11))  # batches, or users
 _USUAL_DRAFTS = 5
@@ -102,17 +120,14 @@ class Speculation:
     def to_rows(self) -> list[dict[str, Json]]:
         """A flat row for each load and number of draft tokens; 0 is decoding without drafts."""
         rows = []
-        keys = [key for key in SPECULATION_KEYS[:-2] if key not in _DRAFT_KEYS]
-        columns = [prediction.to_dict(keys) for prediction in self.predictions]
+        columns = [prediction.to_dict(_OF_A_PREDICTION) for prediction in self.predictions]
         for place, value in enumerate(self.values):
             best = self.best(value)
             for tokens, column in enumerate(columns):
-                cells = ((key, cell[place] if isinstance(cell, list) else cell) for key, cell in column.items())
-                row: dict[str, Any] = dict(cells)
-                gain = self.speedup(tokens)[place]
-                row |= {"draft": self.predictions[-1].to_dict(["draft"])["draft"], "draft_tokens": tokens}
-                row |= {"draft_speedup": None if math.isnan(gain) else gain, "is_best": tokens == best}
-                rows.append({key: row[key] for key in SPECULATION_KEYS})
+                of_load = ((key, cell[place] if isinstance(cell, list) else cell) for key, cell in column.items())
+                row: dict[str, Any] = dict(of_load)
+                row |= {"draft": columns[-1]["draft"], "draft_tokens": tokens}
+                rows.append({**row, **cells(_OWN, _Drafted(tokens, self.speedup(tokens)[place], best))})
         return rows
 
     def _gain(self, tokens: int, value: float) -> float:

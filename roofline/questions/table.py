@@ -30,7 +30,7 @@ from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, RooflineError, UnknownName, shown
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.options import Grid
+    from roofline.questions.inputs.signatures import Grid
 
 
 _BLOCK = 16 * KIBI  # cases predicted together: temporaries stay in the CPU cache
@@ -197,10 +197,9 @@ def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
     of_load = load.domains(prediction, size)
     if not of_any:
         return [[*of_all, *notes] for notes in of_load]
-    columns = {name: getattr(lengths, name) for name in lengths.inputs}
     rows = []
     for place, notes in enumerate(of_load):
-        numbers = {name: float(_element(column, place)) for name, column in columns.items()}
+        numbers = {name: float(_element(column, place)) for name, column in lengths.numbers.items()}
         rows.append([*of_all, *notes, *case.length_warnings(deployment, lengths.at(numbers))])
     return rows
 

@@ -28,11 +28,12 @@ from roofline.serving.latency import lanes
 from roofline.serving.load.equations import restated
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import PRESETS, summary
-from roofline.serving.shown import row
+from roofline.serving.shown import KEYS, row
 from roofline.serving.verdict import FAIL, Verdict
 from roofline.specs.formats import FORMATS, format_symbol
 from roofline.specs.gpu import HOST, Gpu
-from roofline.specs.load import KIND_OF, LASTING, Users
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
+from roofline.specs.load import KIND_OF, LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES as SLO_KEYS
 from roofline.specs.workload import key_text, limits_words, metric_and_level
@@ -42,25 +43,9 @@ from roofline.symbolic.graph import is_rational
 
 if TYPE_CHECKING:
     from roofline.formulas.closed import Formula
-    from roofline.questions.inputs.options import Case, Slo, Unlimited
+    from roofline.questions.inputs.signatures import Case, Slo, Unlimited
 
-__all__ = [
-    "ALIASES",
-    "FORMULAS",
-    "RESULTS",
-    "UNITS",
-    "Sensitivities",
-    "Sensitivity",
-    "Solution",
-    "derivatives_latex",
-    "derivatives_text",
-    "formula",
-    "plot_sensitivities",
-    "sensitivity",
-    "solve",
-    "solve_each_gpu",
-    "solve_for",
-]
+__all__ = ["RESULTS", "UNITS", "Sensitivities", "Sensitivity", "sensitivity"]
 
 
 #: Results that have a formula.
@@ -265,8 +250,63 @@ SLOTS, MEMORY, LONGEST, SATURATION, SEARCH = "max_num_seqs", "memory", "max_mode
 NOT_KNOWN = "not known beyond"
 
 #: Inputs of which there are whole numbers.
-COUNTED = ("batch", "isl", "osl", Users.option)
+COUNTED = ("isl", "osl", *(name for name, kind in KIND_OF.items() if not kind.is_open))
 _PREFIXED = ("B/s", "FLOP/s", "exp/s", "B", "s")  # units that take a prefix
+
+
+def solution_keys(targets: Iterable[str] = ()) -> Keys[Solution]:
+    """Keys of a row: of the limits on means, and of further targets."""
+    limited = tuple(dict.fromkeys((*SLO_KEYS, *targets)))
+    return {
+        **taken(
+            KEYS,
+            model=lambda s: s.base.deployment.model.short_name,
+            gpu=lambda s: s.base.deployment.gpu.name,
+            num_gpus=lambda s: int((s.prediction or s.base).deployment.num_gpus),
+            tp=lambda s: int((s.prediction or s.base).deployment.plan.tp),
+        ),
+        "unknown": Key.text("Input that is sought.", is_open=False),
+        **taken(SHARED, unit=None, value=None),
+        "present": Key("value", "as `unit`", "Value of the input now."),
+        "binding": Key.text("Target that decides."),
+        **{f"target_{name}_ms": _target(name) for name in limited},
+        **{f"value_for_{name}": _value_for(name) for name in limited},
+        **taken(KEYS, **{f"{name}_ms": _solved(f"{name}_ms") for name in SLO_KEYS}, fits=_solved("fits")),
+        "method": Key.text("How the value was found."),
+        **taken(
+            SHARED,
+            formula=lambda s: None if s.formula is None else s.formula.flat,
+            symbols=lambda s: None if s.formula is None else s.formula.to_dict()["symbols"],
+            regime=None,
+            reason=None,
+        ),
+        "limited_by": Key.text(
+            "What ends the value: a target, max_num_seqs, memory, max_model_len, saturation, the search range, beyond "
+            "which it lies, or that a target is not known beyond; null where any value will do."
+        ),
+        **taken(
+            KEYS,
+            slo_binding=lambda s: None if s.judged is None else s.judged.binding,
+            slo_verdict=lambda s: s.verdict,
+            slo_reason=lambda s: s.reason if s.judged is None else s.judged.reason,
+            basis=lambda s: s.base.basis,
+            warnings=lambda s: list(s.warnings),
+        ),
+    }
+
+
+def _target(name: str) -> Key[Solution]:
+    meaning = f"Target for the mean of {name.upper()}."
+    return Key.number("ms", meaning, lambda s: _milliseconds(s.targets.get(name)))
+
+
+def _value_for(name: str) -> Key[Solution]:
+    meaning = f"Value of the input at which the target for {name.upper()} is met; null where none or all do."
+    return Key.number("as `unit`", meaning, lambda s: s.values.get(name))
+
+
+def _solved(key: str) -> Callable[[Solution], Any]:
+    return lambda s: None if s.prediction is None else row(s.prediction, (key,))[key]
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,10 +336,6 @@ class Solution:
     base: Prediction = field(repr=False)  # the case as asked
     limited_by: str | None = None  # target, or one of the limits below; None where any value will do
     judged: Verdict | None = field(default=None, repr=False)  # on the targets, at the value or its whole part
-
-    @property
-    def _latency_keys(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys((*SLO_KEYS, *self.targets)))
 
     @property
     def is_met(self) -> bool:
@@ -346,36 +382,7 @@ class Solution:
 
     def to_dict(self) -> dict[str, Json]:
         """Flat row of the JSON contract."""
-        base, solved = self.base.deployment, self.prediction
-        return {
-            "model": base.model.short_name,
-            "gpu": base.gpu.name,
-            "num_gpus": int((base if solved is None else solved.deployment).num_gpus),
-            "tp": int((base if solved is None else solved.deployment).plan.tp),
-            "unknown": self.unknown,
-            "unit": self.unit,
-            "value": self.value,
-            "present": self.present,
-            "binding": self.binding,
-            **{f"target_{name}_ms": _milliseconds(self.targets.get(name)) for name in self._latency_keys},
-            **{f"value_for_{name}": self.values.get(name) for name in self._latency_keys},
-            **{
-                f"{name}_ms": None if solved is None else row(solved, (f"{name}_ms",))[f"{name}_ms"]
-                for name in SLO_KEYS
-            },
-            "fits": None if solved is None else solved.fits,
-            "method": self.method,
-            "formula": None if self.formula is None else self.formula.flat,
-            "symbols": None if self.formula is None else self.formula.to_dict()["symbols"],
-            "regime": self.regime,
-            "reason": self.reason,
-            "limited_by": self.limited_by,
-            "slo_binding": None if self.judged is None else self.judged.binding,
-            "slo_verdict": self.verdict,
-            "slo_reason": self.reason if self.judged is None else self.judged.reason,
-            "basis": self.base.basis,
-            "warnings": list(self.warnings),
-        }
+        return cells(solution_keys(tuple(self.targets)), self)
 
     @property
     def is_mean(self) -> bool:
@@ -611,7 +618,7 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
         return 1.0, 0.0
     kind = LASTING.get(entry.name)
     if kind is not None and kind.is_open and prediction.served is not None:
-        return NANO, MOST * float(prediction.served.max_request_rate)
+        return kind.least, workload.load.amount_at(MOST * float(prediction.served.max_request_rate))
     if entry.kind == "workload":
         return 1.0, (BILLION if kind is None else _MOST_USERS)
     if _is_rising(entry):

@@ -16,6 +16,7 @@ from roofline.serving.row_types import ComparedRow
 from roofline.serving.shown import ROW_KEYS, case_text, times_text
 from roofline.serving.shown import row as row_of
 from roofline.specs.gpu import HOST, the
+from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, dataclass, field
 
@@ -194,23 +195,21 @@ def unchanged_text(change: Difference, pass_name: str) -> str:
     return f"unchanged: {'), '.join([f'{texts[0]} of the new {pass_name}', *texts[1:]])})" if texts else ""
 
 
+#: Keys of a kernel in two passes; contributions add up to speed-up - 1.
+DIFFERENCE_KEYS: Keys[KernelDifference] = {
+    **taken(SHARED, kernel=lambda k: k.name, part=None, bound=None),
+    "other_bound": Key.text("What it waits for in the reference."),
+    "cause": Key.text("Term of its time that moved most."),
+    "reference_us": Key.number("us", "Time in the reference.", lambda k: k.before / MICRO),
+    **taken(SHARED, total_us=lambda k: k.after / MICRO),
+    "gain_us": Key.number("us", "Time gained.", lambda k: (k.before - k.after) / MICRO, is_open=False),
+    "contribution": Key.number("1", "Part of the speed-up that it makes.", is_open=False),
+}
+
+
 def difference_rows(change: Difference, **labels: str) -> list[dict[str, Json]]:
-    """Kernels as flat rows that begin with the labels; contributions add up to speed-up - 1."""
-    return [
-        {
-            **labels,
-            "kernel": kernel.name,
-            "part": kernel.part,
-            "bound": kernel.bound,
-            "other_bound": kernel.other_bound,
-            "cause": kernel.cause,
-            "reference_us": kernel.before / MICRO,
-            "total_us": kernel.after / MICRO,
-            "gain_us": (kernel.before - kernel.after) / MICRO,
-            "contribution": kernel.contribution,
-        }
-        for kernel in change.kernels
-    ]
+    """Kernels as flat rows that begin with the labels."""
+    return [{**labels, **cells(DIFFERENCE_KEYS, kernel)} for kernel in change.kernels]
 
 
 def ratio_text(ratio: float) -> str:
@@ -286,6 +285,20 @@ def _bound(kernels: Sequence[Kernel]) -> str:
 
 # A prediction next to that of a reference.
 
+#: Keys of a row that is compared with another.
+SPEEDUP_KEYS: Keys[Any] = {
+    "prefill_speedup": Key.number(
+        "1",
+        "How many times faster the prefill is than that of the reference.",
+        lambda s: None if s.prefill is None else s.prefill.speedup,
+    ),
+    "decode_speedup": Key.number(
+        "1", "How many times faster a decode step is.", lambda s: None if s.decode is None else s.decode.speedup
+    ),
+    "why_prefill": Key.text("Which kernels make the prefill faster or slower."),
+    "why_decode": Key.text("Which kernels make a decode step faster or slower."),
+}
+
 
 @dataclass(frozen=True)
 class SideBySide:
@@ -298,15 +311,11 @@ class SideBySide:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self}>"
 
-    def row(self, **further: Any) -> dict[str, Any]:
-        """Flat row: a prediction, further keys, speed-ups, their reasons and the warnings."""
+    def row(self, keys: Keys[Any]) -> dict[str, Any]:
+        """Flat row: a prediction, further keys and the warnings."""
         return {
             **row_of(self.prediction, (key for key in ROW_KEYS if key != "warnings")),
-            **further,
-            "prefill_speedup": None if self.prefill is None else self.prefill.speedup,
-            "decode_speedup": None if self.decode is None else self.decode.speedup,
-            "why_prefill": self.why_prefill,
-            "why_decode": self.why_decode,
+            **cells(keys, self),
             "warnings": list(self.prediction.warnings),
         }
 
@@ -338,7 +347,11 @@ def speedups(prefill: Difference | None, decode: Difference | None, reference: s
 # One case on several GPUs: speed-ups, and the kernels behind them.
 
 #: Keys of a row in addition to those of a prediction.
-COMPARED_KEYS = ("label", "reference", "prefill_speedup", "decode_speedup", "why_prefill", "why_decode")
+COMPARED_KEYS: Keys[Compared] = {
+    "label": Key.text("GPU with what its pool states of plan and format, such as h100-sxm:tp4:fp8.", is_open=False),
+    "reference": Key.text("Label of the row that this one is compared with.", is_open=False),
+    **SPEEDUP_KEYS,
+}
 
 _MOST_NAMED = 3  # parts in one sentence
 _WORTH_NAMING = 0.05  # share of the gain
@@ -359,7 +372,7 @@ class Compared(SideBySide):
         return text + speedups(self.prefill, self.decode, self.reference)
 
     def to_dict(self) -> ComparedRow:
-        return cast("ComparedRow", self.row(label=self.label, reference=self.reference))
+        return cast("ComparedRow", self.row(COMPARED_KEYS))
 
 
 @dataclass(frozen=True, repr=False)
@@ -429,8 +442,9 @@ class Comparison:
     def to_dict(self) -> dict[str, Json]:
         """Rows, kernels, notes and refusals as plain values."""
         refused = {name: f"{type(error).__name__}: {error}" for name, error in self.refused.items()}
+        keys = {name: key for name, key in COMPARED_KEYS.items() if name != "label"}
         return {
-            "rows": [entry.row(reference=entry.reference) for entry in self.gpus],
+            "rows": [entry.row(keys) for entry in self.gpus],
             "kernels": self.kernel_records(),
             "notes": list(self.notes),
             "refused": refused,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Generic
 
-from roofline.numbers.operations import Number, Real, Word, comparable, maximum, minimum, span_text, where
+from roofline.numbers.operations import Number, Real, Word, comparable, floor, maximum, minimum, span_text, where
 from roofline.numbers.quantity import BILLION, GIGA
 from roofline.numbers.roots import crossing, largest_that_holds
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
@@ -79,6 +80,8 @@ def _knees(deployment: Deployment, isl: Real, osl: Real) -> tuple[Real, ...]:
     def step(batch: Real) -> Pass:
         return decode_pass(deployment, batch, isl, steps)
 
+    if type(isl) is type(osl) is float:
+        step = cache(step)  # both knees ask for a step without sequences
     ridge = ridge_knee(step, affine=is_affine(deployment))
     return ridge, half_knee(step), largest_batch(deployment, isl + osl)
 
@@ -203,6 +206,7 @@ def _sides(decode: Pass) -> tuple[Real, ...]:
 
 #: Longest context that is searched [tokens].
 LONGEST = BILLION
+_ROUNDING = 2.0**-10  # [tokens] that a longest context is off at most before it is rounded down
 
 #: GPUs of all replicas at most; more must be a typing error.
 MOST_GPUS = 1_000_000
@@ -251,14 +255,14 @@ def plan_fault(model: Model, plan: Plan) -> str | None:
 
 def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
     """Smallest tensor-parallel degree in a node at which a batch of `length` tokens each fits; None if none does."""
-    for candidate in _candidates(deployment):
+    for candidate in candidates_of(deployment):
         if memory(candidate, batch, length).fits:
             return candidate.plan.tp
     return None
 
 
-def _candidates(deployment: Deployment) -> Iterator[Deployment]:
-    """The deployment at each tensor-parallel degree in a node that divides the model."""
+def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
+    """The deployment at each tensor-parallel degree in a node that divides the model, smallest first."""
     for tp in range(1, widest_tp(deployment) + 1):
         plan = deployment.plan
         candidate = deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
@@ -275,7 +279,13 @@ def widest_tp(deployment: Deployment) -> int:
 
 def longest_context(deployment: Deployment, batch: Real) -> Real:
     """Longest sequences at which a batch fits, at most `LONGEST` [tokens]; 0 if none."""
-    return largest_that_holds(lambda length: memory(deployment, batch, length).fits, LONGEST + 0.0 * batch)
+
+    def spare(length: Real) -> Real:
+        need = memory(deployment, batch, length)
+        return need.usable - need.used
+
+    longest = floor(minimum(crossing(spare, LONGEST + 0.0 * batch), LONGEST) + _ROUNDING)
+    return maximum(where(spare(longest) >= 0.0, longest, longest - 1.0), 0.0)
 
 
 def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFit:

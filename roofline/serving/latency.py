@@ -20,7 +20,7 @@ from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 from roofline.specs.gpu import LOADING, NETWORK
 from roofline.specs.load import Burst, Load
 from roofline.specs.workload import LAWS
-from roofline.support.errors import BadInput, check_known, shown
+from roofline.support.errors import BadInput, check_known, percent_hint, shown
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -62,13 +62,13 @@ class Workload:
         return self.load.num_prompts
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names of its numbers, for `at`."""
-        amount, *others = self.load.inputs
-        return "isl", "osl", amount, "prefix", *others
+    def numbers(self) -> dict[str, Any]:
+        """Its numbers by their names, for `at`."""
+        lengths = {"isl": self.isl, "osl": self.osl, self.load.option: self.load.amount, "prefix": self.prefix}
+        return lengths | {name: getattr(self.load, name) for name in self.load.inputs}
 
     def at(self, numbers: Mapping[str, Any]) -> Workload:
-        """The workload with other numbers, by their names among `inputs`."""
+        """The workload with other numbers, by their names among `numbers`."""
         own = {name: numbers[name] for name in self.load.options if name in numbers}
         lengths = {name: value for name, value in numbers.items() if name not in own}
         return replace(self, load=self.load.having(own), **lengths)
@@ -398,7 +398,8 @@ def lengths_by_law(law: str, isl_cv: float, osl_cv: float) -> Lengths:
     check_known("length distribution", law, LAWS, end=", or give the path of a trace")
     for name, cv in (("isl_cv", isl_cv), ("osl_cv", osl_cv)):
         if type(cv) not in (float, int) or not 0.0 <= cv <= MOST_CV[law] + _LEAST:
-            raise BadInput(f"{name} = {shown(cv)} must be between 0 and {MOST_CV[law]:.3g} for {law} lengths")
+            bounds = f"between 0 and {MOST_CV[law]:.3g} for {law} lengths{percent_hint(cv)}"
+            raise BadInput(f"{name} = {shown(cv)} must be {bounds}")
     return Lengths(_spread_by_law(law, float(isl_cv)), _spread_by_law(law, float(osl_cv)))
 
 

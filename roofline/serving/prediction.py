@@ -34,6 +34,7 @@ from roofline.serving.latency import (
     Served,
     Workload,
     e2el,
+    is_a_mixture,
     lanes,
     prefill,
     prompt_kinds,
@@ -66,186 +67,7 @@ if TYPE_CHECKING:
     from roofline.specs.gpu import Price
 
 
-# Percentiles of a prediction, and its latencies over their limits.
-
-_NOT_APPLICABLE = float("nan")
-_RATIO_ERROR = 1.15  # of a p99 over its median: nine in ten are as near to the simulation (docs/load.md)
-
-
-class Percentiles(Generic[Number, Flag, Word]):
-    """The part of a prediction about the distribution of latencies over requests."""
-
-    deployment: Deployment
-    workload: Workload
-    served: Served | None
-    slo: Mapping[str, float]  # [s]
-    memory: Memory[Number, Flag]
-    allow_oversize: bool
-
-    @cached_property
-    def tails(self) -> Tails | None:
-        """Latency distributions over requests; None for a burst of equal requests, and for a finite run."""
-        if self.served is None:
-            from roofline.serving.load.tails import burst_tails
-
-            return burst_tails(self.deployment, self.workload)
-        if self.workload.load.is_run:
-            return None
-        from roofline.serving.load.tails import tails
-
-        return tails(self.deployment, self.workload, self.served)
-
-    def latency(self, key: str) -> Number | None:
-        """A latency by the key of a limit, such as ``ttft``, ``ttft_p95`` [s] or ``p99_within`` [1].
-
-        None where it does not apply: TPOT of a single token, a percentile of a finite run (`num_prompts`); and where
-        the closed form of a percentile contradicts its mean, NaN in arrays.
-        """
-        if key not in self._latencies:
-            time = self._latency(key)
-            self._latencies[key] = None if type(time) is float and is_nan(time) else time
-        return self._latencies[key]
-
-    def latency_interval(self, key: str) -> tuple[Number, Number] | None:
-        """Ends of the 80 % interval of such a latency [s]: relative errors of percentiles equal those of the mean.
-
-        Of a p99 over its median [1], the errors that the simulation found; None on the ideal basis.
-        """
-        metric = metric_and_level(key)[0]
-        if metric == P99_WITHIN and self.deployment.basis != "ideal":
-            ratio = self.latency(key)
-            return None if ratio is None else (maximum(ratio / _RATIO_ERROR, 1.0), ratio * _RATIO_ERROR)
-        ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
-        return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
-
-    @cached_property
-    def slo_shares(self) -> dict[str, Number]:
-        """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one, NaN where not known.
-
-        A limit that applies to none of the cases is left out; where it applies to some, the others have 0.
-        """
-        limited = (each for each in self._limited if not never(each.applies))
-        return {each.key: where(each.applies, each.central, 0.0) for each in limited}
-
-    @cached_property
-    def slo_met(self) -> Flag | None:
-        """Whether the central estimate meets every limit of the SLO; None without one that applies."""
-        if not self._limited:
-            return None
-        met: Real = True if self.served is None else self.served.is_stable  # overload misses every limit
-        says: Real = negated(met)  # whether there is an answer
-        for each in self._limited:
-            met, says = met & ((each.central <= 1.0) | negated(each.applies)), says | each.applies
-        return met if always(says) else where(says, met, None)
-
-    @cached_property
-    def slo_verdict(self) -> Verdict | None:
-        """The verdict on the SLO with its reason and the limit that binds; None without an SLO."""
-        if not self.slo:
-            return None
-        from roofline.serving.verdict import beyond, is_within
-
-        unchecked = [] if is_within(self.deployment, self.workload) else [*beyond(self.deployment, self.workload)]
-        without_times = [(negated(self._memory_fits), DOES_NOT_FIT)]
-        if self.served is not None:
-            from roofline.serving.load.equations import outside
-
-            unchecked = [*outside(self.deployment, self.workload, self.served), *unchecked]
-            without_times.append((negated(self.served.is_stable), OVERLOADED))
-        in_range = IN_RANGE
-        if self.deployment.basis == "ideal":
-            unchecked, in_range = [], AT_HARDWARE_LIMIT
-        is_timed = self.deployment.basis != "generic"
-        return verdict(
-            self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean, is_timed=is_timed
-        )
-
-    @property
-    def verdict(self) -> Word | None:
-        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
-
-        It cannot where a limited percentile is not known, and where no limit applies: one token has no TPOT.
-
-        ``pass`` needs timed kernels, a load inside the validated range, and 80 % ranges that end below every limit.
-        """
-        return None if self.slo_verdict is None else self.slo_verdict.word
-
-    @cached_property
-    def _limited(self) -> list[Limited]:
-        """Each limited latency over its limit, with its 80 % range."""
-        limited = []
-        least = self._least if self.deployment.basis == "generic" else {}
-        for key, limit in self.slo.items():
-            metric, level = metric_and_level(key)
-            is_run = self.workload.load.is_run and (level is not None or metric not in LATENCIES)
-            known = self.latency(key)
-            if known is None and is_run:
-                continue  # refused where a limit is given
-            applies: Real = True if metric != "tpot" else (self.workload.osl > 1.0) & (self._zero == 0.0)
-            time: Real = _NOT_APPLICABLE if known is None else known
-            ends = (time, float("inf")) if self.deployment.basis == "ideal" else (time, time)
-            if known is not None:
-                ends = self.latency_interval(key) or ends
-            at_best: Real = 0.0
-            if metric in least and known is not None:  # percentiles below the mean scale with it
-                at_best = least[metric] * minimum(time / getattr(self, metric), 1.0)
-            low, high = (end / limit for end in ends)
-            limited.append(Limited(key, time / limit, low, high, at_best / limit, applies))
-        return limited
-
-    @property
-    def _least(self) -> Mapping[str, Real]:
-        """Mean latencies at the hardware limit, by their metrics [s]."""
-        raise NotImplementedError  # pragma: no cover - of the whole prediction
-
-    @cached_property
-    def _latencies(self) -> dict[str, Real | None]:
-        """Cache of `latency`."""
-        return {}
-
-    def _latency(self, key: str) -> Real | None:
-        metric, level = metric_and_level(key)
-        mean: Real | None = getattr(self, metric, None)
-        is_of_means = level is None and metric in LATENCIES
-        is_run = self.workload.load.is_run
-        if (mean is None and metric in LATENCIES) or (is_run and not is_of_means):
-            return None
-        if is_of_means:
-            return mean
-        from roofline.serving.load.tails import equal_steps, of_tails
-
-        means = {name: getattr(self, name) for name in LATENCIES}
-        if self.tails is None:
-            return mean if metric in LATENCIES else of_tails(None, None, means, 0.0, key)
-        return self._where_fits(of_tails(self.tails, self.served, means, equal_steps(self.workload), key))
-
-    @cached_property
-    def _memory_fits(self) -> Real:
-        return self.memory.fits
-
-    @cached_property
-    def _zero(self) -> Real:
-        """0.0 in the shape of the case: a float, or an array for many cases."""
-        case = self.workload
-        if self.served is None and type(case.isl) is type(case.osl) is type(case.batch) is type(case.prefix) is float:
-            return 0.0
-        lengths = (getattr(case, name) for name in case.inputs)
-        return sum((0.0 * length for length in lengths if getattr(length, "shape", ())), start=0.0)
-
-    def _broadcast(self, time: Real) -> Real:
-        """A time, broadcast to one element per case."""
-        return time if type(self._zero) is float else time + self._zero
-
-    def _where_fits(self, time: Real) -> Real:
-        """NaN in arrays where a case does not fit or is overloaded; a single case keeps its time."""
-        fits = self._memory_fits
-        time = self._broadcast(time)
-        if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
-            time = where(self.served.is_stable, time, _NOT_APPLICABLE)
-        return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
-
-
-# Cost figures of a prediction: server time by phase, and token prices.
+# What a request costs: server time by phase.
 
 
 class FullServer(NamedTuple):
@@ -288,119 +110,6 @@ def full_server(deployment: Deployment, workload: Workload) -> FullServer:
     return FullServer(saturated.rate * lanes(deployment), ByPhase(prefilled - cached, cached, output))
 
 
-class Priced(Generic[Number]):
-    """The part of a prediction about the cost of requests and tokens."""
-
-    deployment: Deployment
-    workload: Workload
-    prefill: Pass
-    decode: Pass
-    served: Served | None
-    correction: Correction
-
-    if TYPE_CHECKING:
-
-        @property
-        def output_tok_s(self) -> Number: ...
-
-        def _where_fits(self, time: Real) -> Real: ...
-
-    @property
-    def price(self) -> Price | None:
-        """Rent of one GPU [USD/s], with its range and source; None if unknown."""
-        return self.deployment.gpu.price
-
-    @property
-    def price_source(self) -> str | None:
-        """Where the price comes from: ``given``, or the catalog with its date; None if unknown."""
-        return None if self.price is None else self.price.source
-
-    @property
-    def usd_per_hour(self) -> float | None:
-        """Typical rent of all GPUs [USD/h]; None where no price is known."""
-        return None if self.price is None else self.price.typical * HOUR * self.deployment.num_gpus
-
-    @property
-    def usd_per_hour_range(self) -> tuple[float, float] | None:
-        """Lowest and highest rent of all GPUs [USD/h]; None where no price is known."""
-        if self.price is None:
-            return None
-        return self.price.low * HOUR * self.deployment.num_gpus, self.price.high * HOUR * self.deployment.num_gpus
-
-    @property
-    def usd_per_m_output_tok(self) -> Number | None:
-        """Typical rent per output, GPUs busy all the time [USD per million output tokens].
-
-        None where no price is known; `roofline.serving.cost` lists the assumptions.
-        """
-        if self.price is None:
-            return None
-        price: Number = usd_per_m_output_tok(self.price.typical * self.deployment.num_gpus, self.output_tok_s)
-        return price
-
-    @property
-    def usd_per_request(self) -> Number | None:
-        """Typical rent of all GPUs per request [USD]; None where no price is known."""
-        if self.price is None:
-            return None
-        price: Number = self.price.typical * self.deployment.num_gpus / (self.output_tok_s / self.workload.osl)
-        return price
-
-    @cached_property
-    def token_prices(self) -> TokenPrices | None:
-        """Price per million tokens of each kind [USD], by the time each takes; None where no price is known."""
-        if self.usd_per_request is None:
-            return None
-        return token_prices(self.usd_per_request, tokens_by_phase(self.deployment, self.workload), self.phase_times)
-
-    @cached_property
-    def phase_times(self) -> ByPhase:
-        """Time that the phases of a request take on a busy server [s].
-
-        For a burst, of all its requests; under a load, of one request on its rank.
-        """
-        times = self._burst_times() if self.served is None else self._load_times(self.served)
-        first, later = self.correction.ttft, self.correction.tpot
-        scaled = (first * times.input, first * times.cached, later * times.output)
-        return ByPhase(*(self._where_fits(time) for time in scaled))
-
-    def _burst_times(self) -> ByPhase:
-        """Prefill without request and network time, and all decode steps of a burst [s]."""
-        workload, host = self.workload, self.deployment.effective_engine
-        output = steps_of_answer(self.deployment, workload.osl) * self.decode.time
-        before = host.network + host.request
-        prefilled = self.prefill.time - before
-        uncached: Real = 0.0
-        for kind in prompt_kinds(self.deployment, workload.isl, workload.prefix, workload.cache):
-            alone = replace(workload, isl=kind.computed, prefix=0.0, cache=None)
-            uncached = uncached + kind.weight * (prefill(self.deployment, alone).time - before)
-        cached = maximum(prefilled - uncached, 0.0)
-        return ByPhase(prefilled - cached, cached, output)
-
-    def _load_times(self, under_load: Served) -> ByPhase:
-        r"""Under a load: the time that a prompt adds to the steps of others, and a request's share of decode time.
-
-        .. math:: t_s = (1 - p_0)\, p + p_0\, A,\quad t_o = \frac{(1 - \rho)\, B}{l},\quad
-                  B = 1 - e^{-b}\ \text{or}\ 1 - (1 - q)^c
-
-        A rank decodes in a share B of the time that prompts, rho, leave; l requests per second share it.
-        """
-        from roofline.serving.load.equations import server_of
-        from roofline.serving.load.server import prompt_of
-
-        server = server_of(self.deployment, self.workload)
-        prompt = prompt_of(server)
-        prefilled = under_load.nobody * prompt.alone + (1.0 - under_load.nobody) * under_load.prompt
-        rate = under_load.request_rate / lanes(self.deployment)
-        busy = 1.0 - under_load.nobody
-        users = self.workload.load.users_on(lanes(self.deployment))
-        if users is not None:
-            inside = maximum((1.0 - under_load.waiting_share) * users, 1.0)
-            busy = 1.0 - (1.0 - minimum(rate * under_load.decode / inside, 1.0)) ** inside
-        cached = _cached_time(server, prompt, under_load.nobody, prefilled)
-        return ByPhase(prefilled - cached, cached, busy * (1.0 - under_load.rho) / rate)
-
-
 def _cached_time(server: Server, prompt: Prompt, nobody: Real, prefilled: Real) -> Real:
     """Time of a prompt due to cached tokens [s]: attention to them."""
     from roofline.serving.load.server import prompt_of
@@ -415,6 +124,10 @@ def _cached_time(server: Server, prompt: Prompt, nobody: Real, prefilled: Real) 
     return minimum(maximum(cached, 0.0), prefilled)
 
 
+# A deployment under a workload: latencies, throughput, percentiles, verdict and cost.
+
+_NOT_APPLICABLE = float("nan")
+_RATIO_ERROR = 1.15  # of a p99 over its median: nine in ten are as near to the simulation (docs/load.md)
 _TINY = 2.0**-200  # of a time, against division by zero
 
 #: Sigma of whole passes beyond the kernels' own, where the engine profile states none.
@@ -426,7 +139,7 @@ LIMIT_BINDS = "the hardware limit binds"
 
 @comparable
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(Percentiles[Number, Flag, Word], Priced[Number], Generic[Number, Flag, Word]):
+class Prediction(Generic[Number, Flag, Word]):
     """Latencies of a deployment under a workload, with the figures behind them.
 
     Times in seconds, sizes in bytes. Numbers may be arrays with one element per case. What does not apply is None
@@ -713,6 +426,155 @@ pass?>
         """Which knee is the smallest: memory, slo, half or ridge."""
         return self.knees.smallest[1]
 
+    @cached_property
+    def tails(self) -> Tails | None:
+        """Latency distributions over requests; None for a burst of equal requests, and for a finite run."""
+        if self.served is None:
+            if not is_a_mixture(self.workload.cache):
+                return None
+            from roofline.serving.load.tails import burst_tails
+
+            return burst_tails(self.deployment, self.workload)
+        if self.workload.load.is_run:
+            return None
+        from roofline.serving.load.tails import tails
+
+        return tails(self.deployment, self.workload, self.served)
+
+    def latency(self, key: str) -> Number | None:
+        """A latency by the key of a limit, such as ``ttft``, ``ttft_p95`` [s] or ``p99_within`` [1].
+
+        None where it does not apply: TPOT of a single token, a percentile of a finite run (`num_prompts`); and where
+        the closed form of a percentile contradicts its mean, NaN in arrays.
+        """
+        if key not in self._latencies:
+            time = self._latency(key)
+            self._latencies[key] = None if type(time) is float and is_nan(time) else time
+        return self._latencies[key]
+
+    def latency_interval(self, key: str) -> tuple[Number, Number] | None:
+        """Ends of the 80 % interval of such a latency [s]: relative errors of percentiles equal those of the mean.
+
+        Of a p99 over its median [1], the errors that the simulation found; None on the ideal basis.
+        """
+        metric = metric_and_level(key)[0]
+        if metric == P99_WITHIN and self.deployment.basis != "ideal":
+            ratio = self.latency(key)
+            return None if ratio is None else (maximum(ratio / _RATIO_ERROR, 1.0), ratio * _RATIO_ERROR)
+        ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
+        return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
+
+    @cached_property
+    def slo_shares(self) -> dict[str, Number]:
+        """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one, NaN where not known.
+
+        A limit that applies to none of the cases is left out; where it applies to some, the others have 0.
+        """
+        limited = (each for each in self._limited if not never(each.applies))
+        return {each.key: where(each.applies, each.central, 0.0) for each in limited}
+
+    @cached_property
+    def slo_met(self) -> Flag | None:
+        """Whether the central estimate meets every limit of the SLO; None without one that applies."""
+        if not self._limited:
+            return None
+        met: Real = True if self.served is None else self.served.is_stable  # overload misses every limit
+        says: Real = negated(met)  # whether there is an answer
+        for each in self._limited:
+            met, says = met & ((each.central <= 1.0) | negated(each.applies)), says | each.applies
+        return met if always(says) else where(says, met, None)
+
+    @cached_property
+    def slo_verdict(self) -> Verdict | None:
+        """The verdict on the SLO with its reason and the limit that binds; None without an SLO."""
+        if not self.slo:
+            return None
+        from roofline.serving.verdict import beyond, is_within
+
+        unchecked = [] if is_within(self.deployment, self.workload) else [*beyond(self.deployment, self.workload)]
+        without_times = [(negated(self._memory_fits), DOES_NOT_FIT)]
+        if self.served is not None:
+            from roofline.serving.load.equations import outside
+
+            unchecked = [*outside(self.deployment, self.workload, self.served), *unchecked]
+            without_times.append((negated(self.served.is_stable), OVERLOADED))
+        in_range = IN_RANGE
+        if self.deployment.basis == "ideal":
+            unchecked, in_range = [], AT_HARDWARE_LIMIT
+        is_timed = self.deployment.basis != "generic"
+        return verdict(
+            self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean, is_timed=is_timed
+        )
+
+    @property
+    def verdict(self) -> Word | None:
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
+
+        It cannot where a limited percentile is not known, and where no limit applies: one token has no TPOT.
+
+        ``pass`` needs timed kernels, a load inside the validated range, and 80 % ranges that end below every limit.
+        """
+        return None if self.slo_verdict is None else self.slo_verdict.word
+
+    @property
+    def price(self) -> Price | None:
+        """Rent of one GPU [USD/s], with its range and source; None if unknown."""
+        return self.deployment.gpu.price
+
+    @property
+    def price_source(self) -> str | None:
+        """Where the price comes from: ``given``, or the catalog with its date; None if unknown."""
+        return None if self.price is None else self.price.source
+
+    @property
+    def usd_per_hour(self) -> float | None:
+        """Typical rent of all GPUs [USD/h]; None where no price is known."""
+        return None if self.price is None else self.price.typical * HOUR * self.deployment.num_gpus
+
+    @property
+    def usd_per_hour_range(self) -> tuple[float, float] | None:
+        """Lowest and highest rent of all GPUs [USD/h]; None where no price is known."""
+        if self.price is None:
+            return None
+        return self.price.low * HOUR * self.deployment.num_gpus, self.price.high * HOUR * self.deployment.num_gpus
+
+    @property
+    def usd_per_m_output_tok(self) -> Number | None:
+        """Typical rent per output, GPUs busy all the time [USD per million output tokens].
+
+        None where no price is known; `roofline.serving.cost` lists the assumptions.
+        """
+        if self.price is None:
+            return None
+        price: Number = usd_per_m_output_tok(self.price.typical * self.deployment.num_gpus, self.output_tok_s)
+        return price
+
+    @property
+    def usd_per_request(self) -> Number | None:
+        """Typical rent of all GPUs per request [USD]; None where no price is known."""
+        if self.price is None:
+            return None
+        price: Number = self.price.typical * self.deployment.num_gpus / (self.output_tok_s / self.workload.osl)
+        return price
+
+    @cached_property
+    def token_prices(self) -> TokenPrices | None:
+        """Price per million tokens of each kind [USD], by the time each takes; None where no price is known."""
+        if self.usd_per_request is None:
+            return None
+        return token_prices(self.usd_per_request, tokens_by_phase(self.deployment, self.workload), self.phase_times)
+
+    @cached_property
+    def phase_times(self) -> ByPhase:
+        """Time that the phases of a request take on a busy server [s].
+
+        For a burst, of all its requests; under a load, of one request on its rank.
+        """
+        times = self._burst_times() if self.served is None else self._load_times(self.served)
+        first, later = self.correction.ttft, self.correction.tpot
+        scaled = (first * times.input, first * times.cached, later * times.output)
+        return ByPhase(*(self._where_fits(time) for time in scaled))
+
     @overload
     def to_dict(self: Prediction, keys: Iterable[str] | None = None) -> Row: ...
     @overload
@@ -811,6 +673,112 @@ pass?>
         known = where(is_open & negated(missed), _NOT_APPLICABLE, knee)
         return None if never(known == known) else known  # noqa: PLR0124
 
+    @cached_property
+    def _limited(self) -> list[Limited]:
+        """Each limited latency over its limit, with its 80 % range."""
+        limited = []
+        least = self._least if self.deployment.basis == "generic" else {}
+        for key, limit in self.slo.items():
+            metric, level = metric_and_level(key)
+            is_run = self.workload.load.is_run and (level is not None or metric not in LATENCIES)
+            known = self.latency(key)
+            if known is None and is_run:
+                continue  # refused where a limit is given
+            applies: Real = True if metric != "tpot" else (self.workload.osl > 1.0) & (self._zero == 0.0)
+            time: Real = _NOT_APPLICABLE if known is None else known
+            ends = (time, float("inf")) if self.deployment.basis == "ideal" else (time, time)
+            if known is not None:
+                ends = self.latency_interval(key) or ends
+            at_best: Real = 0.0
+            if metric in least and known is not None:  # percentiles below the mean scale with it
+                at_best = least[metric] * minimum(time / getattr(self, metric), 1.0)
+            low, high = (end / limit for end in ends)
+            limited.append(Limited(key, time / limit, low, high, at_best / limit, applies))
+        return limited
+
+    @cached_property
+    def _latencies(self) -> dict[str, Real | None]:
+        """Cache of `latency`."""
+        return {}
+
+    def _latency(self, key: str) -> Real | None:
+        metric, level = metric_and_level(key)
+        mean: Real | None = getattr(self, metric, None)
+        is_of_means = level is None and metric in LATENCIES
+        is_run = self.workload.load.is_run
+        if (mean is None and metric in LATENCIES) or (is_run and not is_of_means):
+            return None
+        if is_of_means:
+            return mean
+        from roofline.serving.load.tails import equal_steps, of_tails
+
+        means = {name: getattr(self, name) for name in LATENCIES}
+        if self.tails is None:
+            return mean if metric in LATENCIES else of_tails(None, None, means, 0.0, key)
+        return self._where_fits(of_tails(self.tails, self.served, means, equal_steps(self.workload), key))
+
+    @cached_property
+    def _memory_fits(self) -> Real:
+        return self.memory.fits
+
+    @cached_property
+    def _zero(self) -> Real:
+        """0.0 in the shape of the case: a float, or an array for many cases."""
+        case = self.workload
+        if self.served is None and type(case.isl) is type(case.osl) is type(case.batch) is type(case.prefix) is float:
+            return 0.0
+        return sum((0.0 * length for length in case.numbers.values() if getattr(length, "shape", ())), start=0.0)
+
+    def _broadcast(self, time: Real) -> Real:
+        """A time, broadcast to one element per case."""
+        return time if type(self._zero) is float else time + self._zero
+
+    def _where_fits(self, time: Real) -> Real:
+        """NaN in arrays where a case does not fit or is overloaded; a single case keeps its time."""
+        fits = self._memory_fits
+        time = self._broadcast(time)
+        if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
+            time = where(self.served.is_stable, time, _NOT_APPLICABLE)
+        return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
+
+    def _burst_times(self) -> ByPhase:
+        """Prefill without request and network time, and all decode steps of a burst [s]."""
+        workload, host = self.workload, self.deployment.effective_engine
+        output = steps_of_answer(self.deployment, workload.osl) * self.decode.time
+        before = host.network + host.request
+        prefilled = self.prefill.time - before
+        if type(workload.prefix) is float and workload.prefix == 0.0:
+            return ByPhase(prefilled, 0.0, output)
+        uncached: Real = 0.0
+        for kind in prompt_kinds(self.deployment, workload.isl, workload.prefix, workload.cache):
+            alone = replace(workload, isl=kind.computed, prefix=0.0, cache=None)
+            uncached = uncached + kind.weight * (prefill(self.deployment, alone).time - before)
+        cached = maximum(prefilled - uncached, 0.0)
+        return ByPhase(prefilled - cached, cached, output)
+
+    def _load_times(self, under_load: Served) -> ByPhase:
+        r"""Under a load: the time that a prompt adds to the steps of others, and a request's share of decode time.
+
+        .. math:: t_s = (1 - p_0)\, p + p_0\, A,\quad t_o = \frac{(1 - \rho)\, B}{l},\quad
+                  B = 1 - e^{-b}\ \text{or}\ 1 - (1 - q)^c
+
+        A rank decodes in a share B of the time that prompts, rho, leave; l requests per second share it.
+        """
+        from roofline.serving.load.equations import server_of
+        from roofline.serving.load.server import prompt_of
+
+        server = server_of(self.deployment, self.workload)
+        prompt = prompt_of(server)
+        prefilled = under_load.nobody * prompt.alone + (1.0 - under_load.nobody) * under_load.prompt
+        rate = under_load.request_rate / lanes(self.deployment)
+        busy = 1.0 - under_load.nobody
+        users = self.workload.load.users_on(lanes(self.deployment))
+        if users is not None:
+            inside = maximum((1.0 - under_load.waiting_share) * users, 1.0)
+            busy = 1.0 - (1.0 - minimum(rate * under_load.decode / inside, 1.0)) ** inside
+        cached = _cached_time(server, prompt, under_load.nobody, prefilled)
+        return ByPhase(prefilled - cached, cached, busy * (1.0 - under_load.rho) / rate)
+
 
 #: A prediction of many cases, for a type checker: its times are arrays.
 Predictions: TypeAlias = Prediction["Array", "Flags", "Words"]
@@ -847,7 +815,8 @@ def predict_deployment(
         under_load = served(deployment, workload)
     prefill, step = request_passes(deployment, workload, under_load)
     if predict_deployment not in deployment.memo:  # errors surface here, not where a time is first read
-        for passed in request_passes(deployment, _SAMPLE, None):
+        is_plain = under_load is None and all(type(number) is float for number in workload.numbers.values())
+        for passed in (prefill, step) if is_plain else request_passes(deployment, _SAMPLE, None):
             passed.kernels  # noqa: B018  evaluated for its errors
         deployment.memo[predict_deployment] = True
     return Prediction(

@@ -1,4 +1,7 @@
-"""Types of the flat rows of the JSON contract, by key."""
+"""Types of the flat rows of the JSON contract, by key.
+
+Written by docs/build_schema.py from the tables that make the rows.
+"""
 
 from __future__ import annotations
 
@@ -159,32 +162,33 @@ class CacheRow(Row, total=False):
     prefixes_held: float | None
 
 
-class _SpeedupRow(Row, total=False):
+class ComparedRow(Row, total=False):
+    """A row of `compare`: a prediction, and its speed-up over the reference."""
+
+    label: str
+    reference: str
     prefill_speedup: float | None
     decode_speedup: float | None
     why_prefill: str | None
     why_decode: str | None
 
 
-class ComparedRow(_SpeedupRow, total=False):
-    """A row of `compare`: a prediction, and its speed-up over the reference."""
-
-    label: str
-    reference: str
-
-
-class QuantizedRow(_SpeedupRow, total=False):
+class QuantizedRow(Row, total=False):
     """A row of `quantize`: a prediction in one pair of formats, and its speed-up over the baseline."""
 
     quantization: str
-    baseline: str
     num_gpus_smallest: int | None
     largest_batch: float | None
     output_tok_s_largest_batch: float | None
     assumed: list[str]
+    prefill_speedup: float | None
+    decode_speedup: float | None
+    why_prefill: str | None
+    why_decode: str | None
+    baseline: str
 
 
-class LeverRow(_SpeedupRow, total=False):
+class LeverRow(Row, total=False):
     """A row of `levers`: the prediction of the changed case, and the effect of the change."""
 
     lever: str
@@ -201,6 +205,10 @@ class LeverRow(_SpeedupRow, total=False):
     lever_usd_per_request: float | None
     cost_change: float | None
     helps: bool | None
+    prefill_speedup: float | None
+    decode_speedup: float | None
+    why_prefill: str | None
+    why_decode: str | None
     why: str | None
     quality: str | None
     assumption: str | None

@@ -22,6 +22,8 @@ from roofline.serving.latency import (
 )
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
+from roofline.specs.keys import LATENCY_NAMES, Key, Keys
+from roofline.specs.load import LASTING, OPTIONS, RUN
 from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words
 from roofline.support.errors import BadInput, UnknownName, shown
 
@@ -80,36 +82,68 @@ def _integral(value: Real) -> Any:
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
-def _interval(result: str) -> dict[str, Callable[[Prediction], Any]]:
+def _figure(name: str) -> Callable[[Prediction], Any]:
+    return lambda p: _json_value(getattr(p, name))
+
+
+def _mean(latency: str) -> Key[Prediction]:
+    meaning = f"{LATENCY_NAMES[latency]}; under a load the mean over requests."
+    return Key.number("ms", meaning, lambda p: _json_value(getattr(p, latency), MILLI))
+
+
+def _interval(result: str) -> Keys[Prediction]:
     """Both ends of an 80 % interval; None on the ideal basis."""
-
-    def end(prediction: Prediction, place: int) -> Any:
-        interval = getattr(prediction, f"{result}_interval")
-        return None if interval is None else _json_value(interval[place], MILLI)
-
-    return {f"{result}_low_ms": lambda p: end(p, 0), f"{result}_high_ms": lambda p: end(p, 1)}
+    return _ends(result, lambda p: getattr(p, f"{result}_interval"))
 
 
-def _percentile(key: str) -> dict[str, Callable[[Prediction], Any]]:
+def _percentile(key: str) -> Keys[Prediction]:
     """A percentile and both ends of its 80 % interval; None for a burst."""
 
     def value(prediction: Prediction) -> Any:
         return None if prediction.tails is None else _json_value(prediction.latency(key), MILLI)
 
-    def end(prediction: Prediction, place: int) -> Any:
-        interval = None if prediction.tails is None else prediction.latency_interval(key)
-        return None if interval is None else _json_value(interval[place], MILLI)
-
     return {
-        f"{key}_ms": value,
-        f"{key}_low_ms": lambda p: end(p, 0),
-        f"{key}_high_ms": lambda p: end(p, 1),
+        f"{key}_ms": Key.number("ms", f"{key_text(key)} over the requests of a load.", value),
+        **_ends(key, lambda p: None if p.tails is None else p.latency_interval(key)),
     }
 
 
-def _token_price(prediction: Prediction, kind: str) -> Any:
-    prices = prediction.token_prices
-    return None if prices is None else _json_value(getattr(prices, kind))
+def _ends(key: str, interval: Callable[[Prediction], Any]) -> Keys[Prediction]:
+    def end(prediction: Prediction, place: int) -> Any:
+        found = interval(prediction)
+        return None if found is None else _json_value(found[place], MILLI)
+
+    of = f"end of the 80 % interval of {key_text(key)}."
+    return {
+        f"{key}_low_ms": Key.number("ms", f"Lower {of}", lambda p: end(p, 0)),
+        f"{key}_high_ms": Key.number("ms", f"Upper {of}", lambda p: end(p, 1)),
+    }
+
+
+def _token_price(kind: str, meaning: str) -> Key[Prediction]:
+    def value(prediction: Prediction) -> Any:
+        return None if prediction.token_prices is None else _json_value(getattr(prediction.token_prices, kind))
+
+    return Key.number("USD", meaning, value)
+
+
+def _rent(end: int, meaning: str) -> Key[Prediction]:
+    def value(prediction: Prediction) -> Any:
+        return None if prediction.usd_per_hour_range is None else _json_value(prediction.usd_per_hour_range[end])
+
+    return Key.number("USD/h", meaning, value)
+
+
+def _spread(of: str, meaning: str) -> Key[Prediction]:
+    def value(prediction: Prediction) -> Any:
+        lengths = prediction.workload.lengths
+        return 0.0 if lengths is None else getattr(lengths, of).cv
+
+    return Key.number("1", meaning, value)
+
+
+def _format(place: int, meaning: str) -> Key[Prediction]:
+    return Key.text(meaning, lambda p: summary(p.deployment.model, p.deployment.quantization)[place])
 
 
 def _of_decode(prediction: Prediction, value: Callable[[], Real]) -> Any:
@@ -141,90 +175,150 @@ def _cache_figure(prediction: Prediction, figure: Callable[[Deployment, Real, Pr
     return _json_value(figure(prediction.deployment, prediction.workload.prefix, cache), unit)
 
 
-_VALUES: dict[str, Callable[[Prediction], Any]] = {
-    "model": lambda p: p.deployment.model.short_name,
-    "model_id": lambda p: p.deployment.model.name,
-    "gpu": lambda p: p.deployment.gpu.name,
-    "num_gpus": lambda p: p.deployment.num_gpus,
-    "tp": lambda p: p.deployment.plan.tp,
-    "pp": lambda p: p.deployment.plan.pp,
-    "ep": lambda p: p.deployment.plan.ep,
-    "dp": lambda p: p.deployment.plan.dp,
-    "isl": lambda p: _integral(p.workload.isl),
-    "osl": lambda p: _integral(p.workload.osl),
-    "prefix": lambda p: _integral(p.workload.prefix),
-    "cache_hit": lambda p: _cache_figure(p, hit_rate, 1.0),
-    "cache_tier": lambda p: None if p.workload.cache is None else p.workload.cache.tier,
-    "cache_load_ms": lambda p: _cache_figure(p, load_time, MILLI),
-    "isl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.prompts.cv,
-    "osl_cv": lambda p: 0.0 if p.workload.lengths is None else p.workload.lengths.answers.cv,
-    "batch": lambda p: _integral(p.workload.batch) if p.served is None else None,
-    "load": lambda p: p.load,
-    "concurrency": lambda p: _integral(p.concurrency),
-    "request_rate": lambda p: _json_value(p.request_rate),
-    "util": lambda p: _json_value(p.util),
-    "running": lambda p: _json_value(p.running),
-    "waiting": lambda p: _json_value(p.waiting),
-    "queue_ms": lambda p: _json_value(p.queue, MILLI),
-    "max_request_rate": lambda p: _json_value(p.max_request_rate),
-    "weight_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[0],
-    "kv_cache_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[1],
-    "compute_dtype": lambda p: summary(p.deployment.model, p.deployment.quantization)[2],
-    "basis": lambda p: p.basis,
-    "basis_detail": lambda p: p.basis_detail,
-    "engine": lambda p: p.engine,
-    "draft": lambda p: None if p.deployment.draft is None else draft_name(p.deployment.draft),
-    "draft_tokens": lambda p: None if p.deployment.draft is None else p.deployment.draft.tokens,
-    "tokens_per_step": lambda p: p.deployment.tokens_per_step,
-    "fits": lambda p: _json_value(p.fits),
-    "ttft_ms": lambda p: _json_value(p.ttft, MILLI),
-    "tpot_ms": lambda p: _json_value(p.tpot, MILLI),
-    "itl_ms": lambda p: _json_value(p.itl, MILLI),
-    "e2el_ms": lambda p: _json_value(p.e2el, MILLI),
-    **_interval("ttft"),
-    **_interval("tpot"),
-    **_interval("e2el"),
+#: Keys of a row of the JSON contract, in order; without `of`, the value is the figure of that name.
+KEYS: Keys[Prediction] = {
+    "model": Key.text("Short name of the model.", lambda p: p.deployment.model.short_name, is_open=False),
+    "model_id": Key.text("Hugging Face id of the model.", lambda p: p.deployment.model.name, is_open=False),
+    "gpu": Key.text("Canonical name of the GPU.", lambda p: p.deployment.gpu.name, is_open=False),
+    "num_gpus": Key.integer("1", "GPUs of all replicas (--num-gpus).", lambda p: p.deployment.num_gpus),
+    "tp": Key.integer("1", "Tensor-parallel degree.", lambda p: p.deployment.plan.tp),
+    "pp": Key.integer("1", "Pipeline-parallel degree.", lambda p: p.deployment.plan.pp),
+    "ep": Key.integer("1", "Expert-parallel degree.", lambda p: p.deployment.plan.ep),
+    "dp": Key.integer("1", "Data-parallel degree of the attention.", lambda p: p.deployment.plan.dp),
+    "isl": Key.number("tokens", "Prompt length, or its mean.", lambda p: _integral(p.workload.isl), is_open=False),
+    "osl": Key.number("tokens", "Answer length, or its mean.", lambda p: _integral(p.workload.osl), is_open=False),
+    "prefix": Key.number(
+        "tokens", "Prompt tokens whose KV is cached already.", lambda p: _integral(p.workload.prefix), is_open=False
+    ),
+    "cache_hit": Key.number(
+        "1",
+        "Share of the requests whose prefix is in the cache; null without a cache.",
+        lambda p: _cache_figure(p, hit_rate, 1.0),
+    ),
+    "cache_tier": Key.text(
+        "Where the cache lies: hbm, host, nvme or network; null without one.",
+        lambda p: None if p.workload.cache is None else p.workload.cache.tier,
+    ),
+    "cache_load_ms": Key.number(
+        "ms",
+        "Time to load a prefix, waits apart; 0 in the memory of the GPU, null without a cache.",
+        lambda p: _cache_figure(p, load_time, MILLI),
+    ),
+    "isl_cv": _spread("prompts", "Standard deviation of prompt lengths over their mean."),
+    "osl_cv": _spread("answers", "Standard deviation of answer lengths over their mean."),
+    "batch": Key.number(
+        "sequences",
+        "Requests of a burst on each replica; null under a load.",
+        lambda p: _integral(p.workload.batch) if p.served is None else None,
+    ),
+    "load": Key.text("What comes to the deployment: burst, concurrency or request_rate.", is_open=False),
+    "concurrency": Key.number(
+        "requests", "Requests in flight on the whole deployment.", lambda p: _integral(p.concurrency)
+    ),
+    "request_rate": Key.number("1/s", "Requests per second at the whole deployment."),
+    "util": Key.number("1", "request_rate over max_request_rate."),
+    "running": Key.number("requests", "Mean requests that are worked on."),
+    "waiting": Key.number("requests", "Mean requests that wait."),
+    "queue_ms": Key.number("ms", "What others cost the first token.", lambda p: _json_value(p.queue, MILLI)),
+    "max_request_rate": Key.number("1/s", "The largest rate that can be answered."),
+    "weight_dtype": _format(0, "Number format of the weights (--weights, --weight-dtype)."),
+    "kv_cache_dtype": _format(1, "Number format of the KV cache (--kv-cache-dtype)."),
+    "compute_dtype": _format(2, "Dtype at which weights are multiplied (--compute, --compute-dtype)."),
+    "basis": Key.text("What the figures stand on: calibrated, inherited, generic or ideal."),
+    "basis_detail": Key.text("The same with the measurements behind it."),
+    "engine": Key.text("Profile of the serving engine.", is_open=False),
+    "draft": Key.text(
+        "What proposes tokens: mtp, eagle, ngram or a model; null without speculative decoding.",
+        lambda p: None if p.deployment.draft is None else draft_name(p.deployment.draft),
+    ),
+    "draft_tokens": Key.integer(
+        "tokens",
+        "Tokens that are proposed before each decode step.",
+        lambda p: None if p.deployment.draft is None else p.deployment.draft.tokens,
+    ),
+    "tokens_per_step": Key.number(
+        "tokens", "Mean tokens that a sequence gains in a decode step.", lambda p: p.deployment.tokens_per_step
+    ),
+    "fits": Key.flag("Whether the case fits the memory."),
+    "ttft_ms": _mean("ttft"),
+    "tpot_ms": _mean("tpot"),
+    "itl_ms": Key.number(
+        "ms",
+        "Mean inter-token latency: of a step, which with drafts hands out several tokens.",
+        lambda p: _json_value(p.itl, MILLI),
+    ),
+    "e2el_ms": _mean("e2el"),
+    **{end: key for name in LATENCIES for end, key in _interval(name).items()},
     **{
-        key: value
+        name: key
         for metric in LATENCIES
         for level in LEVELS
-        for key, value in _percentile(key_of(metric, level)).items()
+        for name, key in _percentile(key_of(metric, level)).items()
     },
-    "slo_met": lambda p: _json_value(p.slo_met),
-    "slo_binding": _verdict("binding"),
-    "slo_verdict": _verdict("word"),
-    "slo_reason": _verdict("reason"),
-    "ttft_light_frac": lambda p: _json_value(p.ideal_share["prefill"]),
-    "tpot_light_frac": lambda p: _of_decode(p, lambda: p.ideal_share["decode"]),
-    "tok_s_user": lambda p: _json_value(p.tok_s_user),
-    "output_tok_s": lambda p: _json_value(p.output_tok_s),
-    "output_tok_s_gpu": lambda p: _json_value(p.output_tok_s_gpu),
-    "prefill_bound": lambda p: _json_value(p.prefill.bound),
-    "decode_bound": lambda p: _of_decode(p, lambda: p.decode.bound),
-    "ridge_knee": lambda p: _json_value(p.knees.ridge),
-    "half_knee": lambda p: _json_value(p.knees.half),
-    "memory_knee": lambda p: _integral(p.knees.memory),
-    "slo_knee": lambda p: _integral(p.knees.slo),
-    "knee": lambda p: _json_value(p.knee),
-    "knee_bound": lambda p: _json_value(p.knee_bound),
-    "weights_gb": lambda p: _json_value(p.memory.weights, GIGA),
-    "kv_cache_gb": lambda p: _json_value(p.memory.kv_cache, GIGA),
-    "hbm_used_frac": lambda p: _json_value(p.memory.used_fraction),
-    "usd_per_hour": lambda p: _json_value(p.usd_per_hour),
-    "usd_per_m_output_tok": lambda p: _json_value(p.usd_per_m_output_tok),
-    "usd_per_hour_low": lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[0]),
-    "usd_per_hour_high": lambda p: None if p.usd_per_hour_range is None else _json_value(p.usd_per_hour_range[1]),
-    "price_source": lambda p: p.price_source,
-    "usd_per_request": lambda p: _json_value(p.usd_per_request),
-    "usd_per_m_input_tok": lambda p: _token_price(p, "input"),
-    "usd_per_m_cached_tok": lambda p: _token_price(p, "cached"),
-    "usd_per_m_decode_tok": lambda p: _token_price(p, "output"),
-    "usd_per_m_blended_tok": lambda p: _token_price(p, "blended"),
-    "warnings": lambda p: list(p.warnings),
+    "slo_met": Key.flag("Whether the central estimate meets every limit of the SLO; null without one that applies."),
+    "slo_binding": Key.text("Key of the limit that is taken up most; null where none applies.", _verdict("binding")),
+    "slo_verdict": Key.text(
+        "pass, pass?, fail? or fail; null where a limited percentile is not known or no limit applies.",
+        _verdict("word"),
+    ),
+    "slo_reason": Key.text("Why the verdict is not pass.", _verdict("reason")),
+    "ttft_light_frac": Key.number(
+        "1", "Share of the hardware limit that TTFT reaches.", lambda p: _json_value(p.ideal_share["prefill"])
+    ),
+    "tpot_light_frac": Key.number(
+        "1", "Share of the hardware limit that TPOT reaches.", lambda p: _of_decode(p, lambda: p.ideal_share["decode"])
+    ),
+    "tok_s_user": Key.number("1/s", "Output tokens per second that one user sees."),
+    "output_tok_s": Key.number("1/s", "Output tokens per second of all replicas."),
+    "output_tok_s_gpu": Key.number("1/s", "Output tokens per second and GPU."),
+    "prefill_bound": Key.text("What most of the prefill waits for.", lambda p: _json_value(p.prefill.bound)),
+    "decode_bound": Key.text("What most of a decode step waits for.", lambda p: _of_decode(p, lambda: p.decode.bound)),
+    "ridge_knee": Key.number(
+        "sequences", "Batch or users at which decode turns compute-bound.", lambda p: _json_value(p.knees.ridge)
+    ),
+    "half_knee": Key.number(
+        "sequences",
+        "Batch or users at which throughput reaches half of its asymptote.",
+        lambda p: _json_value(p.knees.half),
+    ),
+    "memory_knee": Key.number(
+        "sequences", "Most sequences, or users, for whom there is memory.", lambda p: _integral(p.knees.memory)
+    ),
+    "slo_knee": Key.number(
+        "sequences",
+        "Most sequences, or users, with whom the SLO is met; null where not known.",
+        lambda p: _integral(p.knees.slo),
+    ),
+    "knee": Key.number("sequences", "The smallest of the four, of those that are known."),
+    "knee_bound": Key.text("Which of the four it is."),
+    "weights_gb": Key.number("GB", "Weights on one GPU.", lambda p: _json_value(p.memory.weights, GIGA)),
+    "kv_cache_gb": Key.number("GB", "KV cache on one GPU.", lambda p: _json_value(p.memory.kv_cache, GIGA)),
+    "hbm_used_frac": Key.number(
+        "1", "Share of the usable memory that is taken.", lambda p: _json_value(p.memory.used_fraction)
+    ),
+    "usd_per_hour": Key.number("USD/h", "Typical rental of all GPUs; in a list of GPUs, of one."),
+    "usd_per_m_output_tok": Key.number(
+        "USD", "All of the rental per million output tokens; prompt tokens are not counted."
+    ),
+    "usd_per_hour_low": _rent(0, "The same rental at the low end of the price's range."),
+    "usd_per_hour_high": _rent(1, "The same rental at the high end of it."),
+    "price_source": Key.text("Where the price comes from: given, or the catalog with its date."),
+    "usd_per_request": Key.number("USD", "Rental per request."),
+    "usd_per_m_input_tok": _token_price(
+        "input", "Part of the rental that computed prompt tokens take, per million of them."
+    ),
+    "usd_per_m_cached_tok": _token_price(
+        "cached", "Part of the rental that cached prompt tokens take, per million of them."
+    ),
+    "usd_per_m_decode_tok": _token_price("output", "Part of the rental that decode takes, per million output tokens."),
+    "usd_per_m_blended_tok": _token_price(
+        "blended", "All of the rental per million of all tokens, blended: input, cached and output."
+    ),
+    "warnings": Key.texts("What a reader of the figures should know.", lambda p: list(p.warnings)),
 }
 
-#: Keys of a row of the JSON contract, in order.
-ROW_KEYS = tuple(_VALUES)
+ROW_KEYS = tuple(KEYS)
+_VALUES = {name: key.of or _figure(name) for name, key in KEYS.items()}
 
 
 # A prediction as text: one line for a REPL, a summary of one case, a small table of many.
@@ -232,8 +326,8 @@ ROW_KEYS = tuple(_VALUES)
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 13  # of continuation lines
 _MOST_ROWS = 10  # of a table
-_LENGTHS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts")
-_NAMES = {"concurrency": "users", "request_rate": "requests/s", "num_prompts": "requests of a run"}
+_LENGTHS = ("isl", "osl", "prefix", *OPTIONS)
+_NAMES = {**{name: kind.unit for name, kind in LASTING.items()}, RUN: "requests of a run"}
 
 
 def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
@@ -479,9 +573,8 @@ def _with_interval(prediction: Prediction, result: str) -> str:
 
 def _table(prediction: Prediction[Any, Any, Any]) -> str:
     """One row per case, up to `_MOST_ROWS`."""
-    columns = {
-        _NAMES.get(name, name): value for name in _LENGTHS if _is_array(value := getattr(prediction.workload, name))
-    }
+    numbers = prediction.workload.numbers
+    columns = {_NAMES.get(name, name): numbers[name] for name in _LENGTHS if _is_array(numbers.get(name))}
     columns |= {
         "TTFT [ms]": prediction.ttft / MILLI,
         "TPOT [ms]": None if prediction.tpot is None else prediction.tpot / MILLI,

@@ -16,43 +16,32 @@ from roofline.support.records import replace
 
 #: Section of a checkpoint -> its number format where a file states none.
 DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
+#: Type of a field -> dimension of the text that files state.
+_DIMENSIONS = {"Seconds": "s", "Bytes": "B", "BytesPerSecond": "B/s", "Watts": "W"}
 #: Sections whose format is that of `linear` where a file states none.
 LIKE_LINEAR = ("attention", "shared", "experts")
 
 
 def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> Gpu:
     """The record in SI units; KeyError where a required field is missing."""
-    memory, link = document["memory"], document["scale_up"]
-    reduction, host = link.get("in_switch_reduction"), document.get("host_link", {})
-    return Gpu(
-        name=document["name"],
-        aliases=tuple(document.get("aliases", ())),
-        vendor=document["vendor"],
-        generation=document["generation"],
-        status=document.get("status", "shipping"),
-        peaks={dtype: from_text(figure["value"], "FLOP/s") for dtype, figure in document["peak"].items()},
-        bandwidth=from_text(memory["bandwidth"]["value"], "B/s"),
-        memory=from_text(memory["usable"]["value"], "B"),
-        memory_label=from_text(memory["label"]["value"], "B"),
-        link=Link(
-            kind=link["kind"],
-            bandwidth=from_text(link["bandwidth"]["value"], "B/s"),
-            domain=link["domain"]["value"],
-            in_switch_reduction=bool(reduction and reduction["value"]),
-            peer_bandwidth=_optional(link, "peer_bandwidth", "B/s"),
-        ),
-        exp_rate=_optional(document, "exp_per_s", "exp/s"),
-        scale_out=_optional(document.get("scale_out", {}), "bandwidth", "B/s"),
-        host_link=_optional(host, "bandwidth", "B/s"),
-        host_domain=host["domain"]["value"] if "domain" in host else None,
-        sustained=_sustained_share(document),
-        other_nodes=tuple(document.get("other_nodes", ())),
-        power=_optional(document, "power", "W"),
-        cache=_optional(document, "cache", "B"),
-        price=_price(document),
-        cautions=_cautions(document),
-        calibration=calibration,
-    )
+    memory, host = document["memory"], document.get("host_link", {})
+    derived: dict[str, Any] = {
+        "aliases": tuple(document.get("aliases", ())),
+        "peaks": {dtype: from_text(figure["value"], "FLOP/s") for dtype, figure in document["peak"].items()},
+        "bandwidth": from_text(memory["bandwidth"]["value"], "B/s"),
+        "memory": from_text(memory["usable"]["value"], "B"),
+        "memory_label": from_text(memory["label"]["value"], "B"),
+        "link": Link(**_fields(Link, document["scale_up"])),
+        "exp_rate": _optional(document, "exp_per_s", "exp/s"),
+        "scale_out": _optional(document.get("scale_out", {}), "bandwidth", "B/s"),
+        "host_link": _optional(host, "bandwidth", "B/s"),
+        "host_domain": host["domain"]["value"] if "domain" in host else None,
+        "price": _price(document),
+        "cautions": _cautions(document),
+        "calibration": calibration,
+    }
+    stated = {name: value for name, value in document.items() if name not in derived}
+    return Gpu(**_fields(Gpu, stated), **derived)
 
 
 def sustained_efficiencies(document: Mapping[str, Any], calibration: Calibration | None) -> Calibration | None:
@@ -87,20 +76,21 @@ def model_record(document: Mapping[str, Any]) -> Model:
 
 
 def calibration_record(document: Mapping[str, Any]) -> Calibration:
-    return Calibration(
-        name=document["name"],
-        measured_on=tuple(document["measured_on"]),
-        kernels={
+    sets = [entry for kinds in document["kernels"].values() for entry in kinds.values()]
+    derived = {
+        "kernels": {
             (kind, dtype): Efficiency(**_fields(Efficiency, entry), is_measured=_is_measured(entry))
-            for kind, sets in document["kernels"].items()
-            for dtype, entry in sets.items()
+            for kind, kinds in document["kernels"].items()
+            for dtype, entry in kinds.items()
         },
-        collectives={
+        "collectives": {
             name: CollectiveEfficiency(**_fields(CollectiveEfficiency, entry), is_measured=_is_measured(entry))
             for name, entry in document["collectives"].items()
         },
-        **_evidence(document),
-    )
+        "measurements": sum(entry.get("measurements", 0) for entry in (*sets, *document["collectives"].values())),
+        "year": str(document.get("date", ""))[:4],
+    }
+    return Calibration(**{**_fields(Calibration, document), **derived})
 
 
 def engine_record(document: Mapping[str, Any]) -> Engine:
@@ -116,25 +106,14 @@ def engine_record(document: Mapping[str, Any]) -> Engine:
 
 
 def _gpu_default(entry: Mapping[str, Any]) -> GpuDefault:
-    return GpuDefault(**_fields(GpuDefault, {**entry, "other_than": tuple(entry.get("other_than", ()))}))
+    return GpuDefault(**_fields(GpuDefault, entry))
 
 
 def workload_record(document: Mapping[str, Any]) -> NamedWorkload:
     """The record, citing the first of its sources."""
     first = next(iter(document["sources"].values()))
-    texts = {name: tuple(document.get(name, ())) for name in ("aliases", "notes")}
     cited = {"source": first["title"], "url": first.get("url", ""), "date": str(first["date"])}
-    return NamedWorkload(**{**_fields(NamedWorkload, document), **texts, **cited})
-
-
-def _evidence(document: Mapping[str, Any]) -> dict[str, Any]:
-    sets = [entry for kinds in document["kernels"].values() for entry in kinds.values()]
-    return {
-        "measurements": sum(entry.get("measurements", 0) for entry in (*sets, *document["collectives"].values())),
-        "engines": tuple(document.get("engines", ())),
-        "year": str(document.get("date", ""))[:4],
-        "link": document.get("link", "nvlink"),
-    }
+    return NamedWorkload(**{**_fields(NamedWorkload, document), **cited})
 
 
 def without_nulls(value: Any) -> Any:
@@ -151,11 +130,14 @@ def _fields(record: type, document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _si_value(kind: str, value: Any) -> Any:
-    """A value in the type of its field."""
-    if kind.removesuffix(" | None") == "Seconds":
-        return from_text(value, "s")
-    if kind == "Bytes":
-        return from_text(value, "B")
+    """A value in the type of its field; a figure may stand beside its source."""
+    if isinstance(value, dict) and "value" in value:
+        value = value["value"]
+    dimension = _DIMENSIONS.get(kind.removesuffix(" | None"))
+    if dimension is not None:
+        return from_text(value, dimension)
+    if kind == "tuple[str, ...]":
+        return tuple(value)
     if kind == "str":
         return str(value)  # YAML reads a year as a number
     return float(value) if type(value) is int and not kind.startswith("int") else value

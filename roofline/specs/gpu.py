@@ -7,7 +7,7 @@ from math import inf
 from typing import Any
 
 from roofline.numbers.operations import Real, span_text
-from roofline.specs.names import Seconds, Share, fold
+from roofline.specs.names import Bytes, BytesPerSecond, Seconds, Share, Watts, fold
 from roofline.support.records import NamedTuple, dataclass, replace
 
 # An accelerator: rates, memory, links and price. In traced formulas, symbols take the place of the floats.
@@ -21,10 +21,10 @@ class Link:
     """Scale-up fabric of a group of GPUs."""
 
     kind: str
-    bandwidth: float  # [B/s] per direction and GPU
+    bandwidth: BytesPerSecond  # per direction and GPU
     domain: int  # GPUs that reach each other at this rate
     in_switch_reduction: bool = False
-    peer_bandwidth: float | None = None  # [B/s] to one peer in a mesh
+    peer_bandwidth: BytesPerSecond | None = None  # to one peer in a mesh
 
 
 class Price(NamedTuple):
@@ -53,16 +53,16 @@ class Gpu:
     vendor: str
     generation: str
     peaks: Mapping[str, float]  # dtype -> dense peak [FLOP/s]
-    bandwidth: float  # [B/s] HBM
-    memory: float  # [B] usable HBM
-    memory_label: float  # [B] as sold
+    bandwidth: BytesPerSecond  # of the HBM
+    memory: Bytes  # usable HBM
+    memory_label: Bytes  # as sold
     link: Link
     exp_rate: float | None = None  # [exp/s] special-function units
-    scale_out: float | None = None  # [B/s] network per GPU and direction
-    host_link: float | None = None  # [B/s] to the host, per direction
+    scale_out: BytesPerSecond | None = None  # network per GPU and direction
+    host_link: BytesPerSecond | None = None  # to the host, per direction
     host_domain: int | None = None  # GPUs that reach each other over it, if bridges join fewer
-    power: float | None = None  # [W]
-    cache: float | None = None  # [B] last-level cache
+    power: Watts | None = None
+    cache: Bytes | None = None  # of the last level
     price: Price | None = None
     sustained: float = 1.0  # share of its peaks under load, relative to the GPU of its calibration
     other_nodes: tuple[str, ...] = ()  # this GPU in nodes with another scale-up link

@@ -1,7 +1,8 @@
 """Kinds of loads: a burst on an idle server, users (closed loop), Poisson arrivals (open loop).
 
-A kind says how its amount is called, read, bounded, shared by ranks and put into words. A new one needs its class here
-and, if its mean latencies are those of neither loop, a branch in `equations`, `tails` and `pools` of `serving/load`.
+A kind says how its amount is called, read, bounded, shared by ranks and put into words. A new one needs its class here,
+its argument and its option (docs/contributing.md); and, if its mean latencies are those of neither loop, a branch in
+`equations`, `tails` and `pools` of `serving/load`.
 """
 
 from __future__ import annotations
@@ -37,12 +38,19 @@ class Load:
     option: ClassVar[str]  # the first of them
     short: ClassVar[str]  # where a caller chooses what to vary
     unit: ClassVar[str]
+    measure: ClassVar[str]  # unit of its amount as an input of formulas
+    meaning: ClassVar[str]  # of that input
+    heading: ClassVar[str]  # of a column
+    one: ClassVar[str]  # after an amount of 1
+    many: ClassVar[str]  # after any other
+    largest: ClassVar[str]  # where its amount is sought
     least: ClassVar[float] = 1.0  # amount that is accepted
     start: ClassVar[float] = 1.0  # that any server answers, where searches begin
     bound: ClassVar[str] = "at least 1"  # the same in words
     end: ClassVar[str]  # what ends a curve over it
     is_burst: ClassVar[bool] = False  # meets an idle server
     is_open: ClassVar[bool] = False  # requests come whether or not others are answered
+    answers: ClassVar[tuple[str, ...]] = ()  # of the flow, requests in flight and per second, what follows from it
 
     batch: Real = 1.0
     concurrency: Real = None
@@ -82,6 +90,10 @@ class Load:
 
     def scaled(self, factor: Real) -> Self:
         return self.at(maximum(self.amount * factor, self.least))
+
+    def amount_at(self, rate: Real) -> Real:
+        """The amount of an open loop whose requests come at a rate [1/s]."""
+        return rate
 
     def sped_up(self, factor: Real) -> Load:  # noqa: ARG002
         """The same where all times are shorter by a factor."""
@@ -125,9 +137,14 @@ class Load:
         raise NotImplementedError  # pragma: no cover - a burst has neither
 
     @property
-    def asked(self) -> str:
-        """The load of one case in a refusal."""
+    def brief(self) -> str:
+        """The load of one case, whether of a run or not."""
         return self.words(f"{self.amount:g}")
+
+    @property
+    def asked(self) -> str:
+        """The same in a refusal."""
+        return self.brief
 
     def check(self, written: Mapping[str, Any]) -> None:
         """Refuse numbers that contradict each other; `written`: as the caller gave them."""
@@ -141,7 +158,8 @@ class Burst(Load):
     batch: Real = 1.0  # [sequences] per replica
 
     name, option, short, unit = "burst", "batch", "batch", "sequences"
-    options = ("batch",)
+    options, heading = ("batch",), "batch"
+    one, many, largest = " request", " requests at once", "largest burst on an idle server"
     is_burst = True
 
     @classmethod
@@ -158,7 +176,10 @@ class Users(Load):
     num_prompts: Real | None = None  # [requests] of a run that all users begin together; None: the steady state
 
     name, option, short, unit, end = "concurrency", "concurrency", "users", "users", "all slots taken"
-    options = ("concurrency", "num_prompts")
+    options, heading = ("concurrency", "num_prompts"), "users"
+    measure, meaning = "requests", "users of the deployment"
+    one, many, largest = " user", " users", "most users"
+    answers = ("request_rate",)
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -195,22 +216,15 @@ class Users(Load):
             raise BadInput(f"{stated} must be at least concurrency = {shown(written['concurrency'])}")
 
 
-@comparable
-@dataclass(frozen=True, slots=True, eq=False)
-class Rate(Load):
-    """Requests that come at random times, as of very many people: open loop."""
+class Open(Load):
+    """Requests that come at random times, whether or not others are answered: open loop."""
 
-    request_rate: Real  # [1/s] Poisson arrivals at the whole deployment
+    __slots__ = ()
 
-    name, option, short, unit, end = "request_rate", "request_rate", "rate", "requests/s", "saturation"
-    options = ("request_rate",)
-    least, start, bound = 1.0 / BILLION, MICRO, "above 0 requests/s"
+    answers, end = ("concurrency",), "saturation"
     is_open = True
 
-    def scaled(self, factor: Real) -> Rate:
-        return Rate(self.request_rate * factor)
-
-    def sped_up(self, factor: Real) -> Rate:
+    def sped_up(self, factor: Real) -> Load:
         return self.scaled(factor)
 
     def rate_on(self, ranks: Real) -> Real:
@@ -224,6 +238,27 @@ class Rate(Load):
 
     def flow(self, rate: str, users: str) -> str:
         return f"{rate} at random times, {users} in flight"
+
+
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
+class Rate(Open):
+    """Requests of very many people, by their rate."""
+
+    request_rate: Real  # [1/s] Poisson arrivals at the whole deployment
+
+    name, option, short, unit = "request_rate", "request_rate", "rate", "requests/s"
+    options, heading = ("request_rate",), "req/s"
+    measure, meaning = "1/s", "requests that arrive at the deployment"
+    one, many, largest = " request/s", " requests/s", "highest rate"
+    least, start, bound = 1.0 / BILLION, MICRO, "above 0 requests/s"
+
+    def scaled(self, factor: Real) -> Rate:
+        return Rate(self.request_rate * factor)
+
+    @property
+    def brief(self) -> str:
+        return self.words(rounded(float(self.request_rate)))
 
     @property
     def asked(self) -> str:
@@ -247,6 +282,11 @@ def stated(options: Mapping[str, Any]) -> type[Load]:
     if len(given) > 1:
         raise BadInput(f"a case has one load; {' and '.join(kind.option for kind in given)} are given; keep one")
     return given[0] if given else Burst
+
+
+def lasting(options: Mapping[str, Any]) -> type[Load]:
+    """The kind of load whose amount is given, of several the first; a burst where none lasts."""
+    return next((kind for name, kind in LASTING.items() if options.get(name) is not None), Burst)
 
 
 def load_of(options: Mapping[str, Any]) -> Load:

@@ -87,9 +87,14 @@ _ALIASES = {
     "p99-within": P99_WITHIN,
 }
 _MEAN = "mean"  # says what a limit without a percentile is on
+# Tokens per second of one user, which limit its TPOT: tps, tok/s, tok_s, tokens/s, tok/s/user, with @p95 or @mean.
+_SPEED = rf"(?:tps|tok(?:en)?s?[/_ ]s(?:ec(?:ond)?)?)(?:[/_ ]user)?((?:[_@]?p[0-9.]+|[_@]{_MEAN})?)"
+_SPEED_TEXT = r"([0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12})\s*(?:(?:tok(?:en)?s?)?\s*/\s*s(?:ec(?:ond)?)?|tps)?"
+_SPEED_EXAMPLE = "tps:30 or tok/s:30@p95, or tpot:33ms for the time per token"
+_SLOWEST, _FASTEST = 0.1, 10_000.0  # [tokens/s] of one user that somebody may ask for
 _KEY = rf"({'|'.join(_BENCHMARKS)}|[a-z0-9]+)(?:[_@]?p([0-9.]+)|[_@]({_MEAN}))?"
-_PART = rf"([a-z0-9_\-]+(?:@p[0-9.]+|@{_MEAN})?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
-_BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@.]*\s*:)"
+_PART = rf"([a-z0-9_/\-]+(?:@p[0-9.]+|@{_MEAN})?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))?"
+_BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@./]*\s*:)"
 _SLOW = ("ttft", "e2el")  # a bare fraction of a millisecond must have been meant as seconds
 _LONGEST_SLO = 200  # characters of an SLO
 _DIGITS = 6  # significant, of a limit
@@ -148,11 +153,39 @@ def is_stated(key: str) -> bool:
     return match is not None and (match[2] is not None or match[3] is not None)
 
 
-def limits_of_text(text: str) -> Limits:
-    """Limits [s] from text; bare numbers are milliseconds.
+def speed_key(key: object) -> str | None:
+    """The key on TPOT that a key on the tokens per second of one user stands for; None for other keys.
 
-    >>> limits_of_text("ttft:300@p95, e2el:8s, p99:2x")
-    {'ttft_p95': 0.3, 'e2el': 8.0, 'p99_within': 2.0}
+    >>> speed_key("tok/s"), speed_key("tps@p95"), speed_key("tpot")
+    ('tpot', 'tpot@p95', None)
+    """
+    match = re.fullmatch(_SPEED, key.strip().lower()) if isinstance(key, str) else None
+    return None if match is None else f"tpot{match[1]}"
+
+
+def time_at_speed(speed: object, part: str) -> float:
+    """TPOT [s] at a number of tokens per second of one user, from a number or a text.
+
+    >>> time_at_speed(50, "tps:50"), time_at_speed("40 tok/s", "tps:40 tok/s")
+    (0.02, 0.025)
+    """
+    match = re.fullmatch(_SPEED_TEXT, speed.strip().lower()) if isinstance(speed, str) else None
+    rate = speed if match is None else float(match[1])
+    if type(rate) not in (float, int):
+        raise BadInput(f"{part} is not in tokens per second; write {_SPEED_EXAMPLE}")
+    if not _SLOWEST <= rate <= _FASTEST:  # type: ignore[operator]
+        raise BadInput(
+            f"{part} must be between {_SLOWEST:g} and {_FASTEST:,.0f} tokens per second of one user, not of the "
+            f"deployment; write {_SPEED_EXAMPLE}"
+        )
+    return 1.0 / rate  # type: ignore[operator]
+
+
+def limits_of_text(text: str) -> Limits:
+    """Limits [s] from text; bare numbers are milliseconds, those of tps are tokens per second of one user.
+
+    >>> limits_of_text("ttft:300@p95, e2el:8s, p99:2x"), limits_of_text("tps:50")
+    ({'ttft_p95': 0.3, 'e2el': 8.0, 'p99_within': 2.0}, {'tpot': 0.02})
     """
     limits = Limits()
     if len(text) > _LONGEST_SLO:
@@ -161,8 +194,10 @@ def limits_of_text(text: str) -> Limits:
         match = re.fullmatch(_PART, part.strip().lower())
         if match is None:
             raise BadInput(f"{part!r} is not a limit; write an SLO as {SLO_EXAMPLE} (bare numbers: ms)")
-        metric, level = metric_and_level(match[1])
-        if match[3] is not None and is_stated(match[1]):
+        of_speed = speed_key(match[1])
+        stated = of_speed or match[1]
+        metric, level = metric_and_level(stated)
+        if match[3] is not None and is_stated(stated):
             raise BadInput(f"{part!r} says twice what is limited; keep one of {match[1].partition('@')[2]}, {match[3]}")
         if match[3] is not None and metric == P99_WITHIN:
             raise BadInput(_ratio_only(part))
@@ -170,7 +205,10 @@ def limits_of_text(text: str) -> Limits:
             level = _percentile(match[3].removeprefix("p").removesuffix("%"), part)
         key = key_of(metric, level)
         if key in limits:
-            raise BadInput(f"{key!r} is limited twice in {text!r}; keep one")
+            raise BadInput(limited_twice(key, text))
+        if of_speed is not None:
+            limits[key] = time_at_speed(match[2], repr(part))
+            continue
         limits[key] = ratio_of_text(match[2]) if key == P99_WITHIN else _seconds(match[2], part)
         if metric in _SLOW and limits[key] < MILLI and _is_bare(match[2]):
             raise BadInput(f"{part!r} is {match[2]} ms; write {metric}:{match[2]}s for seconds, or {match[2]}ms")
@@ -254,6 +292,12 @@ def ratio_of_text(text: str) -> float:
     return ratio
 
 
+def limited_twice(key: str, whole: object) -> str:
+    """The message about a key that an SLO limits twice."""
+    also = " (tps and tok/s limit tpot)" if key.startswith("tpot") else ""
+    return f"{key!r} is limited twice in {shown(whole)}; keep one{also}"
+
+
 def _ratio_only(text: str) -> str:
     return f"{shown(text)}: the p99 over the median is one figure of all requests; write {P99_WITHIN}, or p99:2x"
 
@@ -280,7 +324,9 @@ def _seconds(text: str, part: str) -> float:
     except BadInput:
         time = 0.0
     if not 0.0 < time <= BILLION:
-        raise BadInput(f"{part!r}: {text!r} is not a time; write it as 300, 300ms or 0.3s")
+        is_speed = not _is_bare(text) and re.fullmatch(_SPEED_TEXT, text) is not None
+        speed = "; tokens per second are written tps:30" if is_speed else ""
+        raise BadInput(f"{part!r}: {text!r} is not a time; write it as 300, 300ms or 0.3s{speed}")
     return time
 
 

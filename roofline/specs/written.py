@@ -1,4 +1,4 @@
-"""How people write values: numbers and lists, measurements, lengths, prices, pools of GPUs, acceptance rates."""
+"""How people write values: numbers and lists, rates, measurements, lengths, prices, pools of GPUs, acceptances."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from roofline.numbers.quantity import BILLION, KIBI, duration
+from roofline.numbers.quantity import BILLION, DAY, HOUR, KIBI, KILO, MEGA, MINUTE, MONTH, YEAR, duration
 from roofline.specs.engine import MOST_DRAFTS, PRESETS_OF_ACCEPTANCE, Acceptance
 from roofline.specs.formats import is_format
 from roofline.specs.names import Entry, match_name
-from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.errors import BadInput, UnknownName, percent_hint, shown
 from roofline.support.records import dataclass
 
 # Sizes, lists, ranges, shares and times from text.
@@ -21,10 +21,26 @@ _NUMBER = r"([+-]?)([0-9]{1,300})(\.[0-9]{1,300})?([km]?)"
 _DECIMAL = r"[+-]?(?:[0-9]{1,300}\.?[0-9]{0,300}|\.[0-9]{1,300})(?:e[+-]?[0-9]{1,4})?"
 _SCALES = {"": 1, "k": KIBI, "m": KIBI * KIBI}
 _GROUPED = r"[0-9]{1,3}(?:[,_'][0-9]{3})+"
+_SEPARATOR = r"[,_'](?=[0-9]{3})"
 _SIZE_WORDS = f"a whole number such as 4096, 4k or 32K (k = {KIBI})"
 _NUMBERS = f"a number such as 64, 12.5 or 1k (k = {KIBI})"
 _MOST_NUMBERS = 10_000  # numbers of a list
 _NO_TIME = r"(?:0+\.?0*|\.0+)\s*([A-Za-z\u00b5]+)"
+_THOUSANDS = {"": 1.0, "k": KILO, "m": MEGA}  # of requests and money, which nobody counts in 1,024
+_PERIODS = {  # [s] by word; ps to pd end rps, qpm and the like
+    **dict.fromkeys(("s", "sec", "second", "ps"), 1.0),
+    **dict.fromkeys(("min", "minute", "pm"), MINUTE),
+    **dict.fromkeys(("h", "hr", "hour", "ph"), HOUR),
+    **dict.fromkeys(("d", "day", "pd"), DAY),
+    **dict.fromkeys(("mo", "month"), MONTH),
+    **dict.fromkeys(("y", "yr", "year"), YEAR),
+}
+_PLAIN_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12}"
+_PER = r"(?:/|per\s)\s*"
+_RATE = (
+    rf"({_PLAIN_NUMBER})\s*([km]?)\s*"
+    rf"(?:(?:req(?:uest)?s?|queries|prompts?)?\s*{_PER}([a-z]{{1,12}})|[rq](p[smhd]))"
+)
 _NEAR = 2.0**-30  # of a step: rounding by which a range may miss its end
 
 _Value = TypeVar("_Value")
@@ -153,6 +169,42 @@ def prefixes_of_text(text: str) -> list[int | PromptShare]:
     return prefixes
 
 
+def rate_of_text(text: str) -> float:
+    """A rate of requests [1/s] from text: with its period, where k is a thousand; or a bare number per second.
+
+    >>> rate_of_text("1800/min"), rate_of_text("36k/h"), rate_of_text("30 requests/s"), rate_of_text("0.5")
+    (30.0, 10.0, 30.0, 0.5)
+    """
+    match = re.fullmatch(_RATE, text.strip(), re.IGNORECASE)
+    if match is None:
+        try:
+            return number_of_text(text)
+        except BadInput:
+            raise BadInput(f"{shown(text)} is not a rate such as 4, 30/s, 1800/min or 100k/h{_hint(text)}") from None
+    amount, letter, period, short = match.groups()
+    return float(amount) * _THOUSANDS[letter.lower()] / _period(period or short, text, "30/s, 1800/min or 100k/h")
+
+
+def rates_of_text(text: str) -> list[float]:
+    """Rates [1/s] from a list of values, with or without a period, and of ranges of numbers.
+
+    >>> rates_of_text("0.5,120/min"), rates_of_text("1:4:x2")
+    ([0.5, 2.0], [1.0, 2.0, 4.0])
+    """
+    parts = text.split(",")
+    if ":" not in text and any(re.fullmatch(_RATE, part.strip(), re.IGNORECASE) for part in parts):
+        return [rate_of_text(part) for part in parts]
+    return numbers_of_text(text)
+
+
+def _period(word: str, text: str, examples: str) -> float:
+    """Seconds of a period such as ``h``, ``min`` or ``month``."""
+    if word.lower() not in _PERIODS:
+        either = ": min or month?" if word.lower() == "m" else ""
+        raise BadInput(f"{shown(text)}: {shown(word)} is no period{either}; write it as {examples}")
+    return _PERIODS[word.lower()]
+
+
 def words_of_text(text: str) -> list[str]:
     """Words from a comma-separated list.
 
@@ -271,8 +323,8 @@ def _tidy(number: float) -> float:
 def _hint(text: str) -> str:
     """What to write instead of a common mistake."""
     stripped = text.strip()
-    if re.fullmatch(_GROUPED, stripped):
-        return f"; write {_plain(stripped)}"
+    if re.fullmatch(rf"\$?{_GROUPED}(?:\s*/.*)?", stripped):
+        return f"; write {re.sub(_SEPARATOR, '', stripped)}"
     if "," in stripped or ":" in stripped:
         return "; a single value is wanted, not a list or a range"
     unit = re.fullmatch(
@@ -323,7 +375,8 @@ def measured_of_text(text: str) -> dict[str, float]:
             raise BadInput(f"{shown(part)} is not key=value with a key of {', '.join(_KEYS)}; write {MEASURED_EXAMPLE}")
         if name in measured:
             raise BadInput(f"{name} is stated twice in {shown(text)}; leave one out")
-        measured[name] = read_as(f"{key} = ", time_of_text if name in TIMES else number_of_text, value)
+        read = time_of_text if name in TIMES else rate_of_text if name == "request_rate" else number_of_text
+        measured[name] = read_as(f"{key} = ", read, value)
     return measured
 
 
@@ -358,22 +411,31 @@ def lengths_of_text(text: str) -> tuple[int, int] | None:
 #: Kinds of tokens that an API bills, and how else people write them.
 API_TOKENS = {"in": ("in", "input"), "out": ("out", "output"), "cached": ("cached", "cache")}
 
-_AMOUNT = r"[0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12}"
-_HOURLY = rf"\$?\s*({_AMOUNT})(?:\s*(?:-|to)\s*\$?\s*({_AMOUNT}))?\s*(?:usd)?\s*(?:/\s*(?:h|hr|hour))?"
-_TOKEN_PRICE = rf"\s*([a-z]+)\s*[:=]\s*\$?\s*({_AMOUNT})\s*"
+_RENT = (
+    rf"\$?\s*({_PLAIN_NUMBER})(k?)(?:\s*(?:-|to)\s*\$?\s*({_PLAIN_NUMBER})(k?))?\s*(?:usd|\$)?\s*"
+    rf"(?:{_PER}(?:gpu\s*[-/]?\s*)?([a-z]{{1,12}}))?"
+)
+_RENTS = "2.5/h, 2-4/h, 36/day or 1500/month"
+_TOKEN_PRICE = rf"\s*([a-z]+)\s*[:=]\s*\$?\s*({_PLAIN_NUMBER})\s*"
 
 
 def price_of_text(text: str) -> float | tuple[float, float]:
-    """Rent of a GPU [USD/h] from text: a number, or both ends of a range.
+    """Rent of a GPU [USD/h] from text: a number, or both ends of a range; by the hour unless a period is given.
 
-    >>> price_of_text("2.5/h"), price_of_text("2-4 USD/h")
-    (2.5, (2.0, 4.0))
+    >>> price_of_text("2.5/h"), price_of_text("2-4 USD/h"), price_of_text("36/day"), price_of_text("1.46k/month")
+    (2.5, (2.0, 4.0), 1.5, 2.0)
     """
-    match = re.fullmatch(_HOURLY, text.strip(), re.IGNORECASE)
+    match = re.fullmatch(_RENT, text.strip(), re.IGNORECASE)
     if match is None:
-        raise BadInput(f"{shown(text)} is not a price such as 2.5, 2.5/h or 2-4/h (USD per GPU-hour)")
-    low, high = match.groups()
-    return float(low) if high is None else (float(low), float(high))
+        raise BadInput(f"{shown(text)} is not a price in USD such as {_RENTS} (bare numbers: per hour){_hint(text)}")
+    low, letter, high, last_letter, period = match.groups()
+    if high is not None and letter.lower() != last_letter.lower():
+        raise BadInput(f"{shown(text)} has a k at one end alone; write both ends alike, as in 1.2k-1.5k/month")
+    if letter and period is None:
+        raise BadInput(f"{shown(text)} is thousands of USD per hour; add the period, as in {low}k/month")
+    hours = _period(period or "h", text, _RENTS) / HOUR
+    prices = [float(end) * _THOUSANDS[letter.lower()] / hours for end in (low, high) if end is not None]
+    return prices[0] if high is None else (prices[0], prices[1])
 
 
 def api_price_of_text(text: str) -> dict[str, float]:
@@ -409,6 +471,7 @@ _COUNTED = r"([0-9]{1,6})\s*[x\u00d7*]\s*(\S.*)"
 _NO_NAME = r"[0-9]+\s*[x\u00d7*]"
 _BEHIND = r"(\S.*?)\s*[x\u00d7*]\s*([0-9]{1,6})"
 _SPACED = r"([0-9]{1,6})\s+(\S.*)"
+_BARE = r"([0-9]{1,4})\s*([a-wyz][^:]*)(:.*)?"
 _TIMES = r"(.*?)[x\u00d7*]([0-9]{1,6})"
 _PLAN = r"(?:(?:tp|pp|ep|dp)=?[0-9]{1,6})+"
 _DEGREE = r"(tp|pp|ep|dp)=?([0-9]+)"
@@ -480,6 +543,16 @@ def pool_text(pool: Pool) -> str:
         parts = [*parts[:-1], f"{parts[-1] if parts else ''}x{pool.replicas}"]
     count = "" if pool.num_gpus is None else f"{pool.num_gpus}x"
     return ":".join((count + pool.gpu, *parts))
+
+
+def bare_count(text: str) -> tuple[str, str] | None:
+    """The GPU of a text such as 8h100, and the pool that it is if there is such a GPU; None for other texts.
+
+    >>> bare_count("8h100:tp4"), bare_count("8xh100")
+    (('h100', '8xh100:tp4'), None)
+    """
+    match = re.fullmatch(_BARE, text.strip(), re.IGNORECASE)
+    return None if match is None else (match[2].rstrip(), f"{match[1]}x{match[2]}{match[3] or ''}")
 
 
 def counted_name(text: str) -> tuple[str, str] | None:
@@ -604,6 +677,8 @@ def acceptance_of_rates(rates: tuple[float, ...], drafts: int | None) -> Accepta
     for rate in rates:
         if not 0.0 <= rate <= 1.0:
             hint = f"; {rate:g} tokens per step are written '{rate:g} tokens'" if rate > 1.0 else ""
+            if rate > MOST_DRAFTS:
+                hint = percent_hint(rate)
             raise BadInput(f"acceptance = {rate:g} must be between 0 and 1{hint}")
     if drafts is None or len(rates) == drafts:
         return Acceptance(rates)

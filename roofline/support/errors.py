@@ -75,6 +75,17 @@ def did_you_mean(nearest: Iterable[str]) -> str:
     return f"; did you mean {', '.join(names[:-1])}{' or ' if len(names) > 1 else ''}{names[-1]}?"
 
 
+def percent_hint(value: object, most: float = 1.0) -> str:
+    """The end of a message about a share, at most `most`, that must have been meant in percent.
+
+    >>> percent_hint(80), percent_hint(1.5)
+    ('; write 80% or 0.8', '')
+    """
+    if not isinstance(value, (int, float)) or not 2.0 <= value <= 100.0 * most:
+        return ""
+    return f"; write {value:g}% or {value / 100.0:g}"
+
+
 def printable(text: str, *, lines: bool = False) -> str:
     """A text with control, bidirectional and other unprintable characters escaped.
 

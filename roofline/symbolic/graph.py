@@ -69,7 +69,7 @@ class Graph:
         key = (operation, *keys)
         node = self._known.get(key)
         if node is None:
-            node = self._known[key] = self._new_node(operation, args, self.value_of(operation, args), _reach(args))
+            node = self._known[key] = self._new_node(operation, args, self.value_of(operation, args), reach_of(args))
         return node
 
     def value_of(self, operation: str, args: tuple[Any, ...]) -> Any:
@@ -83,7 +83,7 @@ class Graph:
         bits = [self._variable() for _ in start]
         bound = tuple(self._new_node(INPUT, (f"state {bit.bit_length()}",), None, bit) for bit in bits)
         after, goes_on = turn(bound)
-        reach = _reach((*start, *after, goes_on, begins))
+        reach = reach_of((*start, *after, goes_on, begins))
         node = self._new_node(LOOP, (*start, begins, Loop(bound, after, goes_on, most)), None, reach & ~sum(bits))
         return tuple(self.node(OF_LOOP, node, float(place)) for place in range(len(start)))
 
@@ -289,13 +289,18 @@ def nodes_of(roots: Iterable[Any], within: int = 0) -> list[Node]:
     return [nodes[place] for place in sorted(nodes)]
 
 
-def _reach(args: Iterable[Any]) -> int:
+def reach_of(args: Iterable[Any]) -> int:
     """Bits of the inputs that some numbers depend on."""
     reach = 0
     for arg in args:
         if isinstance(arg, Node):
             reach |= arg.reach
     return reach
+
+
+def bound_bits(nodes: Iterable[Node]) -> int:
+    """Bits of what the loops among some nodes replace."""
+    return sum(bound.reach for node in nodes if node.operation == LOOP for bound in node.args[-1].bound)
 
 
 def _is_number(other: Any, number: float) -> bool:
@@ -485,7 +490,7 @@ class Values:
         nodes = nodes_of(numbers, sum(node.reach for node in inputs))
         self._slots = {node.place: slot for slot, node in enumerate(nodes)}
         self._known: list[Any] = [node.value for node in nodes]
-        self._bound = sum(bound.reach for node in nodes if node.operation == LOOP for bound in node.args[-1].bound)
+        self._bound = bound_bits(nodes)
         self._steps = self._steps_of(nodes, 0)
         self._inputs = [self._slot(node) for node in inputs]
         self._numbers = [self._slot(number) for number in numbers]
@@ -638,16 +643,12 @@ class Trace(Graph):
         return raised
 
     def repeated(
-        self,
-        turn: Callable[[tuple[Any, ...]], tuple[tuple[Any, ...], Any]],
-        start: tuple[Any, ...],
-        most: int,
-        begins: Any = True,
-    ) -> tuple[Any, ...]:
+        self, turn: Callable[[_State], tuple[_State, Any]], start: _State, most: int, begins: Any = True
+    ) -> _State:
         """The numbers after as many turns as their values require."""
         return turned(turn, start, most, begins)
 
-    def settled(self, round_: Callable[[tuple[Any, ...]], tuple[Any, ...]], values: tuple[Any, ...]) -> tuple[Any, ...]:
+    def settled(self, round_: Callable[[_State], _State], values: _State) -> _State:
         """The numbers at a fixed point, with slopes by implicit differentiation."""
         bound = [self.input(f"{_UNNAMED}{len(self.nodes)}", value) for value in values]
         before, self.switches = self.switches, []  # the round was traced before: its choices count once

@@ -11,7 +11,7 @@ from typing import Any
 from roofline.numbers.operations import always
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple
-from roofline.symbolic.graph import CONDITIONS, INPUT, LOOP, OF_LOOP, Loop, Node, nodes_of
+from roofline.symbolic.graph import CONDITIONS, INPUT, LOOP, OF_LOOP, Loop, Node, bound_bits, nodes_of
 
 # How each language writes an operation: one table of precedence and forms, with the differences of each language.
 #
@@ -295,11 +295,7 @@ class _Statements:
         self.names = names  # of nodes, by their keys
         self.lines: list[str] = []
         self._nodes = nodes_of(outputs)
-        self._bound = 0
-        for node in self._nodes:
-            if node.operation == LOOP:
-                for bound in node.args[-1].bound:
-                    self._bound |= bound.reach
+        self._bound = bound_bits(self._nodes)
         self._inline = self._used_once()
         self._written: set[object] = set()
 
@@ -447,17 +443,14 @@ def _compiled(outputs: Sequence[Any], inputs: Sequence[Node], constants: dict[fl
     names: dict[object, str] = {node.key: f"x{place}" for place, node in enumerate(inputs)}
     statements = _Statements(PYTHON._replace(number=number), outputs, names)
     lines = statements.write("        ")
-    results = ", ".join(map(statements.text, outputs))
-    source = "\n".join(
-        (
-            f"def make({', '.join((*constants.values(), 'cbrt', 'ceil', 'floor'))}):",
-            f"    def run({', '.join(names[node.key] for node in inputs)}):",
-            *lines,
-            f"        return {results},",
-            "    return run",
-        )
-    )
-    return compile_make(source)
+    known, arguments = (*constants.values(), "cbrt", "ceil", "floor"), [names[node.key] for node in inputs]
+    return compile_make(_make_source(known, arguments, lines, map(statements.text, outputs)))
+
+
+def _make_source(known: Iterable[str], inputs: Iterable[str], lines: Iterable[str], results: Iterable[str]) -> str:
+    """Source of the function that makes a program of statements, from what the program knows."""
+    head = (f"def make({', '.join(known)}):", f"    def run({', '.join(inputs)}):")
+    return "\n".join((*head, *lines, f"        return {', '.join(results)},", "    return run"))
 
 
 def javascript_source(name: str, outputs: Sequence[Any], inputs: Sequence[Node]) -> str:
@@ -580,9 +573,8 @@ def array_program(
 
     for place, node in enumerate(nodes):
         if not node.reach & mask:
-            code = text_of(node, language, lambda other, node=node: None if other is node else names.get(other.key))  # type: ignore[misc]
+            scalars.append(f"s{place} = {text(node)}")
             names[node.key] = f"s{place}"
-            scalars.append(f"s{place} = {code}")
             continue
         pool = flags if _is_flag(node) else floats
         ending = {arg.key for arg in node.args if isinstance(arg, Node) and last[arg.key] == place} - output_keys
@@ -595,19 +587,12 @@ def array_program(
             _release(freed, floats, flags)
         lines += _statements(node, [text(arg) for arg in node.args], target)
         names[node.key] = target
-    results = ", ".join(map(text, outputs))
     buffers = [f"{pool.letter}{place}" for pool in (floats, flags) for place in range(pool.number)]
     arguments = [names[node.key] for node in inputs] + buffers
     functions = block_functions()
-    source = "\n".join(
-        (
-            f"def make({', '.join((*constants.values(), *functions))}):",
-            f"    def run({', '.join(arguments)}):",
-            *(f"        {line}" for line in (*scalars, *lines)),
-            f"        return {results},",
-            "    return run",
-        )
-    )
+    statements = [f"        {line}" for line in (*scalars, *lines)]
+    results = [text(output) for output in outputs]  # which may add constants
+    source = _make_source((*constants.values(), *functions), arguments, statements, results)
     run = _compile_once(source)(*constants, *functions.values())
     return in_blocks(run, tuple(is_array), floats.number, flags.number)
 

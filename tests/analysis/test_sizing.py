@@ -278,7 +278,7 @@ def test_the_whole_catalog_is_answered_cheapest_first_unknown_prices_then_refusa
 
 def test_every_row_has_the_keys_of_the_contract_and_the_verdict(catalog):
     for found, row in zip(catalog.sizes, catalog.to_records(), strict=True):
-        assert tuple(row) == SIZE_KEYS == (*ROW_KEYS, "quantization", "meets", "meets_high", "reason", "excess")
+        assert list(row) == [*ROW_KEYS, *SIZE_KEYS]
         assert (row["meets"], row["reason"] is None) == (found.meets, found.meets)
         assert (row["gpu"], row["isl"], row["osl"], row["batch"]) == (found.gpu.name, 2000, 300, 16)
         if found.meets:

@@ -221,7 +221,7 @@ def test_a_run_that_the_file_states_is_not_advised_and_what_is_compared_is_said(
     run = replace(MEASURED, batch=None, concurrency=64.0, num_prompts=640.0, statistic="median")
     median, mean = (expected(replace(run, statistic=statistic)) for statistic in ("median", "mean"))
     assert median.against == (
-        "the mean of the steady state; of the run of 640 requests only means are predicted (--statistic mean)"
+        "the mean of the steady state; of the run of 640 requests only means are predicted (statistic = mean)"
     )
     assert mean.against == "the mean over the run of 640 requests, its start included"
     assert not any("--num-prompts" in note for note in (*median.notes, *mean.notes))
@@ -264,7 +264,7 @@ def test_a_rate_beyond_what_can_be_answered_is_refused_and_so_is_no_load():
     most = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=4, tp=1, isl=2000, osl=101).max_request_rate
     with pytest.raises(rl.RooflineError, match=rf"at most {most:.3g} (requests/s|are predicted)"):
         expected(rate)
-    with pytest.raises(rl.BadInput, match="no load given; add --concurrency, --request-rate or --batch"):
+    with pytest.raises(rl.BadInput, match="no load given; add concurrency, request_rate or batch"):
         expected(replace(rate, request_rate=None))
 
 
@@ -274,7 +274,7 @@ def test_a_case_that_ran_is_compared_though_it_does_not_fit_by_our_count():
 
 
 def test_weights_that_cannot_have_been_there_are_refused():
-    with pytest.raises(rl.DoesNotFit, match=r"141.1 GB .* exceed .* check --tp, --gpu and --quantization"):
+    with pytest.raises(rl.DoesNotFit, match=r"141.1 GB .* exceed .* check tp, gpu and quantization"):
         expected(replace(MEASURED, model="llama-3.1-70b"))
 
 

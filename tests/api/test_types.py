@@ -22,7 +22,7 @@ from every_case import each
 
 import roofline as rl
 from roofline.numbers import arrays
-from roofline.questions.inputs import options
+from roofline.questions.inputs import options, signatures
 from roofline.serving.row_types import Row
 from roofline.serving.shown import ROW_KEYS
 
@@ -179,13 +179,13 @@ def keys(kind):
 
 def test_the_options_for_a_type_checker_are_the_parameters_of_predict():
     stated = set(inspect.signature(rl.predict).parameters) - {"model", "gpu"}
-    assert keys(options.Case) == stated
-    assert keys(options.Grid) == stated
-    for part in (options.Unloaded, options.Unmeasured, options.Unlimited, options.SizeOptions):
+    assert keys(signatures.Case) == stated
+    assert keys(signatures.Grid) == stated
+    for part in (signatures.Unloaded, signatures.Unmeasured, signatures.Unlimited, signatures.SizeOptions):
         assert keys(part) < stated
     assert stated == set(options.OPTIONS) - set(options.IN_PYTHON)  # the table of options has the same
     for name in rl.workloads():
-        assert set(rl.workload_options(name)) <= keys(options.WorkloadOptions) < stated
+        assert set(rl.workload_options(name)) <= keys(signatures.WorkloadOptions) < stated
 
 
 def test_the_rows_for_a_type_checker_have_the_keys_of_the_contract():

@@ -5,6 +5,7 @@ from asking import answered, ask, cells, csv_rows, document, noted, row, rows, s
 
 import roofline as rl
 from roofline.questions.size import SIZE_KEYS, size
+from roofline.serving.shown import ROW_KEYS
 
 CASE = ("--isl", "2000", "--osl", "300")
 SLO = ("--slo", "ttft:300,tpot:25")
@@ -14,7 +15,7 @@ ONE = ("size", "-m", "llama-3.1-70b", "-g", "h100-sxm", *CASE, *SLO)
 def test_the_json_rows_are_those_of_the_api_with_the_keys_of_the_contract():
     found = document("size", "-m", "llama-3.1-70b", "-g", "h100-sxm", "-g", "l40s", *CASE, *SLO)
     expected = size("llama-3.1-70b", ("h100-sxm", "l40s"), slo={"ttft": 0.3, "tpot": 0.025}, isl=2000, osl=300)
-    assert list(found["rows"][0]) == list(SIZE_KEYS)
+    assert list(found["rows"][0]) == [*ROW_KEYS, *SIZE_KEYS]
     assert [line["gpu"] for line in found["rows"]] == ["h100-sxm", "l40s"]
     for line, record in zip(found["rows"], expected.to_records(), strict=True):
         assert {**line, "ttft_ms": None} == {**record, "ttft_ms": None}
@@ -142,7 +143,7 @@ def test_several_models_are_answered_one_after_the_other():
 
 def test_csv_and_markdown_have_the_same_rows():
     heading, (line,) = csv_rows(answered(*ONE, "--format", "csv"))
-    assert heading == list(SIZE_KEYS)
+    assert heading == [*ROW_KEYS, *SIZE_KEYS]
     assert line[heading.index("meets")] == "true"
     assert answered(*ONE, "--format", "markdown").split("|")[2].strip() == "GPU"
 

@@ -103,7 +103,7 @@ def test_an_option_that_agrees_is_no_contradiction(option):
     assert rl.predict(MODEL, "8xh100:tp4", **option) == rl.predict(MODEL, "h100", tp=4, num_gpus=8)
 
 
-@pytest.mark.parametrize("text", ["h100x8", "8 h100", "h100 x 8", "h100-x8"])
+@pytest.mark.parametrize("text", ["h100x8", "h100 x 8", "h100-x8"])
 def test_a_number_of_gpus_in_the_wrong_place_gets_both_right_spellings(text):
     with pytest.raises(rl.UnknownName, match=r"write 8xh100 for 8 GPUs in all, or h100:x8 for 8 replicas"):
         rl.predict(MODEL, text)

@@ -5,7 +5,7 @@ from configurations import LATENT, LLAMA, config_of, document, layers, model, re
 from every_case import each
 
 import roofline as rl
-from roofline.catalog.huggingface.latents import _primes
+from roofline.catalog.huggingface.hybrids import _primes
 from roofline.physics.layers.kinds import cache_bytes
 from roofline.physics.memory import ngram_parameters, parameters
 from roofline.specs.build import model_record

@@ -467,11 +467,11 @@ def test_everything_that_is_missing_is_named_at_once():
         check_complete(bare)
     assert str(caught.value) == (
         "result: the result states no model, no GPU, no tp, no isl, no osl and no load: "
-        "give --model, --gpu, --tp, --isl, --osl and --concurrency, --request-rate or --batch"
+        "give model, gpu, tp, isl, osl and concurrency, request_rate or batch"
     )
 
 
 def test_only_what_is_needed_is_missing():
-    with pytest.raises(BadInput, match=r"states no GPU: give --gpu$"):
+    with pytest.raises(BadInput, match=r"states no GPU: give gpu$"):
         check_complete(Measurement("f", model="m", tp=1, isl=5.0, batch=1.0, ttft=1.0))
     check_complete(read("vllm.json")[0])

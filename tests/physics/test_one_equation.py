@@ -8,14 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roofline.physics.equation import IDEAL_LINK, LinkRoof, Roof, Work, collective_time, kernel_time
-from roofline.physics.kernels import (
-    all_gather_bytes,
-    all_reduce_bytes,
-    all_to_all_bytes,
-    p2p_bytes,
-    reduce_scatter_bytes,
+from roofline.physics.kernels import sent_bytes
+from roofline.specs.gpu import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    MOE_COMBINE,
+    MOE_DISPATCH,
+    P2P,
+    REDUCE_SCATTER,
+    CollectiveEfficiency,
+    Efficiency,
 )
-from roofline.specs.gpu import CollectiveEfficiency, Efficiency
 
 amounts = st.just(0.0) | st.floats(1e3, 1e15)
 works = st.builds(
@@ -129,7 +132,7 @@ def test_a_switch_that_reduces_is_used_where_it_is_the_faster_way():
 def test_a_ring_sends_what_its_definition_says(ranks):
     # Each of n ranks passes on n - 1 shards of size S/n; an all-reduce scatters, then gathers.
     shard = 840.0 / ranks
-    for sent in (all_gather_bytes, reduce_scatter_bytes, all_to_all_bytes):
-        assert close(sent(840.0, ranks), (ranks - 1) * shard)
-    assert close(all_reduce_bytes(840.0, ranks), 2.0 * (ranks - 1) * shard)
-    assert p2p_bytes(840.0) == 840.0
+    for collective in (ALL_GATHER, REDUCE_SCATTER, MOE_DISPATCH, MOE_COMBINE):
+        assert close(sent_bytes(collective, 840.0, ranks), (ranks - 1) * shard)
+    assert close(sent_bytes(ALL_REDUCE, 840.0, ranks), 2.0 * (ranks - 1) * shard)
+    assert sent_bytes(P2P, 840.0, ranks) == 840.0

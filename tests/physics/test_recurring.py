@@ -107,6 +107,20 @@ def test_a_structure_that_hangs_on_its_numbers_has_no_program():
     assert one.memo[passes._identity, halves, None] is None
 
 
+def test_figures_of_floats_are_read_once_and_those_of_arrays_are_not_kept():
+    one, calls = deployment(*CASES[0]), []
+
+    def read(passed):
+        calls.append(passed)
+        return passes._time(passed)
+
+    for numbers, times in (((1.0, 100.0, 0.0), 1), ((np.array([1.0, 2.0]), 100.0, 0.0), 2)):
+        calls.clear()
+        asked = Pass.of(passes._prefill_kernels, one, *numbers)
+        assert np.array_equal(asked.figures(read)[0], asked.figures(read)[0])
+        assert calls == [asked] * times
+
+
 def test_kernels_can_be_read_whatever_was_asked_before():
     one = deployment(*CASES[0])
     for _ in range(passes._FEW + 2):

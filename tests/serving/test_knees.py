@@ -13,6 +13,7 @@ import roofline as rl
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.passes import decode_pass
 from roofline.physics.plan import Plan
+from roofline.serving import knee
 from roofline.serving.knee import LARGEST_BATCH, Knees, half_knee, ridge_knee
 
 DENSE = ("llama-3.1-8b", "llama-3.1-70b", "gemma-3-27b", "qwen3-32b", "llama-2-7b")
@@ -24,6 +25,14 @@ ROOT = 2e-12
 
 def step_of(deployment, context=1000.0, steps=127.0):
     return lambda batch: decode_pass(deployment, batch, context, steps)
+
+
+def test_the_knees_of_a_case_compute_no_step_twice(monkeypatch):
+    asked = []
+    deployment = rl.predict("llama-3.1-8b", "h100-sxm").deployment
+    monkeypatch.setattr(knee, "decode_pass", lambda *numbers: asked.append(numbers[1]) or decode_pass(*numbers))
+    assert knee.knees(deployment, 1000.0, 128.0).half > 1.0
+    assert len(asked) == len(set(asked)) > 5
 
 
 def sides(passed):

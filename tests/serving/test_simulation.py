@@ -122,6 +122,12 @@ def test_no_more_run_at_once_than_there_are_slots_and_memory():
     assert statistics.fmean(r.ttft for r in held) > 5.0 * free.ttft
 
 
+def test_limits_of_the_engine_hold_in_a_simulation_at_the_hardware_limit_too():
+    found = rl.simulate(*SMALL, concurrency=40, max_num_seqs=4, basis="ideal", requests=200, **CASE)
+    assert found.ttft > 5.0 * found.tpot * CASE["osl"]
+    assert found.ratio("ttft") == pytest.approx(1.0, abs=0.1)
+
+
 def test_progress_is_told_and_single_tokens_have_no_tpot():
     told = []
     found = rl.simulate(*SMALL, request_rate=20.0, requests=3000, progress=told.append, isl=500, osl=20)

@@ -22,10 +22,10 @@ from roofline.serving.load.server import PROMPTS_FIRST
 from roofline.serving.load.simulation import (
     Arrivals,
     _longest,
-    _Simulation,
+    _OnePool,
+    _pool_table,
     _step_times,
     _table,
-    _tabulated,
     drawn_steps,
     pools_simulated,
     simulated,
@@ -163,14 +163,19 @@ def test_steps_of_an_answer_are_drawn_by_what_is_kept_of_the_proposals():
 
 def test_users_begin_spread_over_an_answer_of_an_idle_server():
     # three seconds of a prompt and three steps: four users begin a second and a half apart
-    loop = _Simulation(server_of(deployment(), Workload(50.0, 4.0, Users(4.0))), Arrivals(1, users=4), None)
-    assert [loop._spread_start(number) for number in range(4)] == pytest.approx([0, 1.5, 3, 4.5])
+    loop = _OnePool(server_of(deployment(), Workload(50.0, 4.0, Users(4.0))), Arrivals(1, users=4), None)
+    assert loop.idle_latency() == pytest.approx(6.0)
+    sent = []
+    loop.ask = sent.append
+    with pytest.raises(IndexError):  # nothing else happens
+        loop.run()
+    assert sent == pytest.approx([0, 1.5, 3, 4.5])
 
 
 def test_tables_read_a_line_exactly_and_go_on_beyond_their_ends():
-    for table in (_table(lambda place: 3 * place + 2, 100), _tabulated(lambda place: 3 * place + 2, 100.0)):
+    for table in (_table(lambda place: 3 * place + 2, 100), _pool_table(lambda place: 3 * place + 2, 100.0)):
         assert [table(place) for place in (1.0, 37.3, 100.0, 120.0, 0.5)] == pytest.approx([5, 113.9, 302, 362, 3.5])
-    for short in (_table(lambda place: 3 * place + 2, 1), _tabulated(lambda place: 3 * place + 2, 1.0)):
+    for short in (_table(lambda place: 3 * place + 2, 1), _pool_table(lambda place: 3 * place + 2, 1.0)):
         assert (short.nodes, short.values) == ([1.0, 2.0], [5.0, 8.0])
 
 
@@ -178,18 +183,18 @@ def test_tables_read_a_line_exactly_and_go_on_beyond_their_ends():
     (Spread(), 1.0), (Spread(UNIFORM, 0.5), 1 + 0.5 * 3**0.5), (Spread("lognormal", 0.5, slices=((1.0, 1.75),)), 3.5),
     (Spread("lognormal", 0.5, slices=((1.0, 0.75),)), 2.0),
 ])  # fmt: skip
-def test_times_are_tabulated_up_to_the_longest_prompt(spread, longest):
+def test_times_are_pool_table_up_to_the_longest_prompt(spread, longest):
     assert _longest(Lengths(prompts=spread)) == pytest.approx(longest)
     rows = ((0.5, 1.0), (2.5, 3.0), (1.5, 1.0))
     assert _longest(Lengths(prompts=spread, rows=rows)) == 2.5
 
 
-def test_times_are_tabulated_up_to_twice_as_many_sequences_as_there_is_room_for():
+def test_times_are_pool_table_up_to_twice_as_many_sequences_as_there_is_room_for():
     server = server_of(deployment(), Workload(50.0, 4.0, Users(1.0)))
     found = _step_times(server, 1 << 60, 1.0, 10.0)
-    assert [table.nodes[-1] for table in (found.apart, found.growth, found.host)] == [22.0] * 3
+    assert [table.nodes[-1] for table in (found.decode.growth, *found.decode.parts)] == [22.0, 22.0, 122.0, 22.0]
     assert found.linear.nodes[-1] == 22 + 100  # and a budget of prompts
-    assert _step_times(server, 7, 1.0, 10.0).apart.nodes[-1] == 7.0
+    assert _step_times(server, 7, 1.0, 10.0).decode.growth.nodes[-1] == 7.0
 
 
 # --- two pools -------------------------------------------------------------------------------------
@@ -204,19 +209,17 @@ def pooled(arrivals, bandwidth, layerwise=False, isl=50.0, osl=4.0, **engine):
 def test_one_user_of_two_pools_waits_for_prompt_and_transfer_and_decodes_alone():
     whole = 50 * 131072
     # 0.75, 3 for the prompt, 2 for its cache
-    assert_seen(pooled(Arrivals(2, users=1), whole / 2.0), [(0.75, 5.75, 1, 8.75)] * 2)
+    assert_seen(pooled(Arrivals(2, users=1), whole / 2.0), [(0, 5.75, 1, 8.75)] * 2)
     # layer by layer a 32nd, or what is longer than the prompt but for its last layer: 4 - 31/32 of 3
-    assert_seen(
-        pooled(Arrivals(2, users=1), whole / 2.0, layerwise=True), [(0.75, 3.75 + 2 / 32, 1, 6.75 + 2 / 32)] * 2
-    )
+    assert_seen(pooled(Arrivals(2, users=1), whole / 2.0, layerwise=True), [(0, 3.75 + 2 / 32, 1, 6.75 + 2 / 32)] * 2)
     shown = 4 - 31 / 32 * 3
-    assert_seen(pooled(Arrivals(1, users=1), whole / 4.0, layerwise=True), [(0.75, 3.75 + shown, 1, 6.75 + shown)])
+    assert_seen(pooled(Arrivals(1, users=1), whole / 4.0, layerwise=True), [(0, 3.75 + shown, 1, 6.75 + shown)])
     single = pooled(Arrivals(2, users=1), whole / 2.0, osl=1.0)
-    assert [(wait, ttft, e2el) for wait, ttft, _, e2el in single] == [(0.75, 3.75, 3.75)] * 2
+    assert [(wait, ttft, e2el) for wait, ttft, _, e2el in single] == [(0, 3.75, 3.75)] * 2
 
 
 def test_a_prompt_of_several_passes_is_computed_before_its_cache_moves():
-    assert_seen(pooled(Arrivals(1, users=1), 250 * 131072 / 2.0, isl=250.0), [(0.75, 11.75, 1, 14.75)])
+    assert_seen(pooled(Arrivals(1, users=1), 250 * 131072 / 2.0, isl=250.0), [(0, 11.75, 1, 14.75)])
 
 
 def test_users_of_two_pools_whose_decode_rank_has_one_slot_take_turns():
@@ -228,7 +231,7 @@ def test_users_of_two_pools_whose_decode_rank_has_one_slot_take_turns():
         found = pools_simulated(Pools(on, small, KvLink("given", inf)), Workload(20.0, 61.0), Arrivals(4, users=2))
         assert [one.e2el for one in found] == pytest.approx([120.0] * 4)
         assert [one.ttft for one in found] == pytest.approx([60.0] * 4)
-        assert [one.wait for one in found] == pytest.approx([2.75] * 4)
+        assert [one.wait for one in found] == pytest.approx([0.0] * 4)
 
 
 def test_answers_of_two_pools_that_decode_together_take_as_long_as_alone():

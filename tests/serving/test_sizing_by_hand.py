@@ -7,9 +7,12 @@ import pytest
 from conftest import deploy
 
 import roofline as rl
+from roofline.numbers.arrays import as_array
+from roofline.numbers.roots import largest_that_holds
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Plan
 from roofline.serving.knee import (
+    LONGEST,
     check_plan,
     does_not_fit,
     longest_context,
@@ -82,6 +85,27 @@ def test_suggestions_are_the_nearest_cases_that_fit(share, batch, length):
             fewer = {"preset": preset, "tp": fitting[0]}
     text = [each for each in remedies if "--quantization" in each]
     assert text == ([f"--quantization {fewer['preset']} at tp = {fewer['tp']}"] if fewer else [])
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-27b", "llama-4-scout", "deepseek-v3", "nemotron-h-56b"])
+@pytest.mark.parametrize("share", [1.0, 0.9])
+def test_the_longest_context_is_the_last_that_fits_of_floats_and_arrays(model, share):
+    deployment = of_memory(deploy(model, "h200-sxm", Plan(tp=8)), share)
+    batches = (1.0, 2.0, 77.0, 3000.0)
+    longest = [longest_context(deployment, batch) for batch in batches]
+    for batch, length in zip(batches, longest, strict=True):
+        assert length == largest_that_holds(lambda number, batch=batch: fits(deployment, batch, number), LONGEST)
+    assert longest_context(deployment, as_array("batch", batches)).tolist() == longest
+
+
+@pytest.mark.parametrize("length", [1.0, 9000.0, 131_072.0, 1_234_567.0])
+@pytest.mark.parametrize(("more", "tokens"), [(0.0, 0.0), (-1.0, 1.0)])  # bytes of memory, tokens fewer
+def test_a_context_that_fits_to_the_byte_is_the_longest(length, more, tokens):
+    deployment = deploy("llama-3.1-8b", "h100-sxm")
+    deployment = replace(deployment, engine=replace(deployment.engine, gpu_memory_utilization=1.0))
+    exact = memory(deployment, 4.0, length)
+    deployment = replace(deployment, gpu=replace(deployment.gpu, memory=exact.used + more))
+    assert longest_context(deployment, 4.0) == length - tokens
 
 
 def test_formats_that_a_gpu_does_not_run_or_that_save_nothing_are_not_suggested():

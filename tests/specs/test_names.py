@@ -176,7 +176,7 @@ def test_an_unknown_name_is_answered_with_the_three_nearest(load, asked, near):
         load(asked)
     message = str(caught.value)
     nearest = re.search(
-        r"did you mean ([^,]+), ([^,]+) or (.+)\? \(all: roofline (gpus|models); yours: --specs DIR\)", message
+        r"did you mean ([^,]+), ([^,]+) or (.+)\? \(all: roofline (gpus|models); yours: specs = DIR\)", message
     )
     assert repr(asked) in message
     assert nearest

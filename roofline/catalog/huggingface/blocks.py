@@ -9,7 +9,6 @@ from fnmatch import translate
 from time import thread_time
 from typing import Any
 
-from roofline.numbers.quantity import BILLION
 from roofline.support.errors import BadSpec, printable, shown
 from roofline.support.records import NamedTuple, dataclass, field
 
@@ -76,10 +75,7 @@ class Fields:
 
     def layers(self, *names: str) -> int:
         names = names or ("num_hidden_layers",)
-        layers = self.count(*names)
-        if layers > MOST_LAYERS:
-            raise self.fault(names[0], f"{layers} layers exceed the limit of {MOST_LAYERS}")
-        return layers
+        return self.limited(names[0], self.count(*names), MOST_LAYERS, "layers")
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         value = self.values.get(name)
@@ -136,6 +132,20 @@ class Fields:
                 raise self.fault(name, f"{shown(item)} must be a mapping")
             sections.append(Fields(item, self.where, f"{self._prefix}{name}.{position}."))
         return sections
+
+    def marks(self, name: str, length: int, kind: str, *others: str) -> list[bool] | None:
+        """Whether each of a list of words is a certain one of those allowed; None where there is no list."""
+        kinds = self.choices(name, {kind, *others}, length)
+        return None if kinds is None else [word == kind for word in kinds]
+
+    def bounded(self, name: str, value: int, fault: str, most: int = LARGEST) -> int:
+        """A value that follows from several fields, unless it exceeds the limit; `name` is the field to blame."""
+        if value > most:
+            raise self.fault(name, fault)
+        return value
+
+    def limited(self, name: str, number: int, most: int, what: str) -> int:
+        return self.bounded(name, number, f"{number} {what} exceed the limit of {most}", most)
 
     def divided(self, name: str, total: int, parts: int) -> int:
         """The quotient, which must be whole; `name` is the field to blame."""
@@ -205,10 +215,19 @@ class Shape:
     extras: Mapping[str, Any] = field(default_factory=dict)  # other fields of the specification
 
 
-def shape(fields: Fields, family: str, layers: LayerList, *, tied: bool = False, **more: Any) -> Shape:
-    """Shape of a model whose configuration names width, vocabulary and tie as usual."""
-    hidden, vocab = fields.count("hidden_size"), fields.count("vocab_size")
-    return Shape(family, hidden, vocab, fields.flag("tie_word_embeddings", default=tied), layers, **more)
+def shape(
+    fields: Fields,
+    family: str,
+    layers: LayerList,
+    *,
+    tied: bool = False,
+    hidden: tuple[str, ...] = ("hidden_size",),
+    vocab: str = "vocab_size",
+    **more: Any,
+) -> Shape:
+    """Shape of a model; `hidden` and `vocab` are the fields that state its width and its vocabulary."""
+    width, rows = fields.count(*hidden), fields.count(vocab)
+    return Shape(family, width, rows, fields.flag("tie_word_embeddings", default=tied), layers, **more)
 
 
 def conv_bias(fields: Fields, name: str) -> None:
@@ -219,9 +238,7 @@ def conv_bias(fields: Fields, name: str) -> None:
 def drafts(fields: Fields) -> int:
     """Number of draft modules for speculative decoding."""
     count = fields.count("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, least=0)
-    if count > _MOST_DRAFTS:
-        raise fields.fault("num_nextn_predict_layers", f"{count} draft modules exceed the limit of {_MOST_DRAFTS}")
-    return count
+    return fields.limited("num_nextn_predict_layers", count, _MOST_DRAFTS, "draft modules")
 
 
 def part(kind: str, **fields: Any) -> Block:
@@ -301,8 +318,7 @@ def moe(
     expert_width = fields.count(*width.split("|"))
     if shared_width is None:
         shared_width = expert_width * fields.count(*_COUNTS_OF_SHARED_EXPERTS, default=0, least=0)
-    if shared_width > BILLION:
-        raise fields.fault(" or ".join(_COUNTS_OF_SHARED_EXPERTS), "implausibly wide shared experts")
+    fields.bounded(" or ".join(_COUNTS_OF_SHARED_EXPERTS), shared_width, "implausibly wide shared experts")
     block: Block = {"kind": "moe", "experts": experts, "top_k": top_k, "width": expert_width}
     if shared_width:
         block["shared_width"] = shared_width
@@ -311,10 +327,10 @@ def moe(
 
 def is_sparse(fields: Fields, layers: int, *, dense_first: int = 0) -> list[bool]:
     """Whether each layer is a mixture of experts, from the fields that DeepSeek, GLM and Kimi share."""
-    kinds = fields.choices("mlp_layer_types", {"dense", "sparse"}, layers)
-    if kinds is not None:
+    sparse = fields.marks("mlp_layer_types", layers, "sparse", "dense")
+    if sparse is not None:
         fields.pass_over("first_k_dense_replace", "moe_layer_freq")
-        return [kind == "sparse" for kind in kinds]
+        return sparse
     first = fields.count("first_k_dense_replace", default=dense_first, least=0)
     if isinstance(fields.values.get("moe_layer_freq"), list):
         marks = fields.counts("moe_layer_freq", layers) or []

@@ -364,18 +364,16 @@ def noting(read: Callable[[Fields], Shape], seen: set[str]) -> Callable[[Fields]
 
 def refuse_no_decoder(fields: Fields, known: Collection[str]) -> None:
     """Refuse encoders, diffusion models and adapters."""
-    model_type = fields.text("model_type") or ""
+    model_type, only = fields.text("model_type") or "", "only decoder language models are"
     if fields.flag("is_encoder_decoder"):
-        raise fields.fault(
-            "is_encoder_decoder", "encoder-decoder models are not supported; only decoder language models are"
-        )
+        raise fields.fault("is_encoder_decoder", f"encoder-decoder models are not supported; {only}")
     if fields.has("_class_name", "_diffusers_version"):
-        raise fields.fault("_class_name", "diffusion models are not supported; only decoder language models are")
+        raise fields.fault("_class_name", f"diffusion models are not supported; {only}")
     if fields.has("peft_type"):
         raise fields.fault("peft_type", "this is an adapter; give the configuration of its base model")
     lower = model_type.lower()
     if family_of(model_type, known) is None and re.search(_NO_DECODERS, lower) and _DECODER not in lower:
-        raise fields.fault("model_type", f"{shown(model_type)} is not supported; only decoder language models are")
+        raise fields.fault("model_type", f"{shown(model_type)} is not supported; {only}")
 
 
 def family_of(model_type: str, known: Collection[str]) -> str | None:
@@ -400,21 +398,18 @@ def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
 
 def check_foreign(fields: Fields, seen: Collection[str]) -> None:
     """Refuse to read an unknown type as another family if an unread field contradicts it."""
-    model_type = fields.text("model_type")
+    unsupported = f"model_type {shown(fields.text('model_type'))} is not supported"
     for name in _unread(fields, seen):
         if name in _COUNTED or re.search(_FOREIGN, name[:_LONGEST_NAME]):
-            raise fields.fault(
-                name, f"not a field of the assumed family; model_type {shown(model_type)} is not supported"
-            )
+            raise fields.fault(name, f"not a field of the assumed family; {unsupported}")
 
 
 def check_unread(fields: Fields, family: str, seen: Collection[str]) -> None:
     """Refuse a known family with an unread field that changes the parameter count of other families."""
     for name in _unread(fields, seen):
         if name in _COUNTED:
-            raise fields.fault(
-                name, f"the reader of {family} does not know this field, which changes the layers of other families"
-            )
+            what = "this field, which changes the layers of other families"
+            raise fields.fault(name, f"the reader of {family} does not know {what}")
 
 
 def _unread(fields: Fields, seen: Collection[str]) -> Iterator[str]:

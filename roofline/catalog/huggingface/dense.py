@@ -17,12 +17,12 @@ from roofline.catalog.huggingface.blocks import (
     BIASES,
     DENSE,
     HEAD_NORMS,
-    LARGEST,
     SIZES,
     Block,
     Declared,
     Family,
     Fields,
+    LayerList,
     Shape,
     attention_biases,
     biases_of,
@@ -31,6 +31,7 @@ from roofline.catalog.huggingface.blocks import (
     flag,
     gqa,
     moe,
+    part,
     period_of,
     shape,
     sliding,
@@ -39,7 +40,6 @@ from roofline.catalog.huggingface.blocks import (
 )
 from roofline.catalog.huggingface.experts import EXPERTS, attention_windows, qwen_windows
 from roofline.catalog.huggingface.hybrids import HYBRIDS
-from roofline.catalog.huggingface.latents import LATENTS
 from roofline.support.records import replace
 
 # Older dense families, many with learned positions: GPT-2, GPT-J, OPT, BLOOM, ChatGLM and relatives.
@@ -48,6 +48,7 @@ from roofline.support.records import replace
 # (https://github.com/huggingface/transformers, src/transformers/models); for ChatGLM of vLLM (https://github.com/vllm-
 # project/vllm, vllm/model_executor/models/chatglm.py).
 
+_TOO_WIDE = "implausibly wide feed-forward network"
 _OFFSET = 2  # rows before the first position in the tables of OPT and BioGPT
 
 
@@ -75,16 +76,12 @@ def _plain(
     mixer = gqa(fields, heads=number, kv_heads=kv_heads or number, head_dim=head_dim, **attention)
     ffn = dense(fields, width=_width(fields, width, size), gated=False, bias=mlp_bias)
     blocks = uniform(fields.layers(next((name for name in layers if fields.has(name)), layers[0])), mixer, ffn)
-    is_tied = fields.flag("tie_word_embeddings", default=tied)
-    return Shape(family, size, fields.count(vocab), is_tied, blocks, **{"norm_bias": True} | more)
+    return shape(fields, family, blocks, tied=tied, hidden=hidden, vocab=vocab, **{"norm_bias": True} | more)
 
 
 def _width(fields: Fields, names: tuple[str, ...], hidden: int) -> int:
     """Width of an FFN: as stated, else four times `hidden`."""
-    width = fields.optional(*names) or 4 * hidden
-    if width > LARGEST:
-        raise fields.fault(names[0], "implausibly wide feed-forward network")
-    return width
+    return fields.bounded(names[0], fields.optional(*names) or 4 * hidden, _TOO_WIDE)
 
 
 #: Words of GPT-2 for the sizes.
@@ -96,18 +93,14 @@ _GPT2: dict[str, Any] = {
 }
 
 
-def _gpt2(fields: Fields) -> Shape:
-    return _gpt2_like(fields, "gpt2")
-
-
 def _gpt_bigcode(fields: Fields) -> Shape:
     """StarCoder (first generation) and SantaCoder: GPT-2 with one KV head."""
     kv_heads = 1 if fields.flag("multi_query", default=True) else None
     fields.pass_over("num_key_value_heads")
-    return _gpt2_like(fields, "starcoder", kv_heads=kv_heads)
+    return _gpt2(fields, "starcoder", kv_heads=kv_heads)
 
 
-def _gpt2_like(fields: Fields, family: str, kv_heads: int | None = None) -> Shape:
+def _gpt2(fields: Fields, family: str = "gpt2", kv_heads: int | None = None) -> Shape:
     fields.refuse("add_cross_attention", "cross-attention is not supported for this family")
     extras = {"positions": fields.count("n_positions", "n_ctx", "max_position_embeddings")}
     return _plain(fields, family, **_GPT2, kv_heads=kv_heads, extras=extras)
@@ -157,12 +150,11 @@ def _chatglm(fields: Fields) -> Shape:
         qkv_bias=linear or fields.flag("add_qkv_bias"),
         o_bias=linear,
     )
-    return Shape(
+    return shape(
+        fields,
         "glm",
-        fields.count("hidden_size"),
-        fields.count("padded_vocab_size"),
-        fields.flag("tie_word_embeddings"),
         uniform(fields.layers("num_layers"), mixer, dense(fields, "ffn_hidden_size", bias=linear)),
+        vocab="padded_vocab_size",
         norm_bias=not fields.flag("rmsnorm", default=True),
         extras={} if fields.flag("post_layer_norm", default=True) else {"final_norms": 0},
     )
@@ -195,6 +187,18 @@ def _layer_inputs(fields: Fields) -> dict[str, Any]:
     return {"layer_input": width, "layer_vocab": rows} if width else {}
 
 
+def _sharing(
+    fields: Fields, layer_windows: list[int | None], first: int, local: dict[str, Any], full: dict[str, Any]
+) -> list[Block]:
+    """Attention of each layer, of which those from `first` on use the KV caches of earlier ones."""
+    mixers = {
+        (window, is_shared): gqa(fields, window=window, kv_shared=is_shared, **(local if window else full))
+        for window in dict.fromkeys(layer_windows)
+        for is_shared in (False, True)
+    }
+    return [mixers[window, index >= first] for index, window in enumerate(layer_windows)]
+
+
 def _gemma4(fields: Fields) -> Shape:
     """Gemma-4: layers without a window use keys as values; experts work in parallel to a dense FFN.
 
@@ -210,17 +214,12 @@ def _gemma4(fields: Fields) -> Shape:
         "k_eq_v": k_eq_v,
     }
     first, layer_windows = _first_shared(fields, layers), windows(fields, layers)
-    mixers = {
-        (window, is_shared): gqa(fields, window=window, kv_shared=is_shared, **(local if window else full))
-        for window in dict.fromkeys(layer_windows)
-        for is_shared in (False, True)
-    }
+    mixers = _sharing(fields, layer_windows, first, local, full)
     network = dense(fields)
     ffns: list[Block] = [network] * layers
     if fields.flag("use_double_wide_mlp"):
-        if 2 * network["width"] > LARGEST:
-            raise fields.fault("intermediate_size", "implausibly wide feed-forward network")
-        ffns[first:] = [dense(fields, width=2 * network["width"])] * (layers - first)
+        width = fields.bounded("intermediate_size", 2 * network["width"], _TOO_WIDE)
+        ffns[first:] = [dense(fields, width=width)] * (layers - first)
     if fields.flag("enable_moe_block"):
         if first < layers:
             raise fields.fault("num_kv_shared_layers", "shared caches beside experts are not supported")
@@ -228,7 +227,7 @@ def _gemma4(fields: Fields) -> Shape:
         ffns = [moe(fields, "moe_intermediate_size|expert_intermediate_size", shared_width=width)] * layers
     fields.pass_over("num_experts", "top_k_experts", "moe_intermediate_size")
     inputs = _layer_inputs(fields)
-    blocks = [(mixers[window, index >= first], ffns[index]) for index, window in enumerate(layer_windows)]
+    blocks = list(zip(mixers, ffns, strict=True))
     return shape(fields, "gemma", blocks, tied=True, norms=5 if inputs else 4, extras=inputs)
 
 
@@ -236,26 +235,134 @@ def _gemma3n(fields: Fields) -> Shape:
     """Gemma-3n: per-layer embeddings, a learned residual connection, and four streams of which a layer updates one."""
     fields.require(*SIZES, "intermediate_size", "head_dim", "num_key_value_heads")
     layers, biases = fields.layers(), attention_biases(fields)
-    first = _first_shared(fields, layers)
     layer_windows = windows(fields, layers, lambda index: (index + 1) % 5 != 0, default=512)
-    mixers = {
-        (window, is_shared): gqa(fields, window=window, kv_shared=is_shared, **biases, qk_norm="head")
-        for window in dict.fromkeys(layer_windows)
-        for is_shared in (False, True)
-    }
+    traits = {**biases, "qk_norm": "head"}
+    mixers = _sharing(fields, layer_windows, _first_shared(fields, layers), traits, traits)
     is_list = isinstance(fields.values.get("intermediate_size"), list)
     widths = fields.counts("intermediate_size", layers, least=1) if is_list else None
     ffns = [dense(fields, width=width) for width in widths] if widths else [dense(fields)] * layers
-    blocks = [(mixers[window, index >= first], ffns[index]) for index, window in enumerate(layer_windows)]
+    blocks = list(zip(mixers, ffns, strict=True))
     fields.refuse("altup_correct_scale", "streams without a scale of their correction are not supported", value=False)
     extras = {
         **_layer_inputs(fields),
-        "altup": fields.count("altup_num_inputs", default=4),
+        "altup": fields.limited("altup_num_inputs", fields.count("altup_num_inputs", default=4), 64, "streams"),
         "laurel": fields.count("laurel_rank", default=64),
     }
-    if extras["altup"] > 64:
-        raise fields.fault("altup_num_inputs", f"{extras['altup']} streams exceed the limit of 64")
     return shape(fields, "gemma", blocks, tied=True, norms=5 if "layer_input" in extras else 4, extras=extras)
+
+
+# Dense families with unusual layers or field names: Falcon, MPT, PaLM, Puzzle.
+
+_PUZZLE_MULTIPLE = 256  # Llama-Nemotron rounds the width of a feed-forward network up to a multiple of this
+
+
+def _falcon(fields: Fields) -> Shape:
+    """Falcon: one norm before both halves of a layer; the newer decoder of 40B and 180B has two."""
+    fields.require(*SIZES)
+    hidden, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
+    is_newer = fields.flag("new_decoder_architecture")
+    kv_heads = fields.optional("num_key_value_heads")
+    if kv_heads is None:
+        multi_query = fields.flag("multi_query", default=True)
+        kv_heads = fields.count("num_kv_heads", default=heads) if is_newer else 1 if multi_query else heads
+    elif not fields.has("new_decoder_architecture"):
+        is_newer = 1 < kv_heads < heads
+    fields.pass_over("num_kv_heads", "multi_query", "parallel_attn")
+    bias = fields.flag("bias")
+    parallel = is_newer or fields.flag("parallel_attn", default=True)
+    norms = fields.count("num_ln_in_parallel_attn", default=2 if is_newer else 1) if parallel else 2
+    ffn = dense(
+        fields, width=fields.optional("ffn_hidden_size", "intermediate_size") or 4 * hidden, gated=False, bias=bias
+    )
+    mixer = gqa(fields, kv_heads=kv_heads, qkv_bias=bias, o_bias=bias)
+    return shape(
+        fields,
+        "falcon",
+        uniform(fields.layers(), mixer, ffn),
+        tied=True,
+        norms=min(norms, 16),
+        norm_bias=True,
+        parallel=parallel,
+    )
+
+
+def _mpt(fields: Fields) -> Shape:
+    fields.require("d_model", "n_heads", "n_layers", "vocab_size")
+    hidden, heads = fields.count("d_model"), fields.count("n_heads")
+    bias = not fields.flag("no_bias", default=True)
+    attention, network = fields.section("attn_config"), fields.section("ffn_config")
+    kv_heads = attention.optional("kv_n_heads") if attention else None
+    if attention and attention.flag("qk_ln"):
+        raise fields.fault("attn_config.qk_ln", "query and key norms are not supported for this family")
+    if network and network.text("ffn_type") not in (None, "mptmlp"):
+        raise fields.fault("ffn_config.ffn_type", "only mptmlp is supported")
+    width = network.optional("ffn_hidden_size") if network else None
+    head_dim = fields.divided("n_heads", hidden, heads)
+    mixer = gqa(fields, heads=heads, kv_heads=kv_heads or heads, head_dim=head_dim, qkv_bias=bias, o_bias=bias)
+    width = width or hidden * fields.count("expansion_ratio", default=4)
+    width = fields.bounded("expansion_ratio", width, _TOO_WIDE)
+    layers = uniform(fields.layers("n_layers"), mixer, dense(fields, width=width, gated=False, bias=bias))
+    return shape(fields, "mpt", layers, hidden=("d_model",), tied=True, norm_bias=bias)
+
+
+def _palm(fields: Fields) -> Shape:
+    fields.require("d_model", "n_heads", "n_layers", "head_dim", "ffn", "vocab_size")
+    heads = fields.count("n_heads")
+    kv_heads = 1 if fields.flag("multi_query", default=True) else heads
+    ffn = dense(fields, "ffn", gated=fields.flag("swiglu", default=True))
+    layers = uniform(fields.layers("n_layers"), gqa(fields, heads=heads, kv_heads=kv_heads), ffn)
+    parallel = fields.flag("parallel", default=True)
+    norms = 1 if parallel else 2
+    return shape(fields, "palm", layers, hidden=("d_model",), tied=True, norms=norms, parallel=parallel)
+
+
+def _puzzle(fields: Fields) -> Shape:
+    """Llama-Nemotron: Llama with halves of single layers dropped, thinned or replaced (Puzzle)."""
+    fields.require("hidden_size", "num_hidden_layers", "num_attention_heads", "block_configs", "vocab_size")
+    layers: LayerList = []
+    for block in fields.sections("block_configs", fields.layers()):
+        attention, network = block.section("attention"), block.section("ffn")
+        if attention is None or network is None:
+            raise block.fault("attention" if attention is None else "ffn", "missing")
+        mixer, ffn = _puzzle_mixer(fields, attention), _puzzle_ffn(fields, network)
+        if mixer["kind"] == ffn["kind"] == "none":
+            raise block.fault("attention.no_op", "a layer must have attention, a feed-forward network or both")
+        layers.append((mixer, ffn))
+    return shape(fields, "nemotron", layers)
+
+
+def _puzzle_stand_in(half: Fields, *unsupported: str) -> Block | None:
+    """What stands for half of a layer; None where the half is there."""
+    for name in unsupported:
+        if half.has(name):
+            raise half.fault(name, "not supported")
+    if half.flag("no_op"):
+        return part("none")
+    return part("linear") if half.flag("replace_with_linear") else None
+
+
+def _puzzle_mixer(fields: Fields, attention: Fields) -> Block:
+    stand_in = _puzzle_stand_in(attention, "window_length", "num_sink_tokens", "sparsify", "llama4", "mamba")
+    if stand_in is not None:
+        return stand_in
+    heads = fields.count("num_attention_heads")
+    group = attention.count("n_heads_in_group")
+    biases = attention_biases(fields)
+    return gqa(fields, kv_heads=attention.divided("n_heads_in_group", heads, group), **biases)
+
+
+def _puzzle_ffn(fields: Fields, network: Fields) -> Block:
+    stand_in = _puzzle_stand_in(network, "moe", "sparsify")
+    if stand_in is not None:
+        return stand_in
+    bias = fields.flag("mlp_bias")
+    if network.has("intermediate_size"):
+        return dense(network, bias=bias)
+    if not network.has("ffn_mult"):
+        raise network.fault("ffn_mult", "missing")
+    width = int(2 * network.number("ffn_mult", 1.0) * fields.count("hidden_size") / 3)
+    width = max(1, -(-width // _PUZZLE_MULTIPLE)) * _PUZZLE_MULTIPLE
+    return dense(network, width=network.bounded("ffn_mult", width, _TOO_WIDE), bias=bias)
 
 
 #: ALiBi slopes instead of positions, and a norm after the embedding.
@@ -317,7 +424,6 @@ def _llama_by_statement(fields: Fields) -> Shape:
 FAMILIES: Mapping[str, Family] = {
     **EXPERTS,
     **HYBRIDS,
-    **LATENTS,
     "biogpt": _biogpt,
     "bloom": _BLOOM,
     "chatglm": _chatglm,
@@ -383,7 +489,11 @@ FAMILIES: Mapping[str, Family] = {
     "gemma4_unified": _gemma4,
     "gemma4_unified_text": _gemma4,
     "exaone": _llama_by_statement,
+    "falcon": _falcon,
     "helium": _helium,
+    "mpt": _mpt,
+    "nemotron-nas": _puzzle,
+    "palm": _palm,
     "internlm3": _internlm3,
     "minicpm": _llama_by_statement,
     "llama": _LLAMA,

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from roofline.catalog.huggingface.blocks import (
     BIASES,
     HEAD_NORMS,
-    LARGEST,
     SIZES,
     WIDE,
     WIDE_SHARED,
+    Block,
     Declared,
     Family,
     Fields,
@@ -22,6 +22,7 @@ from roofline.catalog.huggingface.blocks import (
     drafts,
     flag,
     gqa,
+    gqa_by_window,
     is_sparse,
     mla,
     moe,
@@ -88,11 +89,10 @@ def _ernie_moe(fields: Fields) -> Shape:
     last = layers - 1 if last is None or last < 0 else last
     every = fields.count("moe_layer_interval", default=1)
     experts = moe(fields, router_bias=True)
-    network = dense(fields, bias=bias)
     mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
     sparse = [first <= index <= last and (index + 1) % every == 0 for index in range(layers)]
-    layer_blocks = [(mixer, experts if is_mixture else network) for is_mixture in sparse]
-    return shape(fields, "ernie", layer_blocks, tied=True)
+    ffns = networks(fields, experts, sparse, bias=bias)
+    return shape(fields, "ernie", [(mixer, ffn) for ffn in ffns], tied=True)
 
 
 def _llama4(fields: Fields) -> Shape:
@@ -102,8 +102,8 @@ def _llama4(fields: Fields) -> Shape:
     chunk = fields.optional("attention_chunk_size")
     fields.pass_over("use_qk_norm")  # the norm has no parameters
     rotary = fields.counts("no_rope_layers") or [int((index + 1) % 4 != 0) for index in range(layers)]
-    kinds = fields.choices("layer_types", {"chunked_attention", "full_attention"}, layers)
-    chunked = [kind == "chunked_attention" for kind in kinds] if kinds else [mark > 0 for mark in rotary]
+    chunked = fields.marks("layer_types", layers, "chunked_attention", "full_attention")
+    chunked = [mark > 0 for mark in rotary] if chunked is None else chunked
     if len(chunked) != layers:
         raise fields.fault("no_rope_layers", f"has {len(chunked)} entries for {layers} layers")
     step = fields.count("interleave_moe_layer_step", default=1)
@@ -112,14 +112,9 @@ def _llama4(fields: Fields) -> Shape:
     local, full = (gqa(fields, chunk=size, **biases) for size in (chunk, None))
     experts = moe(fields, "intermediate_size", shared_width=fields.count("intermediate_size"))
     network = dense(fields, "intermediate_size_mlp")
-    return shape(
-        fields,
-        "llama",
-        [
-            (local if is_chunked else full, experts if index in sparse else network)
-            for index, is_chunked in enumerate(chunked)
-        ],
-    )
+    mixers = [local if is_chunked else full for is_chunked in chunked]
+    ffns = [experts if index in sparse else network for index in range(layers)]
+    return shape(fields, "llama", list(zip(mixers, ffns, strict=True)))
 
 
 def _minimax_norm(fields: Fields) -> str | None:
@@ -143,14 +138,9 @@ def _minimax_m3(fields: Fields) -> Shape:
         config.require("sparse_num_index_heads", "sparse_index_dim", "sparse_block_size", "sparse_topk_blocks")
         block = config.count("sparse_block_size")
         top_k = block * config.count("sparse_topk_blocks")
-        if top_k > LARGEST:
-            raise config.fault("sparse_topk_blocks", "exceeds any context length")
-        indexer = {
-            "heads": config.count("sparse_num_index_heads"),
-            "dim": config.count("sparse_index_dim"),
-            "top_k": top_k,
-            "block": block,
-        }
+        config.bounded("sparse_topk_blocks", top_k, "exceeds any context length")
+        heads, dim = config.count("sparse_num_index_heads"), config.count("sparse_index_dim")
+        indexer = {"heads": heads, "dim": dim, "top_k": top_k, "block": block}
         sparse = gqa(fields, qk_norm=qk_norm, indexer=indexer)
         mixers = [sparse if mark else plain for mark in marks]
     experts = moe(
@@ -164,12 +154,11 @@ def _minimax_m3(fields: Fields) -> Shape:
     return shape(fields, "minimax", list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
 
 
-def _minimax_indexer(fields: Fields, layers: int) -> tuple[Fields | None, list[int] | None]:
+def _minimax_indexer(fields: Fields, layers: int) -> tuple[Fields | None, list[bool] | None]:
     """Settings of the indexer, and which layers have one, as published or as transformers saves them."""
-    kinds = fields.choices("layer_types", {"full_attention", "minimax_m3_sparse"}, layers)
-    if fields.has("sparse_attention_config") or kinds is None:
+    marks = fields.marks("layer_types", layers, "minimax_m3_sparse", "full_attention")
+    if fields.has("sparse_attention_config") or marks is None:
         return fields.section("sparse_attention_config"), None
-    marks = [int(kind == "minimax_m3_sparse") for kind in kinds]
     if not any(marks):
         return None, marks
     renamed = {
@@ -187,11 +176,10 @@ def _mimo_v2(fields: Fields) -> Shape:
     fields.require(*SIZES, "intermediate_size", "moe_intermediate_size", "head_dim")
     fields.require("hybrid_layer_pattern|layer_types")
     layers, bias = fields.layers(), fields.flag("attention_bias")
-    marks = fields.counts("hybrid_layer_pattern", layers)
+    marks: Sequence[int] | None = fields.counts("hybrid_layer_pattern", layers)
     window_kv_heads = None  # of layers with a window, where the configuration does not state them
     if marks is None:
-        kinds = fields.choices("layer_types", {"full_attention", "sliding_attention"}, layers) or ()
-        marks = [int(kind == "sliding_attention") for kind in kinds]
+        marks = fields.marks("layer_types", layers, "sliding_attention", "full_attention") or ()
         window_kv_heads = 2 * fields.count("num_key_value_heads")
     full = gqa(
         fields,
@@ -209,8 +197,7 @@ def _mimo_v2(fields: Fields) -> Shape:
         qkv_bias=bias,
         sinks=fields.flag("add_swa_attention_sink_bias", default=window_kv_heads is not None),
     )
-    experts, network = moe(fields, router_bias=True), dense(fields)
-    ffns = [experts if is_mixture else network for is_mixture in is_sparse(fields, layers)]
+    ffns = networks(fields, moe(fields, router_bias=True), is_sparse(fields, layers))
     mixers = [sliding if mark else full for mark in marks]
     return shape(fields, "mimo", list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
 
@@ -241,8 +228,7 @@ def _step3(fields: Fields) -> Shape:
         shared_width=fields.count("share_expert_dim", default=0, least=0),
         router_bias=fields.flag("use_moe_router_bias"),
     )
-    network = dense(fields)
-    ffns = [experts if is_mixture else network for is_mixture in _step3_sparse(fields, layers)]
+    ffns = networks(fields, experts, _step3_sparse(fields, layers))
     layer_mixers = [mixers[kind] for kind in kinds[:layers]]
     return shape(fields, "step", list(zip(layer_mixers, ffns, strict=True)), mtp=drafts(fields))
 
@@ -295,8 +281,7 @@ def _hunyuan(fields: Fields) -> Shape:
     expert_width = _same_in_all_layers(fields, "moe_intermediate_size") or width
     has_shared = fields.flag("use_mixed_mlp_moe", default=True)
     shared = (_same_in_all_layers(fields, "num_shared_expert", 1) or 0) * width if has_shared else 0
-    if shared > LARGEST:
-        raise fields.fault("num_shared_expert", "implausibly wide shared experts")
+    fields.bounded("num_shared_expert", shared, "implausibly wide shared experts")
     fields.pass_over("num_experts_per_tok", "num_local_experts")
     values = {"num_experts": experts, "moe_topk": top_k, "moe_intermediate_size": expert_width}
     ffn = moe(Fields(values, fields.where), shared_width=shared)
@@ -341,12 +326,11 @@ def _dbrx(fields: Fields) -> Shape:
         raise fields.fault("attn_config" if attention is None else "ffn_config", "missing")
     network.require("ffn_hidden_size", "moe_num_experts", "moe_top_k")
     fields.pass_over("num_key_value_heads")  # transformers copies it from attn_config
-    hidden, heads = fields.count("d_model"), fields.count("n_heads")
-    head_dim = fields.divided("n_heads", hidden, heads)
+    heads = fields.count("n_heads")
+    head_dim = fields.divided("n_heads", fields.count("d_model"), heads)
     mixer = gqa(fields, heads=heads, kv_heads=attention.count("kv_n_heads", default=1), head_dim=head_dim)
     ffn = moe(network, "ffn_hidden_size", shared_width=0)
-    layers = uniform(fields.layers("n_layers"), mixer, ffn)
-    return Shape("dbrx", hidden, fields.count("vocab_size"), fields.flag("tie_word_embeddings"), layers)
+    return shape(fields, "dbrx", uniform(fields.layers("n_layers"), mixer, ffn), hidden=("d_model",))
 
 
 def _mllama(fields: Fields) -> Shape:
@@ -373,8 +357,7 @@ def _bailing(fields: Fields) -> Shape:
     fields.refuse("use_bias", "biases are not supported for this family")
     shared = fields.count("num_shared_experts", default=0, least=0)
     shared *= fields.count("moe_shared_expert_intermediate_size", "moe_intermediate_size")
-    if shared > LARGEST:
-        raise fields.fault("num_shared_experts", "implausibly wide shared experts")
+    fields.bounded("num_shared_experts", shared, "implausibly wide shared experts")
     experts = moe(fields, shared_width=shared, router_bias=fields.flag("moe_router_enable_expert_bias"))
     qk_norm = "head" if fields.flag("use_qk_norm") else None
     mixer = gqa(fields, qkv_bias=fields.flag("use_qkv_bias"), qk_norm=qk_norm)
@@ -400,6 +383,142 @@ def _mla_dense(fields: Fields) -> Shape:
     return shape(fields, family, uniform(fields.layers(), mla(fields), dense(fields)), tied=True)
 
 
+# Families that cache a latent of keys and values, plain or compressed: DeepSeek, Kimi-K2, GLM.
+
+_MOST_STREAMS = 64
+_UNBIASED = ("deepseek_v2", "mistral4")  # softmax routers without a bias
+
+
+def _with_experts(fields: Fields, family: str, mixers: list[Block], *, router_bias: bool) -> Shape:
+    """Dense layers first, `intermediate_size` wide, then experts, `moe_intermediate_size` wide."""
+    fields.refuse("mlp_bias", "experts with biases are not supported for this family")
+    sparse = is_sparse(fields, len(mixers))
+    experts = moe(fields, router_bias=router_bias) if any(sparse) else part("none")
+    ffns = networks(fields, experts, sparse)
+    return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=drafts(fields))
+
+
+def _deepseek(fields: Fields) -> Shape:
+    """DeepSeek-V2 and V3, Kimi-K2, Mistral 4; routers trained without an auxiliary loss (noaux_tc) have a bias."""
+    fields.require(*SIZES, "kv_lora_rank", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    unbiased = fields.text("model_type") in _UNBIASED
+    method = fields.text("topk_method") or ("greedy" if unbiased else "noaux_tc")
+    mixers = [mla(fields)] * fields.layers()
+    return _with_experts(fields, _latent_family(fields), mixers, router_bias=method == "noaux_tc")
+
+
+def _sparse_deepseek(fields: Fields) -> Shape:
+    """DeepSeek-V3.2 and GLM-5: an indexer picks the tokens to attend to; layers of GLM-5.2 may share its pick."""
+    fields.require(*SIZES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
+    fields.require("index_n_heads", "index_head_dim", "index_topk")
+    fields.pass_over("mlp_bias")  # FFNs have no biases, whatever the field says
+    layers = fields.layers()
+    indexer = _indexer(fields)
+    kinds = fields.choices("indexer_types", {"full", "shared"}, layers) or ["full"] * layers
+    if kinds[0] == "shared":
+        raise fields.fault("indexer_types", "the first layer cannot share an earlier layer's choice")
+    mixer = {"full": mla(fields, indexer=indexer), "shared": mla(fields, indexer=indexer | {"own": False})}
+    return _with_experts(fields, _latent_family(fields), [mixer[kind] for kind in kinds], router_bias=True)
+
+
+def _latent_family(fields: Fields) -> str:
+    model_type = fields.text("model_type") or ""
+    return next((name for name in ("kimi", "glm", "mistral") if model_type.startswith(name)), "deepseek")
+
+
+def _deepseek_v4(fields: Fields) -> Shape:
+    """DeepSeek-V4: a window of shared keys and values, and cache entries of 4 tokens (indexed) or 128 (all read)."""
+    fields.require(*SIZES, "head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "sliding_window")
+    fields.require("compress_ratios|layer_types", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
+    layers = fields.layers()
+    ratios = _ratios(fields, layers)
+    mixers = {ratio: _compressed(fields, ratio) for ratio in dict.fromkeys(ratios)}
+    hash_routed, routed = (moe(fields, router_bias=is_biased) for is_biased in (False, True))
+    by_hash = _routed_by_hash(fields, layers)
+    ffns = [hash_routed if is_hashed else routed for is_hashed in by_hash]
+    layer_blocks = list(zip(map(mixers.__getitem__, ratios), ffns, strict=True))
+    return shape(fields, "deepseek", layer_blocks, streams=streams(fields, "hc_mult"), mtp=drafts(fields))
+
+
+def _ratios(fields: Fields, layers: int) -> list[int]:
+    """Tokens per cache entry of each layer; transformers states a kind per layer instead."""
+    ratios = fields.counts("compress_ratios")
+    if ratios is None:
+        rates = fields.section("compress_rates") or Fields({}, fields.where)
+        ratio_of = {kind: rates.count(kind, default=default) for kind, default in _RATES.items()}
+        ratio_of["sliding_attention"] = 0
+        ratios = [ratio_of[kind] for kind in fields.choices("layer_types", ratio_of) or ()]
+        if len(ratios) < layers:
+            raise fields.fault("layer_types", f"has {len(ratios)} entries for {layers} layers")
+    if len(ratios) < layers:  # further entries belong to the draft modules
+        raise fields.fault("compress_ratios", f"has {len(ratios)} entries for {layers} layers")
+    return ratios[:layers]
+
+
+def _routed_by_hash(fields: Fields, layers: int) -> list[bool]:
+    """Whether the experts of each layer are chosen by a hash of the token; such routers have no bias."""
+    by_hash = fields.marks("mlp_layer_types", layers, "hash_moe", "moe")
+    if by_hash is not None:
+        return by_hash
+    first = fields.count("num_hash_layers", default=0, least=0)
+    return [index < first for index in range(layers)]
+
+
+_RATES = {"compressed_sparse_attention": 4, "heavily_compressed_attention": 128}
+_INDEXED_RATIO = 4  # tokens per cache entry at which DeepSeek-V4 has an indexer
+
+
+def _indexer(fields: Fields) -> Block:
+    heads, dim = fields.count("index_n_heads"), fields.count("index_head_dim")
+    return {"heads": heads, "dim": dim, "top_k": fields.count("index_topk")}
+
+
+def _compressed(fields: Fields, ratio: int) -> Block:
+    heads, groups = fields.count("num_attention_heads"), fields.count("o_groups")
+    fields.divided("o_groups", heads, groups)
+    fields.pass_over("num_key_value_heads", "qk_rope_head_dim", "attention_bias")
+    indexer = None
+    if ratio == _INDEXED_RATIO:
+        fields.require("index_n_heads", "index_head_dim", "index_topk")
+        indexer = _indexer(fields)
+    return part(
+        "csa",
+        heads=heads,
+        head_dim=fields.count("head_dim"),
+        q_rank=fields.count("q_lora_rank"),
+        o_rank=fields.count("o_lora_rank"),
+        o_groups=groups,
+        window=fields.count("sliding_window"),
+        ratio=ratio or None,
+        indexer=indexer,
+    )
+
+
+def streams(fields: Fields, name: str, default: int = 1) -> int:
+    """Number of residual streams that hyper-connections mix."""
+    return fields.limited(name, fields.count(name, default=default), _MOST_STREAMS, "residual streams")
+
+
+def _glm_moe(fields: Fields) -> Shape:
+    fields.require(*SIZES, "moe_intermediate_size", "n_routed_experts", "num_experts_per_tok")
+    qk_norm = "head" if fields.flag("use_qk_norm") else None
+    mixers = [gqa(fields, qkv_bias=fields.flag("attention_bias"), qk_norm=qk_norm)] * fields.layers()
+    return _with_experts(fields, "glm", mixers, router_bias=True)
+
+
+def _muse_spark(fields: Fields) -> Shape:
+    """Muse-Spark: gated attention, a window on three layers in four, experts in a latent, gated residual."""
+    fields.require(*SIZES, "num_local_experts", "num_experts_per_tok", "moe_intermediate_size", "moe_hidden_size")
+    layers, biases = fields.layers(), attention_biases(fields)
+    layer_windows = windows(fields, layers, lambda index: (layers - 1 - index) % 4 != 0, default=2048)
+    mixers = gqa_by_window(fields, layer_windows, **biases, out_gate=True)
+    experts = moe(fields, router_bias=True, latent=fields.count("moe_hidden_size"), latent_norms=2)
+    sparse = fields.marks("mlp_layer_types", layers, "sparse", "dense") or [True] * layers
+    ffns = networks(fields, experts, sparse)
+    layer_blocks = list(zip(mixers, ffns, strict=True))
+    return shape(fields, "muse", layer_blocks, norms=5)  # three norms with weights, and a gate per half
+
+
 _BIASED = {"router_bias": True}
 
 EXPERTS: Mapping[str, Family] = {
@@ -415,6 +534,9 @@ EXPERTS: Mapping[str, Family] = {
     "bailing_moe": _bailing,
     "bailing_moe_v2": _bailing,
     "dbrx": _dbrx,
+    **dict.fromkeys(("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "mistral4"), _deepseek),
+    "deepseek_v32": _sparse_deepseek,
+    "deepseek_v4": _deepseek_v4,
     "dots1": Declared(
         "dots",
         BIASES | HEAD_NORMS,
@@ -434,6 +556,9 @@ EXPERTS: Mapping[str, Family] = {
         sparse=is_sparse,
     ),
     "flex_olmo": _OLMOE,
+    "glm4_moe": _glm_moe,
+    "glm4v_moe_text": _glm_moe,
+    "glm_moe_dsa": _sparse_deepseek,
     "gpt_oss": Declared(  # a window on every other layer, one learned sink per head, experts `intermediate_size` wide
         "gpt-oss",
         biases_of("attention_bias", default=True) | {"sinks": True},
@@ -464,6 +589,7 @@ EXPERTS: Mapping[str, Family] = {
     "mimo_v2_flash": _mimo_v2,
     **dict.fromkeys(("minimax_m3", "minimax_m3_vl", "minimax_m3_vl_text"), _minimax_m3),
     "mixtral": Declared("mixtral", needs=LOCAL, experts=WIDE),
+    "muse_spark_text": _muse_spark,
     "olmoe": _OLMOE,
     "qwen2_moe": Declared(
         "qwen2",

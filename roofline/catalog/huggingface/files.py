@@ -227,13 +227,7 @@ def _held_weights(checkpoint: Checkpoint, packing: Packing) -> Iterable[Held]:
     if not checkpoint.metadata:
         return held_weights(checkpoint.tensors, packing)
     return (
-        Held(
-            tensor.name,
-            FLOATS.get(tensor.dtype, BITS_ALONE),
-            tensor.values,
-            tensor.nbytes,
-            sum(length > 1 for length in tensor.shape) <= 1,
-        )
+        Held(tensor.name, FLOATS.get(tensor.dtype, BITS_ALONE), tensor.values, tensor.nbytes, tensor.is_vector)
         for tensor in checkpoint.tensors
     )
 
@@ -254,12 +248,10 @@ def _packing(config: Mapping[str, Any]) -> Packing:
 
 def _mappings(value: Any) -> Iterable[dict[str, Any]]:
     """A mapping and all nested ones, outermost first."""
-    level = [value]
+    level = [value] if isinstance(value, dict) else []
     while level:
-        yield from (item for item in level if isinstance(item, dict))
-        level = [
-            inner for item in level if isinstance(item, dict) for inner in item.values() if isinstance(inner, dict)
-        ]
+        yield from level
+        level = [inner for item in level for inner in item.values() if isinstance(inner, dict)]
 
 
 def _check_counts(checkpoint: Checkpoint, parts: Mapping[str, Weighed], count: ParameterCount) -> None:
@@ -269,9 +261,8 @@ def _check_counts(checkpoint: Checkpoint, parts: Mapping[str, Weighed], count: P
     wrong = [name for name, weights in stored.items() if abs(weights - expected[name]) > _TOLERANCE / 2 * total]
     held = sum(stored.values())
     if wrong or abs(held - total) > _TOLERANCE * total:
-        gaps = [
-            f"{name} {stored[name] / BILLION:.4g} instead of {expected[name] / BILLION:.4g} billion" for name in wrong
-        ]
+        sizes = [(name, stored[name] / BILLION, expected[name] / BILLION) for name in wrong]
+        gaps = [f"{name} {found:.4g} instead of {counted:.4g} billion" for name, found, counted in sizes]
         raise BadSpec(
             f"{checkpoint.path}:1: tensors: hold {held / BILLION:.4g} billion weights, the layers of the configuration "
             f"{total / BILLION:.4g}: {'; '.join(gaps) or 'small parts differ'}"

@@ -40,6 +40,10 @@ class Tensor(NamedTuple):
         """Number of stored values; several weights packed into one value count once."""
         return prod(self.shape)
 
+    @property
+    def is_vector(self) -> bool:
+        return sum(length > 1 for length in self.shape) <= 1
+
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
@@ -146,13 +150,9 @@ def owner_of(name: str, names: Collection[str]) -> tuple[str | None, str]:
     """
     if not name.endswith(_AUXILIARY):
         return None, ""
-    for ending in _AUXILIARY:
-        if name.endswith(ending):
-            stem = name.removesuffix(ending)
-            for partner in _PARTNERS:
-                if stem + partner in names:
-                    return stem + partner, ending
-    return None, ""
+    endings = [ending for ending in _AUXILIARY if name.endswith(ending)]
+    owners = ((name.removesuffix(ending) + partner, ending) for ending in endings for partner in _PARTNERS)
+    return next(((owner, ending) for owner, ending in owners if owner in names), (None, ""))
 
 
 def _held(tensor: Tensor, auxiliary: Mapping[str, Tensor], packing: Packing) -> Held:
@@ -160,8 +160,7 @@ def _held(tensor: Tensor, auxiliary: Mapping[str, Tensor], packing: Packing) -> 
     stored, weights = _format(tensor, auxiliary, packing)
     if tensor.name.endswith(_KV_SCALES):
         weights = 0
-    is_vector = sum(length > 1 for length in tensor.shape) <= 1 and tensor.dtype in _FLOATS
-    return Held(tensor.name, stored, weights, nbytes, is_vector)
+    return Held(tensor.name, stored, weights, nbytes, tensor.is_vector and tensor.dtype in _FLOATS)
 
 
 def _format(tensor: Tensor, auxiliary: Mapping[str, Tensor], packing: Packing) -> tuple[str, int]:
@@ -410,28 +409,26 @@ _EMBED = re.compile(
     r"(?:^|\.)(?:embed_tokens|embed|wte|embed_in|word_embeddings|tok_embeddings|embeddings|token_embd)\.", re.ASCII
 )
 _HEAD = re.compile(r"(?:^|\.)(?:lm_head|head|output|embed_out)\.(?:weight|qweight|bias)", re.ASCII)
-_ROUTER = re.compile(
-    r"\.(?:gate|router|gate_inp)(?:\.(?:weight|wg\.weight|layer\.weight|proj\.weight|linear\.weight|qweight|weight_packed))$"
-    r"|\.ffn_gate_inp(?:_shexp)?\.|\.shared_expert_gate\.",
-    re.ASCII,
-)
-_SHARED_EXPERT = re.compile(
-    r"\.(?:shared_\w+|share_expert|\w+_shexp|fc[12]_latent_proj|latent_\w+|ffn_latent_\w+)(?:\.|$)", re.ASCII
-)
-_EXPERTS = re.compile(
-    r"\.experts(?:\.|_)|\.moe\.(?:up|gate|down)_proj|\w_exps\.|\.ffn_(?:gate|up|down)\.\d+\.", re.ASCII
-)
-_ATTENTION = re.compile(
-    r"\.(?:self_attn|attn|attention|self_attention|linear_attn|mamba|conv|temporal_block|indexer|compressor)\."
-    r"|\.(?:attn|ssm|indexer|shortconv)[_.]",
-    re.ASCII,
-)
-_MIXER_NETWORK = re.compile(r"\.mixer\.(?:up_proj|down_proj|gate_proj|gate_up_proj)\.", re.ASCII)
-_MIXER = re.compile(r"\.mixer\.", re.ASCII)
-_NETWORK = re.compile(r"\.(?:mlp|feed_forward|ffn|block_sparse_moe|moe)\.|\.ffn_(?:gate|up|down)\.", re.ASCII)
 _NORM = re.compile(
     r"norm|(?:^|\.)ln_|\.bias$|_bias$|sinks|hc_|_hc\.|hyper|conv1d|A_log|\.D$|dt_bias|\.ssm_(?:a|d)$|position_bias|\.ape$",
     re.ASCII,
+)
+
+#: Sections within a layer, the first that has a pattern in the name of a tensor; vectors of all but routers are norms.
+_IN_LAYER = tuple(
+    (section, re.compile(pattern, re.ASCII))
+    for section, pattern in (
+        ("router", r"\.(?:gate|router|gate_inp)\.(?:(?:(?:wg|layer|proj|linear)\.)?weight|qweight|weight_packed)$"),
+        ("router", r"\.ffn_gate_inp(?:_shexp)?\.|\.shared_expert_gate\."),
+        ("norm", _NORM.pattern),
+        ("shared", r"\.(?:shared_\w+|share_expert|\w+_shexp|fc[12]_latent_proj|latent_\w+|ffn_latent_\w+)(?:\.|$)"),
+        ("experts", r"\.experts(?:\.|_)|\.moe\.(?:up|gate|down)_proj|\w_exps\.|\.ffn_(?:gate|up|down)\.\d+\."),
+        ("attention", r"\.(?:self_attn|attention|self_attention|linear_attn|mamba|conv|temporal_block|compressor)\."),
+        ("attention", r"\.(?:attn|ssm|indexer|shortconv)[_.]"),
+        ("linear", r"\.mixer\.(?:up_proj|down_proj|gate_proj|gate_up_proj)\."),
+        ("attention", r"\.mixer\."),
+        ("linear", r"\.(?:mlp|feed_forward|ffn|block_sparse_moe|moe)\.|\.ffn_(?:gate|up|down)\."),
+    )
 )
 
 
@@ -467,20 +464,5 @@ def section_of(name: str, layers: int, drafts: int, *, is_vector: bool) -> str |
         if _EMBED.search(name) and not (is_vector or _NORM.search(name)):
             return "embed"
         return "norm" if is_vector or _NORM.search(name) else None
-    return _section_in_layer(name, is_vector=is_vector)
-
-
-def _section_in_layer(name: str, *, is_vector: bool) -> str | None:
-    if _ROUTER.search(name):
-        return "router"
-    if is_vector or _NORM.search(name):
-        return "norm"
-    if _SHARED_EXPERT.search(name):
-        return "shared"
-    if _EXPERTS.search(name):
-        return "experts"
-    if _ATTENTION.search(name):
-        return "attention"
-    if _MIXER.search(name):
-        return "linear" if _MIXER_NETWORK.search(name) else "attention"
-    return "linear" if _NETWORK.search(name) else None
+    section = next((section for section, pattern in _IN_LAYER if pattern.search(name)), None)
+    return "norm" if is_vector and section != "router" else section

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -34,32 +35,26 @@ from roofline.catalog.huggingface.blocks import (
     uniform,
     windows,
 )
-from roofline.catalog.huggingface.experts import LOCAL, qwen_sparse
+from roofline.catalog.huggingface.experts import LOCAL, qwen_sparse, streams
 
 # Families that mix attention with recurrent layers, whose state does not grow with the context.
 
 _HALVES = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-", "linear_attention": "M", "full_attention": "*"}
-#: Kind of a layer of Granite-4 in the words of its publisher and of transformers.
-_GRANITE_KINDS = {
-    "mamba": "mamba",
-    "attention": "attention",
-    "linear_attention": "mamba",
-    "full_attention": "attention",
-}
+_ATTENDS = ("attention", "full_attention")  # layers of Granite-4 in the words of its publisher and of transformers
 
 
 def _qwen3_next(fields: Fields) -> Shape:
     """Qwen3-Next; its checkpoints hold one draft module that the configuration does not mention."""
     fields.require(*SIZES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
-    return gated_deltas(fields, "qwen3-next", drafts(fields) or 1)
+    return _gated_deltas(fields, "qwen3-next", drafts(fields) or 1)
 
 
 def _qwen3_5(fields: Fields) -> Shape:
     fields.require(*SIZES, "num_experts|intermediate_size")
-    return gated_deltas(fields, "qwen3.5", drafts(fields))
+    return _gated_deltas(fields, "qwen3.5", drafts(fields))
 
 
-def gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = None, **more: Any) -> Shape:
+def _gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = None, **more: Any) -> Shape:
     """Gated delta nets, with gated attention on every fourth layer; `mtp` is the number of draft modules."""
     layers, bias = fields.layers(), fields.flag("attention_bias")
     fields.require("linear_num_key_heads", "linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim")
@@ -77,16 +72,16 @@ def gated_deltas(fields: Fields, family: str, mtp: int, indexer: Block | None = 
     if is_gated and bias:
         raise fields.fault("attention_bias", "attention with biases and a gate of its output is not supported")
     attention = gqa(fields, qkv_bias=bias, o_bias=bias, qk_norm="head", out_gate=is_gated, indexer=indexer)
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention", "indexed_attention"}, layers)
+    is_linear = fields.marks("layer_types", layers, "linear_attention", "full_attention", "indexed_attention")
     every = fields.count("full_attention_interval", default=4)
-    attends = [kind != "linear_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    is_linear = is_linear or [(index + 1) % every != 0 for index in range(layers)]
     if fields.has("num_experts"):
         shared = fields.count("shared_expert_intermediate_size", default=0, least=0)
         experts = moe(fields, shared_width=shared, shared_gate=shared > 0)
         ffns = networks(fields, experts, qwen_sparse(fields, layers))
     else:
         ffns = [dense(fields)] * layers
-    mixers = [attention if is_attention else linear for is_attention in attends]
+    mixers = [linear if skips else attention for skips in is_linear]
     return shape(fields, family, list(zip(mixers, ffns, strict=True)), mtp=mtp, **more)
 
 
@@ -104,14 +99,9 @@ def _jamba(fields: Fields) -> Shape:
         experts = moe(fields, "intermediate_size", shared_width=0)
     attends = _periodic(fields, layers, "attn_layer_period", 8, "attn_layer_offset", 4)
     sparse = _periodic(fields, layers, "expert_layer_period", 2, "expert_layer_offset", 1)
-    return shape(
-        fields,
-        "jamba",
-        [
-            (attention if is_attention else linear, experts if is_mixture else network)
-            for is_attention, is_mixture in zip(attends, sparse, strict=True)
-        ],
-    )
+    mixers = [attention if is_attention else linear for is_attention in attends]
+    ffns = [experts if is_mixture else network for is_mixture in sparse]
+    return shape(fields, "jamba", list(zip(mixers, ffns, strict=True)))
 
 
 def _periodic(fields: Fields, layers: int, period: str, default: int, offset: str, first: int) -> list[bool]:
@@ -137,9 +127,7 @@ def _state(
 
 def _selective_state(fields: Fields, hidden: int, expand: str, state: str, rank: str, conv: str) -> Block:
     """State space of Mamba-1, from the fields of its sizes."""
-    inner = fields.count(expand, default=2) * hidden
-    if inner > LARGEST:
-        raise fields.fault(expand, "implausibly many channels")
+    inner = fields.bounded(expand, fields.count(expand, default=2) * hidden, "implausibly many channels")
     return part(
         "mamba1",
         inner=inner,
@@ -156,13 +144,13 @@ def _granite_hybrid(fields: Fields) -> Shape:
     fields.pass_over("mamba_expand")
     conv_bias(fields, "mamba_conv_bias")
     name = "layers_block_type" if fields.has("layers_block_type") else "layer_types"
-    kinds = fields.choices(name, set(_GRANITE_KINDS), layers) or ["mamba"] * layers
+    kinds = fields.choices(name, {"mamba", "linear_attention", *_ATTENDS}, layers) or ["mamba"] * layers
     state = _state(fields, "mamba_n_heads", fields.count("mamba_d_head"), "mamba_d_state")
-    mixers = {"mamba": state, "attention": gqa(fields, **biases)}
+    attention = gqa(fields, **biases)
     width = fields.count("shared_intermediate_size")
     experts = fields.count("num_local_experts", default=0, least=0)
     ffn = moe(fields, "intermediate_size", shared_width=width) if experts else dense(fields, width=width)
-    return shape(fields, "granite", [(mixers[_GRANITE_KINDS[kind]], ffn) for kind in kinds])
+    return shape(fields, "granite", [(attention if kind in _ATTENDS else state, ffn) for kind in kinds])
 
 
 def _nemotron_h(fields: Fields) -> Shape:
@@ -209,9 +197,8 @@ def _state_space(fields: Fields) -> Block:
     fields.require("mamba_num_heads", "mamba_head_dim", "ssm_state_size")
     fields.pass_over("expand", "time_step_rank")  # of Mamba-1
     conv_bias(fields, "use_conv_bias")
-    return _state(
-        fields, "mamba_num_heads", fields.count("mamba_head_dim"), "ssm_state_size", ("n_groups", 8), "conv_kernel"
-    )
+    head_dim = fields.count("mamba_head_dim")
+    return _state(fields, "mamba_num_heads", head_dim, "ssm_state_size", ("n_groups", 8), "conv_kernel")
 
 
 def _kimi_linear(fields: Fields) -> Shape:
@@ -242,27 +229,25 @@ def _kimi_linear(fields: Fields) -> Shape:
 def _linear_attn_config(fields: Fields, layers: int) -> Fields:
     """Kimi's `linear_attn_config` from the fields that transformers saves in its place."""
     fields.require("linear_attn_config|linear_num_heads", "linear_attn_config|linear_head_dim")
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
-    if kinds is None:  # the default of the class in transformers
-        kinds = ["full_attention" if index and index % 4 == 0 else "linear_attention" for index in range(layers)]
+    attends = fields.marks("layer_types", layers, "full_attention", "linear_attention")
+    if attends is None:  # the default of the class in transformers
+        attends = [index > 0 and index % 4 == 0 for index in range(layers)]
     values = {
         "num_heads": fields.values["linear_num_heads"],
         "head_dim": fields.values["linear_head_dim"],
         "short_conv_kernel_size": fields.values.get("linear_conv_kernel_dim"),
-        "full_attn_layers": [index + 1 for index, kind in enumerate(kinds) if kind == "full_attention"],
+        "full_attn_layers": [index + 1 for index, is_latent in enumerate(attends) if is_latent],
     }
     return Fields(values, fields.where)
 
 
 def _minimax_m1(fields: Fields) -> Shape:
     """MiniMax-Text-01 and M1: lightning attention, and softmax attention every eighth layer."""
-    fields.require(
-        *SIZES, "intermediate_size", "num_local_experts", "num_experts_per_tok", "attn_type_list|layer_types"
-    )
+    fields.require(*SIZES, *LOCAL, "attn_type_list|layer_types")
     layers = fields.layers()
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    stated = fields.marks("layer_types", layers, "full_attention", "linear_attention") or ()
     marks = fields.counts("attn_type_list", layers)
-    attends = [mark > 0 for mark in marks] if marks else [kind == "full_attention" for kind in kinds or ()]
+    attends = [mark > 0 for mark in marks] if marks else stated
     attention = gqa(fields)
     linear = part("lightning", heads=attention["heads"], dim=attention["head_dim"])
     shared = fields.count("shared_intermediate_size", default=0, least=0)
@@ -290,9 +275,8 @@ def _mamba(fields: Fields) -> Shape:
     mixer = _selective_state(fields, hidden, "expand", "state_size", "time_step_rank", "conv_kernel")
     mixer["inner"] = fields.count("intermediate_size", default=mixer["inner"])
     layers = fields.layers("num_hidden_layers" if fields.has("num_hidden_layers") else "n_layer")
-    tied = fields.flag("tie_word_embeddings", default=True)
-    vocab = fields.count("vocab_size")
-    return Shape("mamba", hidden, vocab, tied, uniform(layers, mixer, part("none")), norms=1)
+    blocks = uniform(layers, mixer, part("none"))
+    return shape(fields, "mamba", blocks, hidden=("hidden_size", "d_model"), tied=True, norms=1)
 
 
 def _mamba2(fields: Fields) -> Shape:
@@ -314,8 +298,7 @@ def _falcon_h1(fields: Fields) -> Shape:
     _no_bias(fields, "mamba_proj_bias", "projectors_bias")
     conv_bias(fields, "mamba_conv_bias")
     inner = fields.optional("mamba_d_ssm") or fields.count("mamba_expand", default=2) * fields.count("hidden_size")
-    if inner > LARGEST:
-        raise fields.fault("mamba_expand", "implausibly many channels")
+    fields.bounded("mamba_expand", inner, "implausibly many channels")
     fields.pass_over("mamba_expand", "mamba_d_head")  # the latter follows from the heads, even where it is stated
     head_dim = fields.divided("mamba_n_heads", inner, fields.count("mamba_n_heads"))
     no_norm = not fields.flag("mamba_rms_norm")
@@ -437,9 +420,9 @@ def _bailing_hybrid(fields: Fields) -> Shape:
     """Ling-2.5 and Ring-2.5: delta attention with a full-rank decay, and latent attention with a gate per head."""
     fields.require(*SIZES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
     layers, heads = fields.layers(), fields.count("num_attention_heads")
-    kinds = fields.choices("layer_types", {"linear_attention", "full_attention"}, layers)
+    is_latent = fields.marks("layer_types", layers, "full_attention", "linear_attention")
     every = fields.count("layer_group_size", default=6)
-    is_latent = [kind == "full_attention" for kind in kinds] if kinds else [(i + 1) % every == 0 for i in range(layers)]
+    is_latent = is_latent or [(index + 1) % every == 0 for index in range(layers)]
     fields.pass_over("linear_num_heads", "linear_conv_kernel_dim")
     linear = part(
         "kda",
@@ -459,7 +442,7 @@ def _bamba(fields: Fields) -> Shape:
     """Bamba: state spaces, and attention on the listed layers."""
     fields.require(*SIZES, "intermediate_size", "mamba_n_heads", "mamba_d_state")
     layers, biases = fields.layers(), attention_biases(fields)
-    fields.refuse("mamba_proj_bias", "biases of the projections of a state space are not supported")
+    _no_bias(fields, "mamba_proj_bias")
     conv_bias(fields, "mamba_conv_bias")
     attention_layers = frozenset(fields.counts("attn_layer_indices") or ())
     inner = fields.count("hidden_size") * fields.count("mamba_expand", default=2)
@@ -471,6 +454,121 @@ def _bamba(fields: Fields) -> Shape:
     return shape(fields, "bamba", layer_blocks)
 
 
+# Families of late 2026 that mix such layers with attention to pools of tokens, and several residual streams.
+
+_INDEXER = ("indexer_n_heads", "indexer_head_dim", "indexer_budget", "indexer_compress_ratio")
+_SPARSE = ("deepseek_sparse_attention", "indexed_attention", "full_attention")  # as published, and as saved again
+_MOST_TABLES = 512  # of n-grams
+_WITNESSES = (2, 3, 5, 7)  # enough to prove primes below 3.2 billion (Pomerance, Selfridge and Wagstaff, 1980)
+
+
+def _qwen4_exp(fields: Fields) -> Shape:
+    """Qwen3.8-Flash-Next: delta nets, attention to the best pools of tokens, gated streams, n-gram embeddings."""
+    fields.require(*SIZES, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
+    count, ngrams = fields.count("hc_count", default=4, least=2), _ngrams(fields)
+    extras: Block = {"stream_rank": fields.count("hc_lowrank", default=320)}
+    if ngrams is not None:
+        extras["ngrams"] = ngrams
+    number = streams(fields, "hc_count", count)
+    return _gated_deltas(fields, "qwen3.8", drafts(fields), _pooled_indexer(fields), streams=number, extras=extras)
+
+
+def _pooled_indexer(fields: Fields) -> Block | None:
+    """Indexer that scores the mean key of a pool of tokens; None where the model has none."""
+    if not fields.has(*_INDEXER):
+        return None
+    fields.require(*_INDEXER)
+    if fields.count("indexer_kv_heads", default=1) != 1:
+        raise fields.fault("indexer_kv_heads", "only one head of index keys is supported")
+    ratio, budget = fields.count("indexer_compress_ratio"), fields.count("indexer_budget")
+    fields.divided("indexer_compress_ratio", budget, ratio)
+    heads, dim = fields.count("indexer_n_heads"), fields.count("indexer_head_dim")
+    return {"heads": heads, "dim": dim, "top_k": budget, "block": ratio, "ratio": ratio}
+
+
+def _ngrams(fields: Fields) -> Block | None:
+    """Tables of n-grams: one per listed layer, with a prime number of rows for each head of each n."""
+    tables = len(set(fields.counts("ple_layer_ids", least=1) or ()))
+    if not tables:
+        return None
+    base = fields.count("ngram_vocab_size_base", default=20_000_000)
+    heads = (fields.count("ngram_size", default=3, least=2) - 1) * fields.count("heads_per_ngram", default=8)
+    fields.limited("heads_per_ngram", heads * tables, _MOST_TABLES, "tables")
+    multiple = fields.count("make_ngram_vocab_size_divisible_by", default=128)
+    width = fields.divided("ple_embed_dim", fields.count("ple_embed_dim", "hidden_size"), heads)
+    primes = _primes(base, heads * tables)
+    rows = sum(-(-sum(primes[table * heads : (table + 1) * heads]) // multiple) * multiple for table in range(tables))
+    fields.limited("ngram_vocab_size_base", rows, LARGEST, "rows of n-grams")
+    conv = fields.count("ple_conv_kernel_size", default=4)
+    ngrams: Block = {"rows": rows, "width": width, "lookups": heads}
+    return ngrams | ({"tables": tables} if tables > 1 else {}) | ({"conv": conv} if conv != 4 else {})
+
+
+def _primes(start: int, count: int) -> list[int]:
+    """The first `count` primes from `start` on."""
+    return list(itertools.islice(filter(_is_prime, itertools.count(start)), count))
+
+
+def _is_prime(number: int) -> bool:
+    """Whether a number below 3.2 billion is prime: a strong probable prime to four bases."""
+    if number < 2:
+        return False
+    if number in _WITNESSES or any(number % witness == 0 for witness in _WITNESSES):
+        return number in _WITNESSES
+    twos = ((number - 1) & -(number - 1)).bit_length() - 1
+    odd = (number - 1) >> twos
+    for witness in _WITNESSES:
+        powers = [pow(witness, odd << shift, number) for shift in range(twos)]
+        if powers[0] != 1 and number - 1 not in powers:
+            return False
+    return True
+
+
+def _glm5_next(fields: Fields) -> Shape:
+    """GLM-5.3-Flash: delta attention, latent attention to the best pools of tokens, averaged residual streams."""
+    fields.require(*SIZES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
+    fields.require("index_n_heads", "index_head_dim", "index_topk")
+    layers = fields.layers()
+    config = fields.section("linear_attn_config") or Fields({}, fields.where, "linear_attn_config.")
+    linear = part(
+        "kda",
+        heads=config.count("num_heads", default=fields.count("linear_num_heads", default=64)),
+        dim=config.count("head_dim", default=fields.count("linear_head_dim", default=128)),
+        conv=config.count("short_conv_kernel_size", default=fields.count("linear_conv_kernel_dim", default=4)),
+    )
+    is_linear = fields.marks("layer_types", layers, "linear_attention", *_SPARSE)
+    is_linear = is_linear or [index % 4 != 3 for index in range(layers)]
+    has_indexer = _indexer_owners(fields, is_linear)
+    indexer = _streams_indexer(fields)
+    owner, follower = mla(fields, indexer=indexer), mla(fields, indexer=indexer | {"own": False})
+    sparse, experts = is_sparse(fields, layers, dense_first=3), moe(fields, router_bias=True)
+    mixers = [
+        linear if skips else owner if owns else follower for skips, owns in zip(is_linear, has_indexer, strict=True)
+    ]
+    layer_blocks = list(zip(mixers, networks(fields, experts, sparse), strict=True))
+    number = streams(fields, "hc_mult", 4)
+    number = number if fields.flag("mhc", default=True) else 1
+    extras = {"stream_average": True} if number > 1 else {}
+    return shape(fields, "glm", layer_blocks, streams=number, extras=extras, mtp=drafts(fields))
+
+
+def _indexer_owners(fields: Fields, is_linear: list[bool]) -> list[bool]:
+    """Whether each layer has its own indexer; the first layer with attention must."""
+    kinds = fields.choices("indexer_types", {"full", "shared"}, len(is_linear)) or ["full"] * len(is_linear)
+    if next((kind for skips, kind in zip(is_linear, kinds, strict=True) if not skips), "full") != "full":
+        raise fields.fault("indexer_types", "the first layer that attends cannot share an earlier layer's choice")
+    return [kind == "full" for kind in kinds]
+
+
+def _streams_indexer(fields: Fields) -> Block:
+    ratio, top_k = fields.count("index_kpool", default=16), fields.count("index_topk")
+    fields.divided("index_kpool", top_k, ratio)
+    indexer: Block = {"heads": fields.count("index_n_heads"), "dim": fields.count("index_head_dim"), "top_k": top_k}
+    if fields.flag("index_kpool_compress", default=True):  # transformers has this gate even where pools are one token
+        indexer["learned_pool"] = True
+    return indexer | ({"block": ratio, "ratio": ratio} if ratio > 1 else {})
+
+
 HYBRIDS: Mapping[str, Family] = {
     "bailing_hybrid": _bailing_hybrid,
     "bamba": _bamba,
@@ -478,6 +576,7 @@ HYBRIDS: Mapping[str, Family] = {
     "falcon_h1": _falcon_h1,
     "falcon_mamba": _mamba,
     "mamba": _mamba,
+    "glm5_next_text": _glm5_next,
     "granitemoe_swa": Declared(  # a window on all layers but the first of four
         "granite",
         BIASES | {"sinks": True},
@@ -516,5 +615,7 @@ HYBRIDS: Mapping[str, Family] = {
     "nemotron_h": _nemotron_h,
     "qwen3_5_moe_text": _qwen3_5,
     "qwen3_5_text": _qwen3_5,
+    "qwen3_8_flash_next_text": _qwen4_exp,
     "qwen3_next": _qwen3_next,
+    "qwen4_exp_text": _qwen4_exp,
 }

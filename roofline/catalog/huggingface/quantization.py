@@ -138,14 +138,9 @@ def _section_formats(shape: Shape, rules: _Rules, sixteen_bit: str) -> tuple[dic
 
 
 def _format_of(weight: Weight, rules: _Rules) -> str | None:
-    if rules.experts_only and weight.section != "experts":
+    if (rules.experts_only and weight.section != "experts") or rules.ignored.match(weight.names):
         return None
-    if rules.ignored.match(weight.names):
-        return None
-    for names, stored in rules.named:
-        if names.match(weight.names):
-            return stored
-    return rules.default
+    return next((stored for names, stored in rules.named if names.match(weight.names)), rules.default)
 
 
 def _rules(config: Fields | None) -> _Rules:
@@ -157,10 +152,8 @@ def _rules(config: Fields | None) -> _Rules:
     if method == "compressed-tensors":
         return _compressed(config)
     ignored = _names(config, "modules_to_not_convert", "llm_int8_skip_modules", "ignored_layers")
-    if method == "fp8":
-        return _Rules(_fp8(config), ignored)
-    if method == "fbgemm_fp8":
-        return _Rules("fp8", ignored)
+    if method in ("fp8", "fbgemm_fp8"):
+        return _Rules(_fp8(config) if method == "fp8" else "fp8", ignored)
     if method == "mxfp4":
         return _Rules("mxfp4", ignored, experts_only=True)
     if method == "bitsandbytes":
@@ -296,14 +289,9 @@ def _group_format(config: Fields, group: Fields) -> str:
 
 def _cache(*configs: Fields | None) -> str | None:
     """Format of the KV cache; None where none is stated."""
-    for config in configs:
-        if config is None:
-            continue
-        for source in (config, config.section("quantization")):
-            scheme = None if source is None else _scheme(source)
-            if scheme is not None:
-                return scheme
-    return None
+    sources = (source for config in configs if config for source in (config, config.section("quantization")))
+    schemes = (_scheme(source) for source in sources if source is not None)
+    return next((scheme for scheme in schemes if scheme is not None), None)
 
 
 def _scheme(config: Fields) -> str | None:

@@ -564,12 +564,8 @@ _DOWN_MODULES = ("down_proj", "w2", "fc2", "c_proj", "fc_out", "dense_4h_to_h")
 
 def _mixer(mixer: Block, hidden: int) -> list[_Matrix]:
     kind = mixer["kind"]
-    if kind == "gqa":
-        return _gqa(mixer, hidden)
-    if kind == "mla":
-        return _mla(mixer, hidden)
-    if kind == "csa":
-        return _csa(mixer, hidden)
+    if kind in _ATTENTIONS:
+        return [("attention", size, _ATTENTION_MODULES, names) for size, names in _ATTENTIONS[kind](mixer, hidden)]
     if kind == "none":
         return []
     if kind == "linear":
@@ -583,54 +579,48 @@ def _mixer(mixer: Block, hidden: int) -> list[_Matrix]:
     return _recurrent(mixer, hidden)
 
 
-def _gqa(mixer: Block, hidden: int) -> list[_Matrix]:
+_Projections = Iterator[tuple[int, tuple[str, ...]]]  # values and names of a matrix of attention
+
+
+def _gqa(mixer: Block, hidden: int) -> _Projections:
     queries, keys = mixer["heads"] * mixer["head_dim"], mixer["kv_heads"] * mixer["head_dim"]
-    gate = 2 if mixer.get("out_gate") else 1
-    matrices: list[_Matrix] = [
-        ("attention", hidden * queries * gate, _ATTENTION_MODULES, ("q_proj", *_FUSED)),
-        ("attention", hidden * queries, _ATTENTION_MODULES, ("o_proj", "out_proj", "dense", "c_proj")),
-    ]
+    yield hidden * queries * (2 if mixer.get("out_gate") else 1), ("q_proj", *_FUSED)
+    yield hidden * queries, ("o_proj", "out_proj", "dense", "c_proj")
     if not mixer.get("kv_shared"):
-        matrices.append(("attention", hidden * keys, _ATTENTION_MODULES, ("k_proj", *_FUSED)))
+        yield hidden * keys, ("k_proj", *_FUSED)
         if not mixer.get("k_eq_v"):
-            matrices.append(("attention", hidden * keys, _ATTENTION_MODULES, ("v_proj", *_FUSED)))
-    return matrices
+            yield hidden * keys, ("v_proj", *_FUSED)
 
 
-def _mla(mixer: Block, hidden: int) -> list[_Matrix]:
+def _mla(mixer: Block, hidden: int) -> _Projections:
     heads, rank = mixer["heads"], mixer["kv_rank"]
     query, value = heads * (mixer["nope"] + mixer["rope"]), heads * mixer["v"]
-    matrices: list[_Matrix] = [
-        ("attention", hidden * (rank + mixer["rope"]), _ATTENTION_MODULES, ("kv_a_proj_with_mqa", "fused_qkv_a_proj")),
-        ("attention", rank * heads * (mixer["nope"] + mixer["v"]), _ATTENTION_MODULES, ("kv_b_proj",)),
-        ("attention", hidden * value, _ATTENTION_MODULES, ("o_proj",)),
-    ]
+    yield hidden * (rank + mixer["rope"]), ("kv_a_proj_with_mqa", "fused_qkv_a_proj")
+    yield rank * heads * (mixer["nope"] + mixer["v"]), ("kv_b_proj",)
+    yield hidden * value, ("o_proj",)
     if "q_rank" in mixer:
-        matrices += [
-            ("attention", hidden * mixer["q_rank"], _ATTENTION_MODULES, ("q_a_proj", "fused_qkv_a_proj")),
-            ("attention", mixer["q_rank"] * query, _ATTENTION_MODULES, ("q_b_proj",)),
-        ]
+        yield hidden * mixer["q_rank"], ("q_a_proj", "fused_qkv_a_proj")
+        yield mixer["q_rank"] * query, ("q_b_proj",)
     else:
-        matrices.append(("attention", hidden * query, _ATTENTION_MODULES, ("q_proj",)))
+        yield hidden * query, ("q_proj",)
     if mixer.get("out_gate"):
-        matrices.append(("attention", hidden * value, _ATTENTION_MODULES, ("g_proj",)))
+        yield hidden * value, ("g_proj",)
     indexer = mixer.get("indexer")
     if indexer and indexer.get("own", True):
-        keys = indexer["heads"] * indexer["dim"]
-        matrices.append(("attention", mixer["q_rank"] * keys, _ATTENTION_MODULES, ("indexer.wq_b",)))
-        matrices.append(("attention", hidden * indexer["dim"], _ATTENTION_MODULES, ("indexer.wk",)))
-    return matrices
+        yield mixer["q_rank"] * indexer["heads"] * indexer["dim"], ("indexer.wq_b",)
+        yield hidden * indexer["dim"], ("indexer.wk",)
 
 
-def _csa(mixer: Block, hidden: int) -> list[_Matrix]:
+def _csa(mixer: Block, hidden: int) -> _Projections:
     values = mixer["heads"] * mixer["head_dim"]
-    return [
-        ("attention", hidden * mixer["q_rank"], _ATTENTION_MODULES, ("wq_a", "q_a_proj")),
-        ("attention", mixer["q_rank"] * values, _ATTENTION_MODULES, ("wq_b", "q_b_proj")),
-        ("attention", hidden * mixer["head_dim"], _ATTENTION_MODULES, ("wkv", "kv_proj")),
-        ("attention", values * mixer["o_rank"], _ATTENTION_MODULES, ("wo_a", "o_a_proj")),
-        ("attention", mixer["o_groups"] * mixer["o_rank"] * hidden, _ATTENTION_MODULES, ("wo_b", "o_b_proj")),
-    ]
+    yield hidden * mixer["q_rank"], ("wq_a", "q_a_proj")
+    yield mixer["q_rank"] * values, ("wq_b", "q_b_proj")
+    yield hidden * mixer["head_dim"], ("wkv", "kv_proj")
+    yield values * mixer["o_rank"], ("wo_a", "o_a_proj")
+    yield mixer["o_groups"] * mixer["o_rank"] * hidden, ("wo_b", "o_b_proj")
+
+
+_ATTENTIONS = {"gqa": _gqa, "mla": _mla, "csa": _csa}
 
 
 def _recurrent(mixer: Block, hidden: int) -> list[_Matrix]:
@@ -645,14 +635,10 @@ def _recurrent(mixer: Block, hidden: int) -> list[_Matrix]:
         width = mixer["heads"] * mixer["head_dim"]
         mixing, gate = width + 2 * mixer["groups"] * mixer["state"], width
     else:
-        width = mixer["inner"]
-        mixing, gate = width, width
+        width = mixing = gate = mixer["inner"]
     inputs, gates, outputs = _RECURRENT_NAMES[kind]
-    return [
-        ("attention", hidden * mixing, _RECURRENT, inputs),
-        ("attention", hidden * gate, _RECURRENT, gates),
-        ("attention", hidden * width, _RECURRENT, outputs),
-    ]
+    projections = ((mixing, inputs), (gate, gates), (width, outputs))
+    return [("attention", hidden * size, _RECURRENT, names) for size, names in projections]
 
 
 def _ffn(ffn: Block, hidden: int) -> list[_Matrix]:
@@ -665,15 +651,8 @@ def _ffn(ffn: Block, hidden: int) -> list[_Matrix]:
         width = hidden * ffn["width"]
         return [("linear", up * width, _DENSE, _UP_MODULES), ("linear", width, _DENSE, _DOWN_MODULES)]
     inner = ffn.get("latent", hidden)
-    width = ffn["experts"] * inner * ffn["width"]
-    matrices: list[_Matrix] = [
-        ("experts", up * width, _EXPERTS, _UP_MODULES),
-        ("experts", width, _EXPERTS, _DOWN_MODULES),
-    ]
+    parts: list[tuple[str, int, tuple[str, ...]]] = [("experts", ffn["experts"] * inner * ffn["width"], _EXPERTS)]
     if ffn.get("shared_width"):
-        width = hidden * ffn["shared_width"]
-        matrices += [
-            ("shared", up * width, _SHARED_EXPERT_MODULES, _UP_MODULES),
-            ("shared", width, _SHARED_EXPERT_MODULES, _DOWN_MODULES),
-        ]
-    return matrices
+        parts.append(("shared", hidden * ffn["shared_width"], _SHARED_EXPERT_MODULES))
+    sides = ((up, _UP_MODULES), (1, _DOWN_MODULES))
+    return [(section, side * width, modules, names) for section, width, modules in parts for side, names in sides]

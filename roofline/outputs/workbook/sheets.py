@@ -64,12 +64,15 @@ _PROMPTS = tuple(2**power for power in range(7, 17))
 
 
 class _Result(NamedTuple):
-    """One line of the answer."""
+    """One line of the answer, or one column of a scenario's."""
 
     label: str
     cell: Any
     style: str
     note: str = ""
+
+    def name_cell(self) -> None:
+        named(self.label.partition(" [")[0], self.cell)
 
 
 def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents, start: Prediction) -> None:
@@ -87,7 +90,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     )
     results = [*_results(case, trials), *_within(case, slo)]
     for result in results:
-        named(result.label.partition(" [")[0], result.cell)
+        result.name_cell()
     asked_at = pool.input(address(None, 1, "Knees"), np.array([_plain(batch) for batch in trials.batches]))
     trial = at_batches(case, asked_at, slo)
     batches, prompts = (
@@ -257,8 +260,7 @@ def _write_results(sheet: Sheet, results: Sequence[_Result], places: Mapping[int
 
 def _write_kernels(sheet: Sheet, rows: Sequence[KernelRow], places: Mapping[int, str]) -> None:
     of_pass: dict[int, str] = {}
-    for column, heading in enumerate(HEADINGS):
-        sheet.text(0, column, heading, "head")
+    sheet.texts(0, HEADINGS)
     for line, row in enumerate(rows, 1):
         in_row = {
             id(cell): address(line, column)
@@ -299,14 +301,9 @@ def _kernel_style(heading: str, *, is_total: bool) -> str:
 
 
 def _write_lookups(sheet: Sheet, cells: Sequence[Cell], places: Mapping[int, str], steps: Mapping[int, str]) -> None:
-    sheet.text(0, 0, "step", "head")
-    sheet.text(0, 1, "value", "head")
-    sheet.text(
-        0,
-        2,
-        "Intermediate values shared by several formulas; step names the part of the answer that uses each first.",
-        "note",
-    )
+    sheet.texts(0, ("step", "value"))
+    note = "Intermediate values shared by several formulas; step names the part of the answer that uses each first."
+    sheet.text(0, 2, note, "note")
     for line, cell in enumerate(cells, 1):
         sheet.text(line, 0, steps[id(cell)])
         sheet.cell(line, 1, cell, places)
@@ -317,14 +314,11 @@ def _write_knees(
     sheet: Sheet, trials: Trials, cells: Sequence[Any], places: Mapping[int, str], steps: Mapping[int, str]
 ) -> None:
     headings = ("trial", "batch", "decode step [s]", "weights' compute [s]", "weights' memory [s]", "share of the SLO")
-    for column, heading in enumerate(headings):
-        sheet.text(0, column, heading, "head")
+    sheet.texts(0, (*headings, *(steps[id(cell)] for cell in cells[len(headings) - 2 :])))
     for line, batch in enumerate(trials.batches, 1):
         sheet.value(line, 0, line)
         sheet.cell(line, 1, batch, places, "number")
     columns = [(2 + place, cell, "small") for place, cell in enumerate(cells)]
-    for column, cell, _ in columns[len(headings) - 2 :]:
-        sheet.text(0, column, steps[id(cell)], "head")
     sheet.rows(1, columns, places, len(trials.batches), share=False)
     sheet.head(1, 2)
     sheet.widen(0, len(cells) + 1, 12)
@@ -340,42 +334,31 @@ def _write_curves(
 ) -> None:
     """Rows of the curves, and the two charts on the calculator."""
     sheet = sheets["Curves"]
-    for column, heading in enumerate(("batch", "isl [tokens]", "TTFT [ms]", "TPOT [ms]")):
-        sheet.text(0, column, heading, "head")
+    sheet.texts(0, ("batch", "isl [tokens]", "TTFT [ms]", "TPOT [ms]", *(steps[id(cell)] for cell in cells[2:])))
     points = [values for _, values in _curve_points(start)]
     for line, (batch, isl) in enumerate(zip(*points, strict=True), 1):
-        varies_batch = line <= len(_BATCHES)
-        if varies_batch:
+        if line <= len(_BATCHES):
             sheet.value(line, 0, batch, "input")
             sheet.formula(line, 1, name_of("isl"), isl)
         else:
             sheet.formula(line, 0, name_of("batch"), batch)
             sheet.value(line, 1, isl, "input")
     columns = [(2 + place, cell, "number" if place < 2 else "small") for place, cell in enumerate(cells)]
-    for column, cell, _ in columns[2:]:
-        sheet.text(0, column, steps[id(cell)], "head")
     sheet.rows(1, columns, places, len(points[0]), share=False)
     sheet.head(1, 2)
     sheet.widen(0, len(cells) + 1, 12)
     first, last = len(_BATCHES), len(_BATCHES) + len(_PROMPTS)
-    for place, (label, column, begin, end) in enumerate(
-        (("batch [sequences]", 0, 1, first), ("isl [tokens]", 1, first + 1, last))
-    ):
-        _chart(book, sheets["Calculator"], label, (column, begin, end), _FIRST + 17 * place)
+    _chart(book, sheets["Calculator"], "batch [sequences]", (0, 1, first), _FIRST)
+    _chart(book, sheets["Calculator"], "isl [tokens]", (1, first + 1, last), _FIRST + 17)
 
 
 def _chart(book: Book, sheet: Sheet, label: str, points: tuple[int, int, int], row: int) -> None:
     column, begin, end = points
     chart = book.book.add_chart({"type": "scatter", "subtype": "straight_with_markers"})
+    places = ["Curves", begin, column, end, column]
     for name, values, second in (("TTFT [ms]", 2, False), ("TPOT [ms]", 3, True)):
-        chart.add_series(
-            {
-                "name": name,
-                "categories": ["Curves", begin, column, end, column],
-                "values": ["Curves", begin, values, end, values],
-                "y2_axis": second,
-            }
-        )
+        heights = ["Curves", begin, values, end, values]
+        chart.add_series({"name": name, "categories": places, "values": heights, "y2_axis": second})
     chart.set_x_axis({"name": label, "log_base": 2})
     chart.set_y_axis({"name": "TTFT [ms]"})
     chart.set_y2_axis({"name": "TPOT [ms]"})
@@ -439,8 +422,7 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
 def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
     """Write the sources of all figures, and the notes about the workbook."""
     sheet = sheets["Sources"]
-    for column, heading in enumerate(("of", "figure", "value", "source", "address", "date", "note")):
-        sheet.text(0, column, heading, "head")
+    sheet.texts(0, ("of", "figure", "value", "source", "address", "date", "note"))
     for line, figure in enumerate(contents.figures, 1):
         for column, text in enumerate(figure):
             sheet.value(line, column, text)
@@ -493,17 +475,8 @@ def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
         for name in ("bandwidth", "memory", "domain", *catalog.settings)
     ]
     host = HOST_COLUMNS if catalog.has_bridges else ()
-    optional = (
-        *host,
-        "link_bandwidth",
-        "peer_bandwidth",
-        "in_switch",
-        "exp_rate",
-        "scale_out",
-        "usd_per_hour",
-        *COMPUTE,
-    )
-    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in optional]
+    optional = ("link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
+    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in (*host, *optional)]
     known = f'MATCH({at["kernels_like"]}&"|gemm|16-bit",{catalog.kernels.column("key").name},0)'
     rules += [(f"NOT(ISNUMBER({known}))", "kernels like must name a GPU of this sheet")]
     rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "the bf16 or fp16 peak is missing")]
@@ -524,9 +497,8 @@ def _check_model(sheet: Sheet, catalog: Catalog) -> None:
         numbers = [at[f"{kind.name}_{name}"] for name in kind.numbers]
         if numbers:
             good = ",".join(f"ISNUMBER({cell}),{cell}>0" for cell in numbers)
-            rules.append(
-                (f"IF({layers[kind.name]}>0,NOT(AND({good})),FALSE)", f"numbers of {kind.name} must be above 0")
-            )
+            rule = f"IF({layers[kind.name]}>0,NOT(AND({good})),FALSE)"
+            rules.append((rule, f"numbers of {kind.name} must be above 0"))
         if "kv_heads" in kind.numbers:
             heads, shared = at[f"{kind.name}_heads"], at[f"{kind.name}_kv_heads"]
             rule = f"IF({layers[kind.name]}>0,MOD({heads},{shared})<>0,FALSE)"
@@ -549,8 +521,7 @@ def _negative(cell: str) -> str:
 def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str, str]]) -> None:
     """Write rules for the last row of a table; that row then names the first broken rule, or ok."""
     first = rows + _GAP
-    sheet.text(first - 1, 0, "rules", "head")
-    sheet.text(first - 1, 1, "broken", "head")
+    sheet.texts(first - 1, ("rules", "broken"))
     for line, (condition, rule) in enumerate(rules, first):
         sheet.text(line, 0, rule)
         sheet.formula(line, 1, f"IF({condition},1,0)", 0)
@@ -584,12 +555,6 @@ def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
 _HEAD = 32  # points: two lines of headings
 
 
-class _Answer(NamedTuple):
-    heading: str
-    cell: Any
-    style: str
-
-
 def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     count = len(contents.scenarios) + contents.spare
     pool = CellPool()
@@ -597,7 +562,7 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
     answers = list(_answers(case, limits(contents, pool)))
     for answer in answers:
-        named(answer.heading.partition(" [")[0], answer.cell)
+        answer.name_cell()
     prediction = case.prediction
     kernels = [
         (f"{name}: {unmarked(kernel.name)} [s]", kernel.time)
@@ -625,10 +590,8 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
             sheet.value(1 + line, column, known, "input")
     columns = [(len(CHOICES) + place, answer.cell, answer.style) for place, answer in enumerate(answers)]
     columns += [(first + place, cell, "small") for place, (_, cell) in enumerate(behind)]
-    for (column, _, _), heading in zip(
-        columns, [*(answer.heading for answer in answers), *(heading for heading, _ in behind)], strict=True
-    ):
-        sheet.text(0, column, heading, "head")
+    headings = [*(answer.label for answer in answers), *(heading for heading, _ in behind)]
+    sheet.texts(0, headings, first=len(CHOICES))
     sheet.rows(1, columns, places, count)
     _offer(sheet, count)
     sheet.sheet.set_row(0, _HEAD)
@@ -639,10 +602,10 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     sheet.widen(first, first + len(behind) - 1, 11, folded=True)
 
 
-def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
+def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
     prediction = case.prediction
     reason = where(case.is_asked, case.reason, "")
-    yield _Answer("reason", reason, "general")
+    yield _Result("reason", reason, "general")
     ok = case.is_asked & (reason == "")
 
     def shown(cell: Any) -> Any:
@@ -650,26 +613,26 @@ def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Answer]:
 
     several: Any = prediction.workload.osl > 1.0
     step: Any = prediction.tpot
-    yield _Answer("TTFT [ms]", shown(named("time", prediction.ttft) / MILLI), "result")
-    yield _Answer("TPOT [ms]", shown(where(several, named("time", step) / MILLI, "")), "result")
-    yield _Answer("E2EL [ms]", shown(prediction.e2el / MILLI), "number")
-    yield _Answer("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "number")
-    yield _Answer("output tok/s", shown(prediction.output_tok_s), "number")
-    yield _Answer("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
-    yield _Answer("GPUs", shown(prediction.deployment.num_gpus), "whole")
-    yield _Answer("weights [GB/GPU]", shown(prediction.memory.weights / GIGA), "number")
+    yield _Result("TTFT [ms]", shown(named("time", prediction.ttft) / MILLI), "result")
+    yield _Result("TPOT [ms]", shown(where(several, named("time", step) / MILLI, "")), "result")
+    yield _Result("E2EL [ms]", shown(prediction.e2el / MILLI), "number")
+    yield _Result("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "number")
+    yield _Result("output tok/s", shown(prediction.output_tok_s), "number")
+    yield _Result("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
+    yield _Result("GPUs", shown(prediction.deployment.num_gpus), "whole")
+    yield _Result("weights [GB/GPU]", shown(prediction.memory.weights / GIGA), "number")
     used = where(case.is_asked, where(case.impossible == "", prediction.memory.used_fraction, ""), "")
-    yield _Answer("HBM used", used, "share")
+    yield _Result("HBM used", used, "share")
     length = prediction.workload.isl + prediction.workload.osl
-    yield _Answer("largest batch", shown(largest_batch(prediction.deployment, length)), "whole")
+    yield _Result("largest batch", shown(largest_batch(prediction.deployment, length)), "whole")
     hourly: Any = prediction.usd_per_hour
     per_token = prediction.usd_per_m_output_tok
-    yield _Answer("USD/h", shown(where(hourly > 0, hourly, "")), "number")
-    yield _Answer("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
+    yield _Result("USD/h", shown(where(hourly > 0, hourly, "")), "number")
+    yield _Result("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
     has_limit = reduce(maximum, (where(limit < INFINITE, 1, 0) for limit in slo.values()))
     within = central_verdict(case, slo)
-    yield _Answer("SLO", shown(where(has_limit > 0, within, "")), "general")
-    yield _Answer("note", shown(case.note), "general")
+    yield _Result("SLO", shown(where(has_limit > 0, within, "")), "general")
+    yield _Result("note", shown(case.note), "general")
 
 
 def _column(contents: Contents, name: str) -> Any:
@@ -735,21 +698,10 @@ def kernel_lines(case: LookupCase) -> Iterator[KernelRow]:
                 kernel.time, kernel.count, 0.0 if other is None else named("time", other.time), *_terms(kernel),
             )  # fmt: skip
             yield KernelRow((*answer, *kernel.work, *_roof(kernel)))
-        blank = (None,) * (len(HEADINGS) - len(_ANSWER) + len(_TERMS))
-        yield KernelRow(
-            (
-                f"{name}, all",
-                "",
-                "",
-                named("bound", passed.bound),
-                1.0,
-                passed.time,
-                None,
-                named("time", ideal.time),
-                *blank,
-            ),
-            is_total=True,
-        )
+        total = (
+            f"{name}, all", "", "", named("bound", passed.bound), 1.0, passed.time, None, named("time", ideal.time),
+        )  # fmt: skip
+        yield KernelRow((*total, *(None,) * (len(HEADINGS) - len(total))), is_total=True)
 
 
 def _terms(kernel: Kernel) -> tuple[Any, ...]:

@@ -109,14 +109,10 @@ class Catalog:
         names = ("name", "kernels_like", "bandwidth", "memory", "link_bandwidth", "peer_bandwidth", "domain")
         more = (*(HOST_COLUMNS if self.has_bridges else ()), "in_switch", "exp_rate", "scale_out", "usd_per_hour")
         named = [*((gpu, gpu.name) for gpu in self.chosen_gpus), (self.chosen_gpus[0], OWN_GPU)]
-        rows = [
-            (
-                *_gpu_row(gpu, name, bridges=self.has_bridges),
-                *(getattr(self.engine.on(gpu), key) for key in self.settings),
-                "ok",
-            )
-            for gpu, name in named
-        ]
+        rows = []
+        for gpu, name in named:
+            settings = [getattr(self.engine.on(gpu), key) for key in self.settings]
+            rows.append((*_gpu_row(gpu, name, bridges=self.has_bridges), *settings, "ok"))
         return Table("GPUs", "g", (*names, *more, *COMPUTE, *self.settings, "check"), rows)
 
     @property
@@ -143,11 +139,8 @@ class Catalog:
         for pp in range(1, MOST_STAGES + 1):
             stages_by_key[OWN_MODEL, pp] = stages_of_one_kind(counts, pp)
         width = max(2, *map(len, stages_by_key.values()))
-        names = [
-            f"{place}_{name}"
-            for place in range(1, width + 1)
-            for name in (*(s.name for s in self.layer_kinds), "first", "last")
-        ]
+        held = (*(kind.name for kind in self.layer_kinds), "first", "last")
+        names = [f"{place}_{name}" for place in range(1, width + 1) for name in held]
         rows = [
             (f"{name}|{pp}", *(cell for stage in (*stages, *[stages[0]] * (width - len(stages))) for cell in stage))
             for (name, pp), stages in stages_by_key.items()
@@ -169,20 +162,15 @@ class Catalog:
 
     def stored_as(self, section: str) -> str:
         """The first section with the same formats under every preset, which can share its look-up."""
-        places = [self.quantizations.names.index(name) for name in SECTIONS]
-        mine = [row[self.quantizations.names.index(section)] for row in self.quantizations.rows]
-        return next(
-            name
-            for name, place in zip(SECTIONS, places, strict=True)
-            if [row[place] for row in self.quantizations.rows] == mine
-        )
+        table = self.quantizations
+        stored = {name: [row[table.names.index(name)] for row in table.rows] for name in SECTIONS}
+        return next(name for name in SECTIONS if stored[name] == stored[section])
 
     @cached_property
     def formats(self) -> Table:
         """Bytes of a value in each format, scales included."""
-        cells = {
-            str(cell).removesuffix(STORED) for row in self.quantizations.rows for cell in row[1 : 1 + len(SECTIONS)]
-        }
+        sections = (row[1 : 1 + len(SECTIONS)] for row in self.quantizations.rows)
+        cells = {str(cell).removesuffix(STORED) for row in sections for cell in row}
         known = {**FORMATS, **{name: number_format(name) for name in sorted(cells.difference(FORMATS))}}
         rows = [(name + stored, entry.nbytes) for name, entry in known.items() for stored in ("", STORED)]
         return Table("Formats", "f", ("name", "nbytes"), rows)
@@ -308,13 +296,8 @@ class Catalog:
         constants["eta_c"] *= tuned_roof.peak / under.peak  # units slower than the tensor cores are a share of them
         if kind is MOE and constants["t0_ep"] is None:
             constants["t0_ep"] = constants["t0"]
-        return (
-            f"{gpu.name}|{kind.name}|{name}",
-            chosen.peak,
-            chosen.activation_nbytes,
-            int(chosen.dynamic),
-            *constants.values(),
-        )
+        key = f"{gpu.name}|{kind.name}|{name}"
+        return (key, chosen.peak, chosen.activation_nbytes, int(chosen.dynamic), *constants.values())
 
 
 def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Catalog:
@@ -343,19 +326,18 @@ def _refuse_twins(kind: str, names: Sequence[str]) -> None:
 
 def _refuse(model: Model) -> None:
     """Refuse what formulas of a sheet do not express."""
-    if any(isinstance(mixer, Csa) for _, mixer in model.mixers):
-        raise BadInput(f"{model.short_name}: compressed attention (csa) is not supported in a workbook; use predict")
-    if model.streams > 1:
-        raise BadInput(f"{model.short_name}: hyper-connections are not supported in a workbook; use predict")
-    if model.ngrams is not None:
-        raise BadInput(f"{model.short_name}: embeddings of n-grams are not supported in a workbook; use predict")
-    if any(isinstance(mixer, CrossAttention) for _, mixer in model.mixers):
-        raise BadInput(f"{model.short_name}: layers that attend to images are not supported in a workbook; use predict")
-    if model.positions or model.layer_input or model.altup or model.final_norms != 1 or not model.norm_weights:
-        raise BadInput(
-            f"{model.short_name}: learned positions, inputs of single layers, alternating streams and norms other than "
-            "the usual ones are not supported in a workbook; use predict"
-        )
+    kinds = {type(mixer) for _, mixer in model.mixers}
+    is_odd = model.positions or model.layer_input or model.altup or model.final_norms != 1 or not model.norm_weights
+    odd = "learned positions, inputs of single layers, alternating streams and norms other than the usual ones are"
+    for is_held, what in (
+        (Csa in kinds, "compressed attention (csa) is"),
+        (model.streams > 1, "hyper-connections are"),
+        (model.ngrams is not None, "embeddings of n-grams are"),
+        (CrossAttention in kinds, "layers that attend to images are"),
+        (is_odd, odd),
+    ):
+        if is_held:
+            raise BadInput(f"{model.short_name}: {what} not supported in a workbook; use predict")
 
 
 def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:
@@ -363,17 +345,8 @@ def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:
     rates = (gpu.bandwidth, gpu.memory, link.bandwidth, link.peer_bandwidth, link.domain)
     host = (None, None) if gpu.host_domain is None else (gpu.host_link, gpu.host_domain)
     price = None if gpu.price is None else gpu.price.typical * HOUR
-    return (
-        name,
-        gpu.name,
-        *rates,
-        *(host if bridges else ()),
-        int(link.in_switch_reduction),
-        gpu.exp_rate,
-        gpu.scale_out,
-        price,
-        *(gpu.peaks.get(dtype) for dtype in COMPUTE),
-    )
+    more = (int(link.in_switch_reduction), gpu.exp_rate, gpu.scale_out, price, *map(gpu.peaks.get, COMPUTE))
+    return (name, gpu.name, *rates, *(host if bridges else ()), *more)
 
 
 def _array(cells: list[Any]) -> Any:

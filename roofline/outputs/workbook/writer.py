@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -101,6 +101,11 @@ class Sheet:
     def text(self, row: int, column: int, text: str, style: str = "label") -> None:
         """Write a text that is never taken for a formula."""
         self.sheet.write_string(row, column, printable(text, lines=True), self.book.styles[style])
+
+    def texts(self, row: int, texts: Iterable[str], style: str = "head", first: int = 0) -> None:
+        """Write texts beside each other."""
+        for column, text in enumerate(texts, first):
+            self.text(row, column, text, style)
 
     def value(self, row: int, column: int, value: Any, style: str = "general") -> None:
         """Write a number, a text, a truth value or a blank."""

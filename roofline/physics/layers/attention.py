@@ -285,15 +285,18 @@ def _gqa_add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) ->
     else:
         work = gqa_prefill(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
     assembly.attention("attention" + tag, count, GQA.reading[span.is_decode], work)
-    if mixer.out_gate:
-        gated = kernels.activation(tokens, heads * mixer.v_head_dim, gated=True)
-        assembly.elementwise("output gate" + tag, count, gated)
-    if mixer.head_gate:
-        gated = kernels.activation(tokens, heads * mixer.v_head_dim, gated=False)
-        assembly.elementwise("head gate" + tag, count, gated)
+    add_gates(assembly, count, mixer, heads * mixer.v_head_dim, tag)
     assembly.multiply("o" + tag, count, matrices["o"])
     if not always(assembly.model.parallel):  # in parallel layers, the network's all-reduce sums both
         assembly.all_reduce("attention all-reduce" + tag, where(assembly.model.parallel, 0, count))
+
+
+def add_gates(assembly: Assembly, count: Real, mixer: Gqa | Mla, width: Real, tag: str = "") -> None:
+    """Add the gates of attention's outputs, `width` values of each token on this rank: by value, and by head."""
+    if mixer.out_gate:
+        assembly.elementwise("output gate" + tag, count, kernels.activation(assembly.tokens, width, gated=True))
+    if mixer.head_gate:
+        assembly.elementwise("head gate" + tag, count, kernels.activation(assembly.tokens, width, gated=False))
 
 
 def _tag(mixer: Gqa) -> str:

@@ -17,7 +17,7 @@ from roofline.physics.assembly import (
 )
 from roofline.physics.equation import Kernel, Work
 from roofline.physics.kernels import WINDOW_FILLED, Span, causal_pairs, gemm, grouped_gemm, pairs, windowed_pairs
-from roofline.physics.layers.attention import add_scores, index_scores, own_indexer
+from roofline.physics.layers.attention import add_gates, add_scores, index_scores, own_indexer
 from roofline.specs.gpu import ATTENTION_PREFILL, GEMM, MLA_DECODE, MLA_PREFILL
 from roofline.specs.model import Csa, Mla
 
@@ -234,12 +234,7 @@ def _mla_add_kernels(assembly: Assembly, count: Real, mixer: Mla, span: Span) ->
         assembly.kernels += _absorbed(assembly, count, mixer, latent)
     else:
         _add_prompt(assembly, count, mixer, span, matrices["kv_b"])
-    if mixer.out_gate:
-        gated = kernels.activation(assembly.tokens, mixer.heads / tp * mixer.v, gated=True)
-        assembly.elementwise("output gate", count, gated)
-    if mixer.head_gate:
-        gated = kernels.activation(assembly.tokens, mixer.heads / tp * mixer.v, gated=False)
-        assembly.elementwise("head gate", count, gated)
+    add_gates(assembly, count, mixer, mixer.heads / tp * mixer.v)
     assembly.multiply("o", count, matrices["o"])
     assembly.all_reduce("attention all-reduce", count)
 
@@ -382,10 +377,7 @@ def compressed_values(mixer: Csa) -> int:
         DeepSeek-V4 implementations (transformers, vLLM), 2026: entries that an indexer chooses from
         overlap, so each token contributes to two of them.
     """
-    if not mixer.ratio:
-        return 0
-    indexer = own_indexer(mixer)
-    return 2 * _overlap(mixer) * (mixer.head_dim + (0 if indexer is None else indexer.dim))
+    return 2 * _overlap(mixer) * _entry_width(mixer) if mixer.ratio else 0
 
 
 def _overlap(mixer: Csa) -> int:
@@ -395,10 +387,13 @@ def _overlap(mixer: Csa) -> int:
 
 def _entry_values(mixer: Csa) -> Real:
     """Cached values of compressed entries and index keys per token."""
-    if not mixer.ratio:
-        return 0.0
+    return _entry_width(mixer) / mixer.ratio if mixer.ratio else 0.0
+
+
+def _entry_width(mixer: Csa) -> int:
+    """Values of a compressed entry and its index key."""
     indexer = own_indexer(mixer)
-    return (mixer.head_dim + (0 if indexer is None else indexer.dim)) / mixer.ratio
+    return mixer.head_dim + (0 if indexer is None else indexer.dim)
 
 
 @Matrices
@@ -418,12 +413,8 @@ def _csa_projections(mixer: Csa, hidden: Real) -> Iterator[Projection]:
 
 def _csa_vectors(mixer: Csa, tp: Real) -> Real:
     """Norms of query and key, sinks; norms and position biases of the entries and of their index keys."""
-    values = 1.0 * (mixer.q_rank + mixer.head_dim) + mixer.heads / tp
-    if not mixer.ratio:
-        return values
-    indexer = own_indexer(mixer)
-    width = mixer.head_dim + (0 if indexer is None else indexer.dim)
-    return values + width + _overlap(mixer) * mixer.ratio * width
+    values, width = 1.0 * (mixer.q_rank + mixer.head_dim) + mixer.heads / tp, _entry_width(mixer)
+    return values + width + _overlap(mixer) * mixer.ratio * width if mixer.ratio else values
 
 
 def _csa_cache_bytes(mixer: Csa, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  every rank has the keys

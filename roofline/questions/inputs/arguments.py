@@ -28,10 +28,13 @@ from roofline.specs.workload import (
     is_stated,
     key_of,
     key_text,
+    limited_twice,
     limits_of_text,
     limits_words,
     metric_and_level,
     ratio_of_text,
+    speed_key,
+    time_at_speed,
 )
 from roofline.specs.written import (
     Pool,
@@ -40,43 +43,15 @@ from roofline.specs.written import (
     read_as,
     time_of_text,
 )
-from roofline.support.errors import BadInput, UnknownName, shown
+from roofline.support.errors import BadInput, UnknownName, percent_hint, shown
 
 __all__ = [
     "LATENCIES",
     "P99_WITHIN",
-    "all_values",
     "api_price_of_text",
     "binding_text",
-    "flag",
-    "folder",
-    "is_file",
     "key_text",
     "limits_words",
-    "listed_names",
-    "name_or_record",
-    "number",
-    "number_if_given",
-    "one_case",
-    "path",
-    "plain_counts",
-    "plain_options",
-    "plain_value",
-    "ratio_of_text",
-    "read_as",
-    "refuse_masked",
-    "required_limits",
-    "scalar",
-    "scalars",
-    "several",
-    "single_numbers",
-    "slo_limits",
-    "time_of_text",
-    "tokens_of_prefix",
-    "values_of",
-    "whole",
-    "with_p99_within",
-    "without",
 ]
 
 
@@ -124,7 +99,8 @@ def number(name: str, value: Any, least: float, most: float) -> float:
     """
     plain = scalar(value)
     if type(plain) not in (float, int) or not least <= plain <= most:
-        raise BadInput(f"{name} = {shown(value)} must be a number between {least:g} and {most:g}")
+        hint = percent_hint(plain, most) if most <= 1.0 else ""
+        raise BadInput(f"{name} = {shown(value)} must be a number between {least:g} and {most:g}{hint}")
     return float(plain)
 
 
@@ -371,7 +347,7 @@ def required_limits(question: str, slo: Any) -> Limits:
     """Limits in seconds, at least one."""
     limits = slo_limits(slo)
     if not limits:
-        raise BadInput(f"{question} needs an SLO: --slo ttft:300,tpot:25, slo='ttft:300ms@p95,tpot:25ms'")
+        raise BadInput(f"{question} needs an SLO, such as slo = ttft:300ms@p95,tpot:25ms")
     return limits
 
 
@@ -392,15 +368,18 @@ def slo_limits(slo: Any) -> Limits | None:
         )
     limits = Limits()
     for name, limit in slo.items():
-        metric, level = metric_and_level(scalar(name))
-        text = scalar(limit)
-        if isinstance(text, str) and "@" in text and not is_stated(str(scalar(name))):
+        plain_name, text = scalar(name), scalar(limit)
+        of_speed = speed_key(plain_name)
+        metric, level = metric_and_level(of_speed or plain_name)
+        if isinstance(text, str) and "@" in text and not is_stated(of_speed or str(plain_name)):
             text, _, level_text = text.partition("@")
             _, level = metric_and_level(f"{metric}@{level_text.strip()}")
         key = key_of(metric, level)
         if key in limits:
-            raise BadInput(f"{key!r} is limited twice in {shown(slo)}; keep one")
-        if key == P99_WITHIN:
+            raise BadInput(limited_twice(key, slo))
+        if of_speed is not None:
+            limits[key] = time_at_speed(text, f"SLO {name} = {shown(limit)}")
+        elif key == P99_WITHIN:
             limits[key] = ratio_of_text(text) if isinstance(text, str) else number(key, text, 1.0, BILLION)
         else:
             limits[key] = _time_limit(f"SLO {name}", text)

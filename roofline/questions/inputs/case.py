@@ -45,47 +45,28 @@ from roofline.serving.quantization import PRESETS, preset_name
 from roofline.serving.verdict import DERATED, beyond, is_pressing, is_within
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, PCIE, Gpu, Price
-from roofline.specs.load import KIND_OF, OPTIONS, RUN, Burst, Load, Rate, load_of, stated
+from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
-from roofline.support.errors import BadInput, UnknownName, check_known, shown
+from roofline.support.errors import BadInput, UnknownName, check_known, percent_hint, shown
 from roofline.support.records import replace
 
 __all__ = [
     "BASES",
-    "CACHE",
+    "KIND_OF",
+    "LASTING",
     "LAWS",
-    "LEAST_RATE",
-    "LENGTHS",
-    "LOADS",
+    "OPTIONS",
     "PRESETS",
-    "RATES",
+    "RUN",
     "TIERS",
-    "TRAFFIC",
-    "USUAL",
-    "api_prices_of",
-    "cache_notes",
+    "Load",
     "cached_text",
-    "cold_start_of",
     "cold_start_text",
-    "cold_start_warnings",
-    "deployed",
-    "derated",
-    "engine",
     "engine_names",
     "is_pressing",
-    "length_warnings",
-    "lengths_of",
-    "losses_of",
+    "lasting",
     "preset_name",
-    "price_of",
-    "priced",
-    "prompt_cache_of",
-    "routing_skew",
-    "traffic",
-    "warnings",
-    "with_cache",
-    "workload",
 ]
 
 
@@ -108,23 +89,21 @@ def workload(
     osl: Real,
     batch: Real | None,
     prefix: Real,
-    concurrency: Real | None = None,
-    request_rate: Real | None = None,
-    num_prompts: Real | None = None,
     lengths: Lengths | None = None,
     cold_start: tuple[float, float] | None = None,
     cache: PromptCache | None = None,
+    **loads: Real | None,
 ) -> Workload:
     """Lengths and load as floats or float64 arrays; a batch of 1 where no load is given."""
-    loads = dict(zip(OPTIONS, (batch, concurrency, num_prompts, request_rate), strict=True))
-    kind = stated(loads)
-    if kind.is_burst and num_prompts is None and lengths is None and cold_start is None and cache is None:
+    if lengths is None and cold_start is None and cache is None and all(value is None for value in loads.values()):
         plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
         if plain is not None:
             return plain
+    loads["batch"] = batch
+    kind = stated(loads)
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and kind.is_burst:
-            raise BadInput(f"{name} need a load; give concurrency or request_rate")
+            raise BadInput(f"{name} need a load; give {' or '.join(LASTING)}")
     inputs = {"isl": isl, "osl": osl, "prefix": prefix, **_load_inputs(kind, loads)}
     values = _broadcast(_numbers(inputs))
     load = load_of(values)
@@ -135,8 +114,8 @@ def workload(
 
 def _load_inputs(kind: type[Load], loads: Mapping[str, Any]) -> dict[str, Any]:
     """What is stated of the load, by the names of its kind."""
-    own = {name: loads[name] for name in kind.options if loads[name] is not None}
-    if loads[RUN] is not None and RUN not in own:
+    own = {name: loads[name] for name in kind.options if loads.get(name) is not None}
+    if loads.get(RUN) is not None and RUN not in own:
         raise BadInput("num_prompts needs concurrency, the users of the run")
     return own
 
@@ -214,7 +193,8 @@ def engine(name: str, network: Any, specs: str | None = None, gpu: Gpu | None = 
         value = plain_value(key, value)  # noqa: PLW2901
         if key == "gpu_memory_utilization":
             if type(value) not in (float, int) or not 0.0 < value <= 1.0:
-                raise BadInput(f"{key} = {shown(value)} must be a share of the memory, such as 0.92")
+                hint = percent_hint(value)
+                raise BadInput(f"{key} = {shown(value)} must be a share of the memory, such as 0.92{hint}")
         elif type(value) not in (float, int) or not 1 <= value <= _LONGEST or value != int(value):
             unit = "sequences" if key == "max_num_seqs" else "tokens"
             raise BadInput(f"{key} = {shown(value)} must be a whole number of {unit}, at least 1")

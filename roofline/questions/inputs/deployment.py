@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from roofline.catalog import find
@@ -27,6 +28,7 @@ from roofline.specs.written import (
     Pool,
     acceptance_of_rates,
     acceptance_of_text,
+    bare_count,
     is_pool,
     pool_of_text,
     pool_text,
@@ -62,9 +64,18 @@ def pool_of(gpu: Any, specs: str | None = None) -> Pool | None:
     if isinstance(gpu, (Pool, Gpu)):
         return gpu if isinstance(gpu, Pool) else None
     text = scalar(gpu)
-    if not isinstance(text, str) or not is_pool(text) or find.is_gpu_name(text, specs):
+    bare = bare_count(text) if isinstance(text, str) else None
+    if not isinstance(text, str) or not (bare or is_pool(text)) or find.is_gpu_name(text, specs):
         return None
-    return pool_of_text(text)
+    if bare is not None and _is_gpu(bare[0], specs):
+        return pool_of_text(bare[1])
+    return pool_of_text(text) if is_pool(text) else None
+
+
+def _is_gpu(name: str, specs: str | None) -> bool:
+    with suppress(UnknownName):
+        return find.find_gpu(name, specs) is not None
+    return False
 
 
 def gpu_of(gpu: Any, specs: str | None = None) -> Gpu:
@@ -465,12 +476,12 @@ def correction(deployment: Deployment, workload: Workload, measured: Any) -> Cor
     for key, value in measured.items():
         if type(value) not in (float, int) or not (0.0 < value <= BILLION or (key == "prefix" and value == 0.0)):
             raise BadInput(f"measured {key} = {shown(value)} must be a positive number")
-    loads = [name for name in case.LOADS if name in measured]
+    loads, numbers = [name for name in case.LOADS if name in measured], workload.numbers
     needed = ("isl", "osl", "prefix", *(loads or (workload.load.option,)))
-    missing = [name for name in needed if name not in measured and type(getattr(workload, name)) is not float]
+    missing = [name for name in needed if name not in measured and type(numbers.get(name)) is not float]
     if missing:
         raise BadInput(f"measured must state its {' and '.join(missing)}; the case has several")
-    values = {name: measured.get(name, getattr(workload, name)) for name in needed}
+    values = {name: measured.get(name, numbers.get(name)) for name in needed}
     cache = workload.cache if values["prefix"] else None
     own_workload = case.workload(**{"batch": None, **values}, cache=cache)
     from roofline.serving.load.equations import mean_latencies

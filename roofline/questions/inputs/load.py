@@ -10,11 +10,11 @@ from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.questions.inputs.case import cold_start_warnings
 from roofline.serving.knee import (
+    candidates_of,
     check_count,
     check_degrees,
     check_plan,
     does_not_fit,
-    plan_fault,
     possible_tp,
     widest_tp,
 )
@@ -24,7 +24,7 @@ from roofline.serving.shown import deployed_text
 from roofline.support.errors import BadInput, Overloaded
 from roofline.support.records import NamedTuple, replace
 
-__all__ = ["BENCHMARK", "UNDER_LOAD", "at_tp", "check_longest", "domains", "open_tp", "replicas", "under_load"]
+__all__ = ["BENCHMARK", "UNDER_LOAD"]
 
 
 _GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
@@ -52,15 +52,13 @@ def open_tp(
     """
     _check_counts(deployment, num_gpus)
     length = workload.isl + workload.osl
-    candidates = _possible(deployment)
-    zero: Real = sum(0.0 * getattr(workload, name) for name in workload.inputs)
-    whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
     if num_gpus is None and workload.load.is_burst:
-        largest, longest = largest_of(workload.batch), largest_of(length)
-        first = next((each for each in candidates if memory(each, largest, longest).fits), None)
-        if first is not None and first is candidates[0]:
+        first = next(candidates_of(deployment), None)
+        if first is not None and memory(first, largest_of(workload.batch), largest_of(length)).fits:
             return 1.0 * first.plan.tp
-    chosen = zero
+    candidates = _possible(deployment)
+    whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
+    chosen: Real = sum(0.0 * number for number in workload.numbers.values())
     settled: Real = chosen > 0.0
     best = chosen
     for candidate in whole or candidates:
@@ -93,19 +91,15 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
         return _Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
     if workload.load.is_burst:
         return _Score(value=1.0, gain=0.0, is_enough=True)
-    takes, amount = _capacity(deployment, workload), workload.load.amount
-    return _Score(takes, _GAIN_OF_WIDER, takes > amount if workload.load.is_open else takes >= amount)
+    takes, load = _capacity(deployment, workload), workload.load
+    return _Score(takes, _GAIN_OF_WIDER, takes > load.request_rate if load.is_open else takes >= load.amount)
 
 
 def _possible(deployment: Deployment) -> list[Deployment]:
-    """The deployment at each tensor-parallel degree of a node that divides the model, smallest first."""
-    plan, model = deployment.plan, deployment.model
+    """`candidates_of` the deployment, kept."""
     known: list[Deployment] | None = deployment.memo.get(open_tp)
     if known is None:
-        degrees = possible_tp(model, widest_tp(deployment))
-        plans = [replace(plan, tp=tp) for tp in degrees]
-        known = [deployment.at(each) for each in plans if plan_fault(model, each) is None]
-        deployment.memo[open_tp] = known
+        known = deployment.memo[open_tp] = list(candidates_of(deployment))
     return known
 
 
@@ -176,7 +170,7 @@ def under_load(prediction: Prediction) -> Prediction:
         return replace(prediction, added=(*prediction.added, note))
     if not load.is_stable:
         stated, what = workload.load, deployed_text(deployment)
-        if stated.is_open and stated.amount >= load.max_request_rate:
+        if stated.is_open and stated.request_rate >= load.max_request_rate:
             raise Overloaded(
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; {stated.asked} "
                 "exceeds that: lower it, or add GPUs (--num-gpus)"

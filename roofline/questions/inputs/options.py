@@ -1,21 +1,21 @@
-"""The options of a case: one table that the shell, Python, help and documents read; and their types for editors.
+"""The options of a case: one table that the shell, Python, help and documents read.
 
-A new option takes a row of `CASE` and a line of `_Plain` here, its parameter and meaning in `predict`, and the code
-that it steers. A row says how the option is spelled, how a text becomes its value or several values, in which unit,
-what it means, and what holds where it is left out. A question takes all of them but those that `QUESTIONS` refuses.
+A new option takes a row of `CASE` here, its type in `signatures.py`, and its parameter in `predict`, which acts on it.
+A row says how the option is spelled, how a text becomes its value or several values, in which unit, what it means, and
+what holds where it is left out. A question takes all of them but those that `QUESTIONS` refuses.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypedDict, TypeVar, cast
+from typing import Any, TypeVar, cast
 
-from roofline.numbers.operations import Numbers
 from roofline.numbers.quantity import from_text
 from roofline.physics.equation import BASES
 from roofline.specs.engine import TIERS
-from roofline.specs.model import Model
+from roofline.specs.load import LASTING, RUN
+from roofline.specs.load import OPTIONS as OF_A_LOAD
 from roofline.specs.workload import limits_of_text, ratio_of_text
 from roofline.specs.written import (
     lengths_of_text,
@@ -25,6 +25,8 @@ from roofline.specs.written import (
     prefix_of_text,
     prefixes_of_text,
     price_of_text,
+    rate_of_text,
+    rates_of_text,
     share_of_text,
     time_of_text,
     whole_of_text,
@@ -33,14 +35,6 @@ from roofline.specs.written import (
 )
 from roofline.support.errors import did_you_mean
 from roofline.support.records import NamedTuple
-
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
-    Length = TypeVarWithDefault("Length", default=float | str)
-else:
-    Length = TypeVar("Length")
-
 
 #: Expert-parallel degree of as many ranks as there are: experts on all tp x dp of them.
 ALL = "all"
@@ -68,6 +62,7 @@ def _ranks_of_text(text: str) -> int | str:
 FLAG = Value("")
 COUNT = Value("n", whole_of_text, "n,n", wholes_of_text)  # 4096, 4k; 500,2k; 1:256:x2
 NUMBER = Value("n", number_of_text, "x,x", numbers_of_text)  # 64, 12.5; 0.5,1; 0.5:8:x2
+RATE = Value("n", rate_of_text, "x,x", rates_of_text)  # 4, 1800/min, 100k/h; 1:8:x2
 PREFIX = Value("tokens|%", prefix_of_text, "tokens|%,...", prefixes_of_text)  # 1k, 80%
 SHARE = Value("x|%", share_of_text)  # 0.5, 50%
 TIME = Value("time", partial(time_of_text, needs_unit=True), in_shell=time_of_text)  # 20ms; in the shell bare in ms
@@ -137,8 +132,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("concurrency", ("-c", "--concurrency", "--max-concurrency", "--users"), NUMBER,
                "Concurrent users; each sends a new request as soon as the last one is answered.", "", "requests",
                each="Concurrent users, e.g. 1:256:x4."),
-        Option("request_rate", ("--request-rate", "--rate"), NUMBER,
-               "Requests per second, arriving at random (Poisson).", "", "1/s"),
+        Option("request_rate", ("--request-rate", "--rate"), RATE,
+               "Requests per second, arriving at random (Poisson); or 1800/min, 100k/h.", "", "1/s"),
         Option("batch", ("-b", "--batch", "--batch-size"), COUNT, "Requests that start together on an idle server.",
                "1", "sequences", each="Requests that start together on an idle server, e.g. 1:256:x2."),
         Option("num_prompts", ("--num-prompts", "--num-requests", "--request-count"), NUMBER,
@@ -248,10 +243,9 @@ class Question(NamedTuple):
 
 
 _TAKES_MORE = 8  # flag of a function with **options
-_LOADS = ("batch", "concurrency", "request_rate", "num_prompts")
 _ONE = "a measurement is of one deployment only"
 _NO_LIMIT = {"slo": "it judges no limit", "p99_within": "it judges no limit", "gpu_price": "it prices nothing"}
-_FINDS = dict.fromkeys(_LOADS, "the load is the answer; predict takes a known one")
+_FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with baseline"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4x2"
 _NO_LOAD = "a workbook holds bursts on an idle server; sweep writes rows of users or rates to a file"
@@ -296,7 +290,7 @@ QUESTIONS: Mapping[str, Question] = {
         {**_FINDS, "allow_oversize": "what does not fit serves nobody"}, each=True, is_loaded=True, helps=_MOST_PER_GPU
     ),
     "curve": Question(
-        {**dict.fromkeys(_LOADS, "it varies the load itself"), "allow_oversize": "what does not fit serves nobody"},
+        {**dict.fromkeys(OF_A_LOAD, "it varies the load itself"), "allow_oversize": "what does not fit serves nobody"},
         is_loaded=True,
         helps=_MOST_PER_GPU,
     ),
@@ -328,7 +322,7 @@ QUESTIONS: Mapping[str, Question] = {
     "cache": Question(),
     "speculate": Question(
         {"num_prompts": "it compares steady states", "measured": _ONE, **_NO_LIMIT},
-        several=("batch", "concurrency", "request_rate"),
+        several=tuple(name for name in OF_A_LOAD if name != RUN),
     ),
     "disaggregate": Question(
         {
@@ -375,7 +369,7 @@ QUESTIONS: Mapping[str, Question] = {
     "sheet": Question(
         {
             **{name: _NOT_IN_CELLS for name in OPTIONS if name not in _IN_CELLS},
-            **dict.fromkeys(("concurrency", "request_rate", "num_prompts"), _NO_LOAD),
+            **dict.fromkeys((*LASTING, RUN), _NO_LOAD),
         },
         several=tuple(name for name in _LISTED if name in _IN_CELLS),
     ),
@@ -431,158 +425,3 @@ def _instead(name: str, known: frozenset[str]) -> str:
     from difflib import get_close_matches
 
     return did_you_mean(get_close_matches(name, {*known, *SPELLINGS}, 3))
-
-
-# Types of the options, for editors and mypy; a test compares them with the table and with `predict`.
-
-_Item = TypeVar("_Item")
-
-#: Limits: a text such as ``ttft:300@p95,tpot:25``, bare numbers in ms, or a mapping, bare numbers in seconds.
-Slo: TypeAlias = str | Mapping[str, float | str]
-#: One value of an option, or several to try.
-Many: TypeAlias = _Item | Iterable[_Item]
-
-_Trace: TypeAlias = str | Mapping[str, Iterable[float]]
-_ColdStart: TypeAlias = str | tuple[float, float]
-_Derate: TypeAlias = str | Mapping[str, float | str]
-_GpuPrice: TypeAlias = float | str | tuple[float, float]
-
-
-class _Plain(TypedDict, total=False):
-    cache_hit: float | str | None
-    cache_tier: str | None
-    cache_bandwidth: float | str | None
-    cache_size: float | str | None
-    working_set: float | str | None
-    isl_cv: float | str | None
-    osl_cv: float | str | None
-    lengths: _Trace | None
-    cold_start: _ColdStart | None
-    derate: _Derate | None
-    tp: int | None
-    pp: int
-    ep: int
-    dp: int
-    num_gpus: int | None
-    allow_oversize: bool
-    weights: str | None
-    kv_cache_dtype: str | None
-    compute: str | None
-    routing: str | float
-    basis: str
-    engine: str
-    network: float | str
-    max_num_batched_tokens: int | str | None
-    max_num_seqs: int | str | None
-    gpu_memory_utilization: float | str | None
-    max_model_len: int | str | None
-    specs: str | None
-    gpu_price: _GpuPrice | None
-    assume: str | None
-
-
-class _Drafts(TypedDict, total=False):
-    draft: str | Model | None
-    draft_tokens: int | str | None
-    acceptance: float | str | Iterable[float] | None
-
-
-class _Lengths(TypedDict, Generic[Length], total=False):
-    isl: Length
-    osl: Length
-    prefix: Length
-
-
-class _Load(TypedDict, Generic[Length], total=False):
-    batch: Length | None
-    concurrency: Length | None
-    request_rate: Length | None
-    num_prompts: Length | None
-
-
-class Unloaded(_Plain, _Lengths[Length], Generic[Length], total=False):
-    """Options of a question that names load, drafts and limits itself."""
-
-    quantization: str | None
-
-
-class Unmeasured(Unloaded[Length], _Drafts, _Load[Length], Generic[Length], total=False):
-    """Options of a question that names its measurement itself."""
-
-
-class Unlimited(Unmeasured[Length], Generic[Length], total=False):
-    """Options of a question that names its limits itself."""
-
-    measured: str | Mapping[str, float | str] | None
-
-
-class Case(Unlimited[Length], Generic[Length], total=False):
-    """Keyword arguments of `predict`: ``Case`` of one case, ``Case[Numbers]`` of many."""
-
-    slo: Slo | None
-
-
-class SizeOptions(_Plain, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
-    """Options of `size`, which tries several formats."""
-
-    quantization: Many[str | None]
-
-
-class Grid(TypedDict, total=False):
-    """Options of `table`: each option takes one value, or several."""
-
-    isl: Numbers
-    osl: Numbers
-    batch: Numbers | None
-    concurrency: Numbers | None
-    request_rate: Numbers | None
-    num_prompts: Numbers | None
-    prefix: Numbers
-    cache_hit: Many[float | str | None]
-    cache_tier: Many[str | None]
-    cache_bandwidth: Many[float | str | None]
-    cache_size: Many[float | str | None]
-    working_set: Many[float | str | None]
-    isl_cv: Many[float | str | None]
-    osl_cv: Many[float | str | None]
-    lengths: _Trace | Iterable[_Trace] | None
-    cold_start: _ColdStart | None
-    derate: _Derate | Iterable[_Derate] | None
-    tp: Many[int | str | None]
-    pp: Many[int | str]
-    ep: Many[int | str]
-    dp: Many[int | str]
-    num_gpus: Many[int | str | None]
-    quantization: Many[str | None]
-    weights: Many[str | None]
-    kv_cache_dtype: Many[str | None]
-    compute: Many[str | None]
-    routing: Many[str | float]
-    basis: Many[str]
-    engine: Many[str]
-    network: Many[float | str]
-    max_num_batched_tokens: Many[int | str | None]
-    max_num_seqs: Many[int | str | None]
-    gpu_memory_utilization: Many[float | str | None]
-    max_model_len: Many[int | str | None]
-    draft: Many[str | None]
-    draft_tokens: Many[int | str | None]
-    acceptance: Many[float | str | None]
-    measured: str | Mapping[str, float | str] | None
-    slo: Slo | Iterable[Slo] | None
-    allow_oversize: bool
-    specs: str | None
-    gpu_price: Many[_GpuPrice | None]
-    assume: str | None
-
-
-class WorkloadOptions(TypedDict, total=False):
-    """Options of `predict` for a named workload."""
-
-    isl: int
-    osl: int
-    prefix: int
-    slo: Mapping[str, float]
-    isl_cv: float
-    osl_cv: float
-    lengths: str

@@ -1,8 +1,8 @@
-"""Simulation of a server: every token of every request, with the step times of the closed forms.
+"""Simulation of servers: every token of every request, with the step times of the closed forms.
 
-The reference for the equations of `serving.load.equations`. A plain loop over steps: decoding sequences, waiting
-prompts, a token budget, slots and memory; Poisson arrivals, or users who ask again as soon as they are answered.
-
+The reference for the equations of `serving.load.equations` and `serving.load.pools`. Requests of Poisson arrivals, or
+of users who ask again once they are answered, go through one loop of events. One pool and two pools differ in what a
+step of a rank holds: prompts and answers under a token budget; or the prompts in one pool, the answers in the other.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from itertools import count, pairwise
+from math import isnan
+from statistics import fmean
 
 from roofline.numbers.operations import Real
 from roofline.numbers.quantity import NANO
@@ -25,17 +27,20 @@ from roofline.serving.load.pools import Pools, kv_transfer_time, prompt_rank, sh
 from roofline.serving.load.server import PROMPTS_FIRST, Server
 from roofline.specs.gpu import HEAD
 from roofline.specs.load import Burst
+from roofline.specs.workload import LATENCIES, LEVELS, key_of
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
-_NODES = 24  # of a step-time table
-_GROWTH = 1.35  # ratio of neighbouring nodes
+_NODES, _GROWTH = 24, 1.35  # of a table of step times: how many, ratio of neighbours
+_POOL_NODES, _POOL_GROWTH = 40, 1.25
 _ROUNDS = 3  # warm-up requests per user
-_REPORT = 4096  # steps between two reports of progress
+_WARM, _FEWEST_WARM = 20, 50  # under a rate one request in so many is warm-up, and at least so many are
+_REPORT = 4096  # events between two reports of progress
+_UNLIMITED = 1 << 60  # sequences
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Arrivals of requests at one rank, and their lengths."""
+    """Arrivals of requests, and their lengths."""
 
     requests: int  # counted ones
     rate: float | None = None  # [1/s] Poisson arrivals; None: users
@@ -51,57 +56,86 @@ class Finished(NamedTuple):
     ttft: float  # [s]
     tpot: float  # [s] mean over tokens after the first; NaN for a single token
     e2el: float  # [s]
-    wait: float  # [s] before the first chunk of its prompt
+    wait: float  # [s] at the server, before the first chunk of its prompt
 
 
 @dataclass(slots=True)
 class _Request:
     arrival: float
-    ready: float
-    prompt: int
+    ready: float  # at the scheduler
+    cached: float  # cached prompt tokens
+    prompt: int  # tokens to compute
+    left: int  # of them, still to compute
     answer: int
-    left: int  # prompt tokens still to compute
     steps: int  # decode steps of its answer
-    cached: int  # cached prompt tokens
+    sender: int  # rank that computes its prompt
     started: float = -1.0
     first: float = 0.0
 
 
 @dataclass(slots=True)
-class Interpolation:
-    """A function of one number, linear between nodes."""
+class _Rank:
+    """Prompts and sequences of one rank."""
 
-    nodes: list[float]
-    values: list[float]
+    memory: float = float("inf")  # [tokens]
+    reserve: float = 0.0  # share of an answer for which there must be room at its start
+    most: int = _UNLIMITED  # sequences
+    waiting: deque[_Request] = field(default_factory=deque)
+    partial: deque[_Request] = field(default_factory=deque)  # admitted, prompt not finished
+    running: list[tuple[int, int, _Request]] = field(default_factory=list)  # by the decode step of their end
+    order: int = 0  # of first tokens: breaks ties
+    clock: int = 0  # decode steps so far
+    context: float = 0.0  # cached tokens of decoding sequences
+    gain: float = 0.0  # tokens that they gain per step
+    held: float = 0.0  # tokens of memory taken by admitted requests
+    coming: int = 0  # requests in transfer
+    is_busy: bool = False
+    free: float = 0.0  # [s] when its link is free
 
-    def __call__(self, argument: float) -> float:
-        right = min(max(bisect_right(self.nodes, argument), 1), len(self.nodes) - 1)
-        low, high = self.nodes[right - 1], self.nodes[right]
-        share = (argument - low) / (high - low)
-        return self.values[right - 1] + share * (self.values[right] - self.values[right - 1])
+    def tokens(self, request: _Request) -> float:
+        """Memory of a request [tokens]."""
+        return request.cached + request.prompt + self.reserve * request.answer
 
+    def admitted(self) -> Iterator[_Request]:
+        """The waiting requests for which there is room, in their order."""
+        while self.waiting and len(self.running) + len(self.partial) < self.most:
+            needed = self.tokens(self.waiting[0])
+            if self.held + needed > self.memory * (1.0 + NANO) and (self.running or self.partial):
+                break
+            self.held += needed
+            yield self.waiting.popleft()
 
-@dataclass(slots=True)
-class _StepTimes:
-    """Tabulated step times of one rank [s]."""
+    def chunks(self, now: float, room: int) -> Iterator[tuple[_Request, int, int]]:
+        """Chunks of prompts that fill a step from `now` on: of which, from which token on, and how many."""
+        while self.partial and room > 0:
+            request = self.partial[0]
+            if request.started < 0.0:
+                request.started = now
+            done, new = request.prompt - request.left, min(request.left, room)
+            request.left -= new
+            room -= new
+            if request.left == 0:
+                self.partial.popleft()
+            yield request, done, new
 
-    linear: Interpolation  # by tokens
-    decode: Interpolation  # of a decode step, by sequences
-    apart: Interpolation  # at the context `context`, by sequences
-    growth: Interpolation  # of `apart`, per token of context and sequence
-    attention: list[tuple[float, Interpolation]]  # cached tokens -> attention of a chunk by its tokens
-    head: float
-    context: float  # at which `apart` holds
-    host: Interpolation
-    launches: float  # lower bound of a prefill-only pass
+    def join(self, request: _Request, now: float) -> None:
+        """Decode a sequence from its first token on."""
+        request.first = now
+        self.order += 1
+        heappush(self.running, (self.clock + request.steps, self.order, request))
+        self.context += request.cached + request.prompt
+        self.gain += (request.answer - 1) / request.steps
 
-    def prompt_attention(self, new: int, cached: int) -> float:
-        """Attention of a chunk after cached tokens [s]."""
-        (low, first), (high, last) = next(
-            (pair for pair in pairwise(self.attention) if cached <= pair[1][0]), tuple(self.attention[-2:])
-        )
-        share = (cached - low) / (high - low)
-        return (1.0 - share) * first(new) + share * last(new)
+    def advance(self) -> Iterator[_Request]:
+        """Every sequence gains tokens; those that end."""
+        self.clock += 1
+        self.context += self.gain
+        while self.running and self.running[0][0] <= self.clock:
+            _, _, request = heappop(self.running)
+            self.context -= request.cached + request.prompt + request.answer - 1
+            self.gain -= (request.answer - 1) / request.steps
+            self.held -= self.tokens(request)
+            yield request
 
 
 def simulated(server: Server, arrivals: Arrivals, progress: Callable[[int], None] | None = None) -> list[Finished]:
@@ -121,297 +155,7 @@ def simulated(server: Server, arrivals: Arrivals, progress: Callable[[int], None
     Source:
         The schedulers of vLLM (v1/core/sched/scheduler.py) and SGLang (srt/managers/scheduler.py), as of 2026-11.
     """
-    return _Simulation(server, arrivals, progress).run()
-
-
-class _Simulation:
-    def __init__(self, server: Server, arrivals: Arrivals, progress: Callable[[int], None] | None) -> None:
-        self.server, self.arrivals, self.progress = server, arrivals, progress
-        self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
-        engine, plan = server.engine, server.deployment.plan
-        reserve = server.deployment.engine.reserve
-        tokens_per_request = float(server.isl) + reserve * float(server.osl)
-        self.reserve = reserve
-        self.memory = float(largest_batch(server.deployment, tokens_per_request)) / plan.dp * tokens_per_request
-        self.max_sequences = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else 1 << 60
-        self.budget = int(server.budget)
-        self.is_prompts_first = engine.scheduler == PROMPTS_FIRST
-        longest = _longest(arrivals.lengths)
-        self.times = _step_times(server, self.max_sequences, longest, self.memory / tokens_per_request)
-        self.now = 0.0
-        self.next = float("inf")  # next Poisson arrival
-        self.coming: list[tuple[float, int, _Request]] = []  # sent, but not yet at the scheduler
-        self.waiting: deque[_Request] = deque()
-        self.partial: deque[_Request] = deque()  # admitted, prompt not finished
-        self.order = count()  # of first tokens: breaks ties
-        self.running: list[tuple[int, int, _Request]] = []  # by the decode step of their end
-        self.clock = 0  # decode steps so far
-        self.context = 0.0  # cached tokens of decoding sequences
-        self.gain = 0.0  # tokens that they gain per step
-        self.queries = float(server.deployment.queries)
-        self.held = 0.0  # tokens of memory taken by admitted requests
-        self.made = 0  # requests sent
-        self.answered: list[Finished] = []
-        self.link = 0.0  # when the link for prefix loads is free
-        self.skipped = 0
-
-    def run(self) -> list[Finished]:
-        arrivals = self.arrivals
-        warm = 0 if arrivals.is_burst else _ROUNDS * arrivals.users
-        if arrivals.rate is not None:
-            warm = max(arrivals.requests // 20, 50)
-        self.limit = arrivals.requests if arrivals.is_burst else arrivals.requests + warm
-        self.skipped = warm
-        if arrivals.rate is None:
-            users = min(arrivals.users, self.limit) if arrivals.is_burst else arrivals.users
-            for number in range(users):
-                # Users that began together would stay in step for long.
-                delay = 0.0 if arrivals.is_burst else self._spread_start(number)
-                self._send_request(delay)
-        else:
-            self._send_request(self.random.expovariate(arrivals.rate))
-        steps = 0
-        while len(self.answered) < arrivals.requests:
-            self._admit()
-            if not self._step():
-                self.now = max(self.now, min(self.next, self.coming[0][0] if self.coming else self.next))
-            steps += 1
-            if self.progress is not None and steps % _REPORT == 0:
-                self.progress(len(self.answered))
-        return self.answered
-
-    def _spread_start(self, number: int) -> float:
-        """Start time of a user, spread over about one request on an idle server."""
-        server = self.server
-        decode = (float(server.osl) - 1.0) * float(server.decode(1.0).total)
-        latency = float(server.prompt(server.computed, server.kinds[0].cached).alone) + decode
-        return latency * number / max(self.arrivals.users, 1)
-
-    def _send_request(self, at: float) -> None:
-        """Send a request at time `at`; under a rate, draw the next arrival."""
-        server = self.server
-        # Integer lengths with the given mean; the cached prefix does not vary.
-        prompts, answers = self.arrivals.lengths.draw(self.random)
-        hit, *miss = server.kinds
-        kind = miss[0] if miss and self.random.random() >= hit.weight else hit
-        prompt = max(round(float(server.fresh * prompts + (kind.computed - server.fresh))), 1)
-        answer = max(round(float(server.osl) * answers), 1)
-        self.made += 1
-        ready = at + float(server.engine.network + server.engine.request)
-        if kind.loading:
-            self.link = ready = max(ready, self.link) + float(kind.loading)
-        if self.running:
-            ready += float(server.engine.arrival)
-        if server.cold_start is not None and self.random.random() < server.cold_start[0]:
-            ready += server.cold_start[1]
-        steps = drawn_steps(answer - 1, server.deployment, self.random)
-        request = _Request(at, ready, prompt, answer, prompt, steps, int(float(kind.cached)))
-        heappush(self.coming, (request.ready, self.made, request))
-        if self.arrivals.rate is not None:
-            self.next = at + self.random.expovariate(self.arrivals.rate)
-
-    def _admit(self) -> None:
-        """Queue the requests that have arrived; admit those for which there is room."""
-        while self.next <= self.now:
-            self._send_request(self.next)
-        while self.coming and self.coming[0][0] <= self.now:
-            self.waiting.append(heappop(self.coming)[2])
-        while self.waiting and len(self.running) + len(self.partial) < self.max_sequences:
-            request = self.waiting[0]
-            needed = request.cached + request.prompt + self.reserve * request.answer
-            if self.held + needed > self.memory * (1.0 + NANO) and (self.running or self.partial):
-                break
-            self.held += needed
-            self.partial.append(self.waiting.popleft())
-
-    def _step(self) -> bool:
-        """Run one step; False if there is nothing to do."""
-        if not self.running and not self.partial:
-            return False
-        decoding = 0 if self.is_prompts_first and self.partial else len(self.running)
-        decoded = decoding * self.queries
-        room = max(int(self.budget - decoded), self.budget // 50, 1)
-        times, engine = self.times, self.server.engine
-        slowdown = engine.prefill_slowdown if self.running else 1.0
-        length, attention, finished_prompts = 0, 0.0, []
-        while self.partial and length < room:
-            request = self.partial[0]
-            new = min(request.left, room - length)
-            if request.started < 0.0:
-                request.started = self.now
-            attention += times.prompt_attention(new, request.cached + request.prompt - request.left)
-            request.left -= new
-            length += new
-            if request.left == 0:
-                finished_prompts.append(self.partial.popleft())
-        if decoding:
-            mean = self.context / decoding
-            apart = times.apart(decoding) + decoding * (mean - times.context) * times.growth(decoding)
-            time = times.decode(decoding) + apart + times.host(decoding)
-            if length:
-                time += max(slowdown * (times.linear(decoded + length) - times.linear(decoded)), 0.0)
-        else:
-            time = slowdown * (times.linear(length) + times.head)
-        time += slowdown * attention
-        if not decoding:
-            time = max(time, times.launches)
-        self.now += time + (float(engine.prefill) if length else 0.0)
-        if decoding:
-            self._advance_sequences()
-        for request in finished_prompts:
-            self._first_token(request)
-        return True
-
-    def _first_token(self, request: _Request) -> None:
-        request.first = self.now
-        if request.answer == 1:
-            self._finish(request)
-            return
-        heappush(self.running, (self.clock + request.steps, next(self.order), request))
-        self.context += request.cached + request.prompt
-        self.gain += (request.answer - 1) / request.steps
-
-    def _advance_sequences(self) -> None:
-        """Every sequence gains tokens; some end."""
-        self.clock += 1
-        self.context += self.gain
-        while self.running and self.running[0][0] <= self.clock:
-            _, _, request = heappop(self.running)
-            self.context -= request.cached + request.prompt + request.answer - 1
-            self.gain -= (request.answer - 1) / request.steps
-            self._finish(request)
-
-    def _finish(self, request: _Request) -> None:
-        self.held -= request.cached + request.prompt + self.reserve * request.answer
-        if self.arrivals.rate is None and (not self.arrivals.is_burst or self.made < self.limit):
-            self._send_request(self.now)
-        if self.skipped:
-            self.skipped -= 1
-            return
-        before = request.ready - request.arrival
-        tokens = request.answer - 1
-        tpot = (self.now - request.first) / tokens if tokens else float("nan")
-        wait = request.started - request.arrival - before
-        self.answered.append(Finished(request.first - request.arrival, tpot, self.now - request.arrival, wait))
-
-
-def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -> int:
-    """Random number of decode steps for `tokens` tokens: one each, or fewer with drafts."""
-    if deployment.draft is None:
-        return tokens
-    steps = gained = 0
-    while gained < tokens:
-        steps, gained = steps + 1, gained + 1
-        for rate in deployment.draft.acceptance.rates:
-            if generator.random() >= rate:
-                break
-            gained += 1
-    return steps
-
-
-def _longest(lengths: Lengths) -> float:
-    """Longest tabulated prompt, over the mean [1]."""
-    if lengths.rows is not None:
-        return max(prompt for prompt, _ in lengths.rows)
-    if lengths.prompts.law == UNIFORM:
-        return float(1.0 + lengths.prompts.cv * 3.0**0.5)
-    return max(2.0, 2.0 * lengths.prompts.slices[-1][1])
-
-
-def _step_times(server: Server, most: int, longest: float, room: float) -> _StepTimes:
-    """Tabulated step times."""
-    deployment, engine = server.deployment, server.engine
-    isl, osl = float(server.isl), float(server.osl)
-    sequences = min(most, int(room * 2.0) + 2)
-    queries = float(deployment.queries)
-    tokens = int(sequences * queries) + min(int(server.budget), int(isl * longest * (sequences + 1)))
-    linear = _table(lambda n: server.linear(n / queries, 0.0), tokens)
-    decode = linear if deployment.draft is None else _table(lambda n: server.decode(n).linear, sequences)
-    context = isl + osl / 2.0
-    ends = [_table(lambda n, c=c: _apart_time(server, n, c), sequences) for c in (isl + 1.0, isl + osl + 1.0)]  # type: ignore[misc]
-    growth = Interpolation(
-        ends[0].nodes,
-        [(b - a) / osl / n for a, b, n in zip(ends[0].values, ends[1].values, ends[0].nodes, strict=True)],
-    )
-    apart = Interpolation(ends[0].nodes, [(a + b) / 2.0 for a, b in zip(ends[0].values, ends[1].values, strict=True)])
-    reach = float(server.prefix) + server.fresh * longest
-    first = min(float(kind.cached) for kind in server.kinds)
-    cached = [first + (reach - first) * share for share in (0.0, 0.25, 0.5, 1.0)]
-    chunk = min(server.budget, reach - first)
-    attention = [(c, _table(lambda n, c=c: _chunk_attention(server, n, c), int(chunk) + 1)) for c in cached]  # type: ignore[misc]
-    host = _table(lambda n: server.decode(n).host, sequences)
-    launches = float(engine.launch) * float(prefill_pass(deployment, 1.0, server.computed).launches)
-    head = float(server.prompt(server.computed, server.kinds[0].cached).head)
-    return _StepTimes(linear, decode, apart, growth, attention, head, context + 1.0, host, launches)
-
-
-def _table(function: Callable[[float], Real], most: int) -> Interpolation:
-    """A function on [1, most], with denser nodes at small arguments."""
-    nodes = sorted(set(_nodes(most)))
-    return Interpolation(nodes, [float(function(node)) for node in nodes])
-
-
-def _nodes(most: int) -> Iterator[float]:
-    yield 1.0
-    node, growth = 1.0, max(_GROWTH, (max(most, 2)) ** (1.0 / _NODES))
-    while node < most:
-        yield float(round(node))
-        node = max(node * growth, node + 1.0)
-    yield float(max(most, 2))
-
-
-def _apart_time(server: Server, sequences: float, context: float) -> Real:
-    """Attention and head of a decode step at a context [s]."""
-    dp = server.deployment.plan.dp
-    passed = decode_pass(server.deployment, sequences * dp, context)
-    return sum(k.time for k in passed.kernels if k.kind.is_per_sequence or k.part == HEAD)
-
-
-def _chunk_attention(server: Server, new: float, cached: float) -> Real:
-    """Attention of a chunk [s]."""
-    return sum(k.time for k in prefill_pass(server.deployment, 1.0, new, cached).kernels if k.kind.is_per_sequence)
-
-
-# Simulation of two pools: every prefill pass, KV transfer and decode step of every rank.
-#
-# The reference for the equations of `serving.load.pools`, with the same times of passes, steps and transfers.
-
-_POOL_NODES = 40  # of a step-time table
-_POOL_GROWTH = 1.25  # ratio of neighbouring nodes
-_WARM = 20  # one in so many requests is warm-up and not counted
-
-
-@dataclass(slots=True)
-class _PoolRequest:
-    arrival: float
-    prompt: int
-    answer: int
-    left: int  # prompt tokens still to compute
-    started: float = -1.0
-    first: float = 0.0
-    alone: float = 0.0  # [s] time to compute its prompt
-    sender: int = 0
-    steps: int = 0  # decode steps of its answer
-
-
-@dataclass(slots=True)
-class _PrefillRank:
-    queue: deque[_PoolRequest] = field(default_factory=deque)
-    is_busy: bool = False
-    free: float = 0.0  # [s] when its link is free
-
-
-@dataclass(slots=True)
-class _DecodeRank:
-    waiting: deque[_PoolRequest] = field(default_factory=deque)
-    running: list[tuple[int, int, _PoolRequest]] = field(default_factory=list)
-    clock: int = 0  # steps so far
-    gain: float = 0.0  # tokens that its sequences gain per step
-    context: float = 0.0  # cached tokens of decoding sequences
-    held: float = 0.0
-    coming: int = 0  # requests in transfer
-    is_busy: bool = False
-    free: float = 0.0
+    return _OnePool(server, arrivals, progress).run()
 
 
 def pools_simulated(
@@ -435,145 +179,276 @@ def pools_simulated(
     Source:
         Schedulers of Dynamo (components/router) and of SGLang's and vLLM's disaggregated modes, as of 2026-11.
     """
-    return _PoolSimulation(pools, workload, arrivals, progress).run()
+    return _TwoPools(pools, workload, arrivals, progress).run()
 
 
-class _PoolSimulation:
+class _Simulator:
+    """Requests from their arrival to their answer; subclasses serve them."""
+
     def __init__(
-        self, pools: Pools, workload: Workload, arrivals: Arrivals, progress: Callable[[int], None] | None
+        self, server: Server, decode: Server, arrivals: Arrivals, progress: Callable[[int], None] | None
     ) -> None:
-        self.arrivals, self.progress, self.pools = arrivals, progress, pools
+        # `server` computes prompts, `decode` answers
+        self.server, self.decode, self.arrivals, self.progress = server, decode, arrivals, progress
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
-        means = replace(workload, load=Burst(), lengths=arrivals.lengths)
-        self.prefill = server_of(pools.prefill, replace(means, osl=1.0))
-        self.decode = server_of(pools.decode, means)
-        self.rank = prompt_rank(self.prefill)
-        self.dp = pools.prefill.plan.dp
-        self.senders = [_PrefillRank() for _ in range(int(lanes(pools.prefill)))]
-        self.receivers = [_DecodeRank() for _ in range(int(lanes(pools.decode)))]
-        self.budget = int(self.prefill.budget)
-        self.prefix = float(self.prefill.prefix)
-        self.computed = float(self.prefill.computed)
-        engine = pools.decode.engine
-        length = float(self.decode.isl) + engine.reserve * float(self.decode.osl)
+        self.budget = int(server.budget)
+        engine, plan = decode.deployment.engine, decode.deployment.plan  # its limits hold on the ideal basis too
         self.reserve = engine.reserve
-        self.memory = float(largest_batch(pools.decode, length)) / pools.decode.plan.dp * length
-        self.max_sequences = max(int(engine.max_num_seqs / pools.decode.plan.pp), 1) if engine.max_num_seqs else 1 << 60
-        self.linear: dict[int, Interpolation] = {}
-        cached = self.prefill.kinds[0].cached
-        self.attention = _tabulated(lambda tokens: self.prefill.prompt(tokens, cached).attention, 64 * self.computed)
-        most = min(self.max_sequences, int(self.memory / (self.prefix + 1.0)) + 2)
-        self.mean = float(self.decode.isl) + float(self.decode.osl) / 2.0
-        self.step = _tabulated(lambda number: self.decode.decode(number).total, most)
-        self.growth = _tabulated(self._growth, most)
-        self.network = float(pools.prefill.effective_engine.network)
-        self.events: list[tuple[float, int, Callable[[float], None]]] = []
-        self.order = count()  # of first steps: breaks ties
-        self.made = self.skipped = 0
+        length = float(decode.isl) + self.reserve * float(decode.osl)
+        self.batch = float(largest_batch(decode.deployment, length)) / plan.dp  # sequences in memory
+        self.memory = self.batch * length
+        self.most = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else _UNLIMITED
+        self.events: list[tuple[float, bool, int, Callable[[float], None]]] = []
+        self.order = count()  # of events: breaks ties
+        self.sent = 0
         self.answered: list[Finished] = []
+        self.link = 0.0  # when the link for prefix loads is free
+        self.skipped = 0  # requests of the warm-up that are not answered
 
     def run(self) -> list[Finished]:
+        """Simulate until enough requests are answered."""
         arrivals = self.arrivals
-        if arrivals.rate is None:
-            self.skipped = _ROUNDS * arrivals.users
-            latency = self.rank.prompt.alone + self.decode.steps_of() * self.step(1.0)
-            for number in range(arrivals.users):
-                self._schedule(float(latency) * number / arrivals.users, self._send_request)
+        if arrivals.rate is not None:
+            self.skipped = max(arrivals.requests // _WARM, _FEWEST_WARM)
+            self.schedule(self.random.expovariate(arrivals.rate), self.send)
+        elif arrivals.is_burst:
+            for _ in range(min(arrivals.users, arrivals.requests)):
+                self.ask(0.0)
         else:
-            self.skipped = max(arrivals.requests // _WARM, 50)
-            self._schedule(self.random.expovariate(arrivals.rate), self._send_request)
+            self.skipped = _ROUNDS * arrivals.users
+            # Users that began together would stay in step for long.
+            for number in range(arrivals.users):
+                self.ask(self.idle_latency() * number / arrivals.users)
         events = 0
         while len(self.answered) < arrivals.requests:
-            now, _, action = heappop(self.events)
+            now, _, _, action = heappop(self.events)
             action(now)
             events += 1
-            if self.progress is not None and events % 4096 == 0:
+            if self.progress is not None and events % _REPORT == 0:
                 self.progress(len(self.answered))
         return self.answered
 
-    def _schedule(self, time: float, action: Callable[[float], None]) -> None:
-        self.made += 1
-        heappush(self.events, (time, self.made, action))
+    def schedule(self, time: float, action: Callable[[float], None], *, is_last: bool = False) -> None:
+        """Let something happen at a time; if `is_last`, after all else that happens then."""
+        heappush(self.events, (time, is_last, next(self.order), action))
 
-    def _send_request(self, now: float) -> None:
-        arrivals = self.arrivals
+    def send(self, now: float) -> None:
+        """Send a request; under a rate, draw the next arrival."""
+        server, arrivals = self.server, self.arrivals
+        # Integer lengths with the given mean; the cached prefix does not vary.
         prompts, answers = arrivals.lengths.draw(self.random)
-        prompt = max(round(self.computed * prompts), 1)
+        hit, *miss = server.kinds
+        kind = miss[0] if miss and self.random.random() >= hit.weight else hit
+        prompt = max(round(float(server.fresh * prompts + (kind.computed - server.fresh))), 1)
         answer = max(round(float(self.decode.osl) * answers), 1)
-        request = _PoolRequest(now, prompt, answer, prompt, sender=self.random.randrange(len(self.senders)))
-        request.steps = drawn_steps(answer - 1, self.pools.decode, self.random)
-        wait = float(self.prefill.before - self.prefill.cold)
-        if any(rank.is_busy for rank in self.receivers):
-            wait += float(self.prefill.engine.arrival)
-        cold = self.prefill.cold_start
-        if cold is not None and self.random.random() < cold[0]:
-            wait += cold[1]
-        self._schedule(now + wait, lambda time: self._enqueue(time, request))
+        sender = self.sender()
+        ready = now + float(server.engine.network + server.engine.request)
+        if kind.loading:
+            self.link = ready = max(ready, self.link) + float(kind.loading)
+        if self.is_decoding():
+            ready += float(server.engine.arrival)
+        if server.cold_start is not None and self.random.random() < server.cold_start[0]:
+            ready += server.cold_start[1]
+        steps = drawn_steps(answer - 1, self.decode.deployment, self.random)
+        request = _Request(now, ready, float(kind.cached), prompt, prompt, answer, steps, sender)
+        self.sent += 1
+        self.schedule(ready, lambda at: self.receive(at, request))
         if arrivals.rate is not None:
-            self._schedule(now + self.random.expovariate(arrivals.rate), self._send_request)
+            self.schedule(now + self.random.expovariate(arrivals.rate), self.send)
 
-    def _enqueue(self, now: float, request: _PoolRequest) -> None:
-        rank = self.senders[request.sender]
-        rank.queue.append(request)
+    def finish(self, now: float, request: _Request) -> None:
+        """Count an answered request; its user asks again."""
+        arrivals = self.arrivals
+        if arrivals.rate is None and (not arrivals.is_burst or self.sent < arrivals.requests):
+            self.ask(now)
+        if self.skipped:
+            self.skipped -= 1
+            return
+        tokens = request.answer - 1
+        tpot = (now - request.first) / tokens if tokens else float("nan")
+        wait = request.started - request.ready
+        self.answered.append(Finished(request.first - request.arrival, tpot, now - request.arrival, wait))
+
+    def ask(self, at: float) -> None:
+        """Let a user ask at a time."""
+        self.schedule(at, self.send)
+
+    def idle_latency(self) -> float:
+        """Time of a request on idle ranks [s]."""
+        raise NotImplementedError
+
+    def is_decoding(self) -> bool:
+        """Whether any rank decodes."""
+        raise NotImplementedError
+
+    def sender(self) -> int:
+        """Rank that computes the next prompt."""
+        raise NotImplementedError
+
+    def receive(self, now: float, request: _Request) -> None:
+        """Take in a request that reaches the scheduler."""
+        raise NotImplementedError
+
+
+class _OnePool(_Simulator):
+    """A rank that computes prompts and answers."""
+
+    def __init__(self, server: Server, arrivals: Arrivals, progress: Callable[[int], None] | None) -> None:
+        super().__init__(server, server, arrivals, progress)
+        self.is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
+        self.times = _step_times(server, self.most, _longest(arrivals.lengths), self.batch)
+        self.rank = _Rank(self.memory, self.reserve, self.most)
+        self.queries = float(server.deployment.queries)
+
+    def ask(self, at: float) -> None:
+        self.send(at)
+
+    def idle_latency(self) -> float:
+        server = self.server
+        decode = (float(server.osl) - 1.0) * float(server.decode(1.0).total)
+        return float(server.prompt(server.computed, server.kinds[0].cached).alone) + decode
+
+    def is_decoding(self) -> bool:
+        return bool(self.rank.running)
+
+    def sender(self) -> int:
+        return 0
+
+    def receive(self, now: float, request: _Request) -> None:
+        self.rank.waiting.append(request)
+        if not self.rank.is_busy:
+            self.rank.is_busy = True
+            self.schedule(now, self.step, is_last=True)
+
+    def step(self, now: float) -> None:
+        """Run a step, and start the next one at its end."""
+        rank, times, engine = self.rank, self.times, self.server.engine
+        rank.partial.extend(rank.admitted())
+        rank.is_busy = bool(rank.running or rank.partial)
         if not rank.is_busy:
-            self._start_pass(now, request.sender, is_first=True)
+            return
+        decoding = 0 if self.is_prompts_first and rank.partial else len(rank.running)
+        decoded = decoding * self.queries
+        room = max(int(self.budget - decoded), self.budget // 50, 1)
+        slowdown = engine.prefill_slowdown if rank.running else 1.0
+        length, attention, computed = 0, 0.0, []
+        for request, done, new in rank.chunks(now, room):
+            attention += times.prompt_attention(new, request.cached + done)
+            length += new
+            if request.left == 0:
+                computed.append(request)
+        if decoding:
+            time = times.decode(decoding, rank.context)
+            if length:
+                time += max(slowdown * (times.linear(decoded + length) - times.linear(decoded)), 0.0)
+        else:
+            time = slowdown * (times.linear(length) + times.head)
+        time += slowdown * attention
+        if not decoding:
+            time = max(time, times.launches)
+        if length:
+            time += float(engine.prefill)
+        end = now + time
+        for request in rank.advance() if decoding else ():
+            self.finish(end, request)
+        for request in computed:
+            if request.answer > 1:
+                rank.join(request, end)
+            else:
+                request.first = end
+                rank.held -= rank.tokens(request)
+                self.finish(end, request)
+        self.schedule(end, self.step, is_last=True)
 
-    def _start_pass(self, now: float, number: int, *, is_first: bool = False) -> None:
+
+class _TwoPools(_Simulator):
+    """Ranks that compute prompts, ranks that compute answers, and the link between them."""
+
+    def __init__(
+        self, pools: Pools, workload: Workload, arrivals: Arrivals, progress: Callable[[int], None] | None
+    ) -> None:
+        means = replace(workload, load=Burst(), lengths=arrivals.lengths)
+        server = server_of(pools.prefill, replace(means, osl=1.0))
+        super().__init__(server, server_of(pools.decode, means), arrivals, progress)
+        self.pools = pools
+        self.prompt = prompt_rank(server).prompt
+        self.senders = [_Rank() for _ in range(int(lanes(pools.prefill)))]
+        self.receivers = [_Rank(self.memory, self.reserve, self.most) for _ in range(int(lanes(pools.decode)))]
+        self.linear: dict[int, Interpolation] = {}
+        kind, computed = server.kinds[0], float(server.computed)
+        self.cached = float(kind.cached)
+        self.attention = _pool_table(lambda tokens: server.prompt(tokens, kind.cached).attention, 64 * computed)
+        most = min(self.most, int(self.memory / (self.cached + 1.0)) + 2)
+        self.times = _decode_times(self.decode, most)
+
+    def idle_latency(self) -> float:
+        return float(self.prompt.alone + self.decode.steps_of() * self.times.parts[0](1.0))
+
+    def is_decoding(self) -> bool:
+        return any(rank.is_busy for rank in self.receivers)
+
+    def sender(self) -> int:
+        return self.random.randrange(len(self.senders))
+
+    def receive(self, now: float, request: _Request) -> None:
+        rank = self.senders[request.sender]
+        rank.waiting.append(request)
+        if not rank.is_busy:
+            self.start_pass(now, request.sender, is_first=True)
+
+    def start_pass(self, now: float, number: int, *, is_first: bool = False) -> None:
         """A pass over the prompts that wait at a rank."""
         rank = self.senders[number]
-        rank.is_busy = bool(rank.queue)
-        if not rank.queue:
+        rank.partial.extend(rank.admitted())
+        rank.is_busy = bool(rank.partial)
+        if not rank.is_busy:
             return
-        tokens, attention, finished = 0, 0.0, []
-        while rank.queue and tokens < self.budget:
-            request = rank.queue[0]
-            new = min(request.left, self.budget - tokens)
-            if request.started < 0.0:
-                request.started = now
-            done = request.prompt - request.left
-            attention += self._attention(request.prompt, done, done + new)
-            request.left -= new
+        tokens, attention, computed = 0, 0.0, []
+        for request, done, new in rank.chunks(now, self.budget):
+            attention += self.prompt_attention(request.prompt, done, done + new)
             tokens += new
             if request.left == 0:
-                finished.append(rank.queue.popleft())
-        worker = number - number % self.dp
-        busy = sum(peer.is_busy for peer in self.senders[worker : worker + self.dp])
-        time = self._pass_time(tokens, attention, busy)
+                computed.append(request)
+        dp = self.pools.prefill.plan.dp
+        worker = number - number % dp
+        busy = sum(peer.is_busy for peer in self.senders[worker : worker + dp])
+        time = self.pass_time(tokens, attention, busy)
         if is_first:  # after another pass, the host has launched the kernels ahead
-            time = max(time, float(self.rank.prompt.launches) + float(self.prefill.engine.prefill))
+            time = max(time, float(self.prompt.launches) + float(self.server.engine.prefill))
 
         def end(at: float) -> None:
-            for request in finished:
-                request.alone = at - request.started
-                self._transfer(at, request)
-            self._start_pass(at, number)
+            for request in computed:
+                self.transfer(at, request)
+            self.start_pass(at, number)
 
-        self._schedule(now + time, end)
+        self.schedule(now + time, end)
 
-    def _pass_time(self, tokens: int, attention: float, busy: int) -> float:
+    def pass_time(self, tokens: int, attention: float, busy: int) -> float:
+        """Time of a pass, with `busy` ranks of its worker active [s]."""
         if busy not in self.linear:
-            server = replace(self.prefill, users=float(busy))
-            most = min(self.budget, int(64 * self.computed))
-            self.linear[busy] = _tabulated(lambda place: server.linear(1.0, place - 1.0), most)
-        return self.linear[busy](tokens) + attention + float(self.rank.prompt.head) + float(self.prefill.engine.prefill)
+            server = replace(self.server, users=float(busy))
+            most = min(self.budget, int(64 * float(server.computed)))
+            self.linear[busy] = _pool_table(lambda place: server.linear(1.0, place - 1.0), most)
+        return self.linear[busy](tokens) + attention + float(self.prompt.head) + float(self.server.engine.prefill)
 
-    def _attention(self, prompt: int, start: int, end: int) -> float:
+    def prompt_attention(self, prompt: int, start: int, end: int) -> float:
         """Attention of a chunk [s]: the prompt's share by query-key pairs."""
-        pairs = ((end + self.prefix) ** 2 - (start + self.prefix) ** 2) / ((prompt + self.prefix) ** 2 - self.prefix**2)
+        cached = self.cached
+        pairs = ((end + cached) ** 2 - (start + cached) ** 2) / ((prompt + cached) ** 2 - cached**2)
         return self.attention(prompt) * pairs
 
-    def _transfer(self, now: float, request: _PoolRequest) -> None:
+    def transfer(self, now: float, request: _Request) -> None:
         """Transfer the KV cache of a prompt; a single-token answer ends here."""
         if request.answer == 1:
             request.first = now
-            self._finish(now, request)
+            self.finish(now, request)
             return
-        number = self._receiver()
+        number = self.receiver()
         sender, receiver = self.senders[request.sender], self.receivers[number]
         receiver.coming += 1
-        model = self.pools.prefill.model
-        time = kv_transfer_time(self.pools, self.prefix + request.prompt)
-        shown = float(shown_transfer(self.pools.link, float(model.layers), time, request.alone))
+        time = kv_transfer_time(self.pools, request.cached + request.prompt)
+        layers = float(self.pools.prefill.model.layers)
+        shown = float(shown_transfer(self.pools.link, layers, time, now - request.started))
         start = max(now, sender.free, receiver.free) if shown else now
         sender.free = receiver.free = start + shown
 
@@ -581,72 +456,176 @@ class _PoolSimulation:
             receiver.coming -= 1
             receiver.waiting.append(request)
             if not receiver.is_busy:
-                self._start_step(at, number)
+                self.start_step(at, receiver)
 
-        self._schedule(start + shown, arrived)
+        self.schedule(start + shown, arrived)
 
-    def _receiver(self) -> int:
+    def receiver(self) -> int:
         """Decode rank for the next answer."""
         if self.arrivals.rate is not None:
             return self.random.randrange(len(self.receivers))
         load = [len(rank.waiting) + len(rank.running) + rank.coming for rank in self.receivers]
         return load.index(min(load))
 
-    def _start_step(self, now: float, number: int) -> None:
+    def start_step(self, now: float, rank: _Rank) -> None:
         """A decode step of a rank."""
-        rank = self.receivers[number]
-        while rank.waiting and len(rank.running) < self.max_sequences:
-            request = rank.waiting[0]
-            needed = self.prefix + request.prompt + self.reserve * request.answer
-            if rank.held + needed > self.memory * (1.0 + NANO) and rank.running:
-                break
-            rank.waiting.popleft()
-            rank.held += needed
-            rank.context += self.prefix + request.prompt + 1.0
-            request.first = now
-            rank.gain += (request.answer - 1) / request.steps
-            heappush(rank.running, (rank.clock + request.steps, next(self.order), request))
-        running = len(rank.running)
-        rank.is_busy = running > 0
-        if not running:
+        for request in rank.admitted():
+            rank.join(request, now)
+        rank.is_busy = bool(rank.running)
+        if not rank.is_busy:
             return
-        off = rank.context / running - self.mean
-        time = self.step(running) + running * off * self.growth(running)
 
         def end(at: float) -> None:
-            rank.clock += 1
-            rank.context += rank.gain
-            while rank.running and rank.running[0][0] <= rank.clock:
-                _, _, request = heappop(rank.running)
-                rank.context -= self.prefix + request.prompt + request.answer
-                rank.gain -= (request.answer - 1) / request.steps
-                rank.held -= self.prefix + request.prompt + self.reserve * request.answer
-                self._finish(at, request)
-            self._start_step(at, number)
+            for request in rank.advance():
+                self.finish(at, request)
+            self.start_step(at, rank)
 
-        self._schedule(now + time, end)
-
-    def _growth(self, sequences: float) -> Real:
-        """Growth of a decode step per token of context and sequence [s]."""
-        deployment, osl = self.pools.decode, max(float(self.decode.osl), 2.0)
-        ends = [decode_pass(deployment, sequences * deployment.plan.dp, float(self.decode.isl) + at).time
-                for at in (0.0, osl)]  # fmt: skip
-        return (ends[1] - ends[0]) / osl / sequences
-
-    def _finish(self, now: float, request: _PoolRequest) -> None:
-        if self.arrivals.rate is None:
-            self._schedule(now, self._send_request)
-        if self.skipped:
-            self.skipped -= 1
-            return
-        tokens = request.answer - 1
-        tpot = (now - request.first) / tokens if tokens else float("nan")
-        wait = request.started - request.arrival
-        self.answered.append(Finished(request.first - request.arrival, tpot, now - request.arrival, wait))
+        self.schedule(now + self.times(len(rank.running), rank.context), end)
 
 
-def _tabulated(function: Callable[[float], Real], most: float) -> Interpolation:
+def latencies(finished: list[Finished]) -> dict[str, float]:
+    """Means and percentiles over requests, by the keys of limits [s]; no TPOT of single tokens."""
+    found = {}
+    for name in LATENCIES:
+        times = sorted(time for request in finished if not isnan(time := getattr(request, name)))
+        if times:
+            found[name] = fmean(times)
+            found |= {
+                key_of(name, level): times[min(int(level / 100.0 * len(times)), len(times) - 1)] for level in LEVELS
+            }
+    return found
+
+
+def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -> int:
+    """Random number of decode steps for `tokens` tokens: one each, or fewer with drafts."""
+    if deployment.draft is None:
+        return tokens
+    steps = gained = 0
+    while gained < tokens:
+        steps, gained = steps + 1, gained + 1
+        for rate in deployment.draft.acceptance.rates:
+            if generator.random() >= rate:
+                break
+            gained += 1
+    return steps
+
+
+# Tables of step times.
+
+
+@dataclass(slots=True)
+class Interpolation:
+    """A function of one number, linear between nodes."""
+
+    nodes: list[float]
+    values: list[float]
+
+    def __call__(self, argument: float) -> float:
+        right = min(max(bisect_right(self.nodes, argument), 1), len(self.nodes) - 1)
+        low, high = self.nodes[right - 1], self.nodes[right]
+        share = (argument - low) / (high - low)
+        return self.values[right - 1] + share * (self.values[right] - self.values[right - 1])
+
+
+@dataclass(slots=True)
+class _DecodeTimes:
+    """Time of a decode step [s], by sequences and their context."""
+
+    parts: tuple[Interpolation, ...]  # by sequences, at the mean context; they add up
+    growth: Interpolation  # per token of context and sequence, by sequences
+    mean: float  # context
+
+    def __call__(self, sequences: int, context: float) -> float:
+        first, *others = self.parts
+        time = first(sequences) + sequences * (context / sequences - self.mean) * self.growth(sequences)
+        return sum((part(sequences) for part in others), time)
+
+
+@dataclass(slots=True)
+class _StepTimes:
+    """Tabulated step times of a rank that computes prompts and answers [s]."""
+
+    decode: _DecodeTimes
+    linear: Interpolation  # by tokens
+    attention: list[tuple[float, Interpolation]]  # cached tokens -> attention of a chunk by its tokens
+    head: float
+    launches: float  # lower bound of a prefill-only pass
+
+    def prompt_attention(self, new: int, cached: float) -> float:
+        """Attention of a chunk after cached tokens [s]."""
+        (low, first), (high, last) = next(
+            (pair for pair in pairwise(self.attention) if cached <= pair[1][0]), tuple(self.attention[-2:])
+        )
+        share = (cached - low) / (high - low)
+        return (1.0 - share) * first(new) + share * last(new)
+
+
+def _longest(lengths: Lengths) -> float:
+    """Longest tabulated prompt, over the mean [1]."""
+    if lengths.rows is not None:
+        return max(prompt for prompt, _ in lengths.rows)
+    if lengths.prompts.law == UNIFORM:
+        return float(1.0 + lengths.prompts.cv * 3.0**0.5)
+    return max(2.0, 2.0 * lengths.prompts.slices[-1][1])
+
+
+def _step_times(server: Server, most: int, longest: float, room: float) -> _StepTimes:
+    """Tabulated step times."""
+    deployment, engine = server.deployment, server.engine
+    isl, osl = float(server.isl), float(server.osl)
+    sequences = min(most, int(room * 2.0) + 2)
+    queries = float(deployment.queries)
+    tokens = int(sequences * queries) + min(int(server.budget), int(isl * longest * (sequences + 1)))
+    linear = _table(lambda n: server.linear(n / queries, 0.0), tokens)
+    decode = linear if deployment.draft is None else _table(lambda n: server.decode(n).linear, sequences)
+    ends = [_table(lambda n, c=c: _apart_time(server, n, c), sequences) for c in (isl + 1.0, isl + osl + 1.0)]  # type: ignore[misc]
+    growth = Interpolation(
+        ends[0].nodes,
+        [(b - a) / osl / n for a, b, n in zip(ends[0].values, ends[1].values, ends[0].nodes, strict=True)],
+    )
+    apart = Interpolation(ends[0].nodes, [(a + b) / 2.0 for a, b in zip(ends[0].values, ends[1].values, strict=True)])
+    host = _table(lambda n: server.decode(n).host, sequences)
+    reach = float(server.prefix) + server.fresh * longest
+    first = min(float(kind.cached) for kind in server.kinds)
+    cached = [first + (reach - first) * share for share in (0.0, 0.25, 0.5, 1.0)]
+    chunk = min(server.budget, reach - first)
+    attention = [(c, _table(lambda n, c=c: _chunk_attention(server, n, c), int(chunk) + 1)) for c in cached]  # type: ignore[misc]
+    launches = float(engine.launch) * float(prefill_pass(deployment, 1.0, server.computed).launches)
+    head = float(server.prompt(server.computed, server.kinds[0].cached).head)
+    decode_times = _DecodeTimes((apart, decode, host), growth, isl + osl / 2.0 + 1.0)
+    return _StepTimes(decode_times, linear, attention, head, launches)
+
+
+def _decode_times(server: Server, most: int) -> _DecodeTimes:
+    """Tabulated times of decode steps without prompts."""
+    isl, osl = float(server.isl), float(server.osl)
+    long = max(osl, 2.0)
+
+    def growth(sequences: float) -> Real:
+        passes = [decode_pass(server.deployment, sequences * server.deployment.plan.dp, isl + at) for at in (0.0, long)]
+        return (passes[1].time - passes[0].time) / long / sequences
+
+    step = _pool_table(lambda number: server.decode(number).total, most)
+    return _DecodeTimes((step,), _pool_table(growth, most), isl + osl / 2.0 - 1.0)
+
+
+def _table(function: Callable[[float], Real], most: int) -> Interpolation:
     """A function on [1, most], with denser nodes at small arguments."""
+    nodes = sorted(set(_nodes(most)))
+    return Interpolation(nodes, [float(function(node)) for node in nodes])
+
+
+def _nodes(most: int) -> Iterator[float]:
+    yield 1.0
+    node, growth = 1.0, max(_GROWTH, (max(most, 2)) ** (1.0 / _NODES))
+    while node < most:
+        yield float(round(node))
+        node = max(node * growth, node + 1.0)
+    yield float(max(most, 2))
+
+
+def _pool_table(function: Callable[[float], Real], most: float) -> Interpolation:
+    """The same with nodes of its own, of which the last may lie beyond."""
     nodes, node, growth = [1.0], 1.0, max(_POOL_GROWTH, max(most, 2.0) ** (1.0 / _POOL_NODES))
     while node < most:
         node = max(round(node * growth), node + 1.0)
@@ -654,3 +633,15 @@ def _tabulated(function: Callable[[float], Real], most: float) -> Interpolation:
     if len(nodes) == 1:
         nodes.append(2.0)
     return Interpolation(nodes, [float(function(node)) for node in nodes])
+
+
+def _apart_time(server: Server, sequences: float, context: float) -> Real:
+    """Attention and head of a decode step at a context [s]."""
+    dp = server.deployment.plan.dp
+    passed = decode_pass(server.deployment, sequences * dp, context)
+    return sum(k.time for k in passed.kernels if k.kind.is_per_sequence or k.part == HEAD)
+
+
+def _chunk_attention(server: Server, new: float, cached: float) -> Real:
+    """Attention of a chunk [s]."""
+    return sum(k.time for k in prefill_pass(server.deployment, 1.0, new, cached).kernels if k.kind.is_per_sequence)

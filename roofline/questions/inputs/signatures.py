@@ -1,0 +1,160 @@
+"""Types of keyword arguments, for editors and mypy; `predict` documents them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypedDict, TypeVar
+
+from roofline.numbers.operations import Numbers
+from roofline.specs.model import Model
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    Length = TypeVarWithDefault("Length", default=float | str)
+else:
+    Length = TypeVar("Length")
+_Item = TypeVar("_Item")
+
+#: Limits: a text such as ``ttft:300@p95,tpot:25``, bare numbers in ms, or a mapping, bare numbers in seconds.
+Slo: TypeAlias = str | Mapping[str, float | str]
+#: One value of an option, or several to try.
+Many: TypeAlias = _Item | Iterable[_Item]
+
+_Trace: TypeAlias = str | Mapping[str, Iterable[float]]
+_ColdStart: TypeAlias = str | tuple[float, float]
+_Derate: TypeAlias = str | Mapping[str, float | str]
+_GpuPrice: TypeAlias = float | str | tuple[float, float]
+
+
+class _Plain(TypedDict, total=False):
+    cache_hit: float | str | None
+    cache_tier: str | None
+    cache_bandwidth: float | str | None
+    cache_size: float | str | None
+    working_set: float | str | None
+    isl_cv: float | str | None
+    osl_cv: float | str | None
+    lengths: _Trace | None
+    cold_start: _ColdStart | None
+    derate: _Derate | None
+    tp: int | None
+    pp: int
+    ep: int
+    dp: int
+    num_gpus: int | None
+    allow_oversize: bool
+    weights: str | None
+    kv_cache_dtype: str | None
+    compute: str | None
+    routing: str | float
+    basis: str
+    engine: str
+    network: float | str
+    max_num_batched_tokens: int | str | None
+    max_num_seqs: int | str | None
+    gpu_memory_utilization: float | str | None
+    max_model_len: int | str | None
+    specs: str | None
+    gpu_price: _GpuPrice | None
+    assume: str | None
+
+
+class _Drafts(TypedDict, total=False):
+    draft: str | Model | None
+    draft_tokens: int | str | None
+    acceptance: float | str | Iterable[float] | None
+
+
+class _Lengths(TypedDict, Generic[Length], total=False):
+    isl: Length
+    osl: Length
+    prefix: Length
+
+
+class _Load(TypedDict, Generic[Length], total=False):
+    batch: Length | None
+    concurrency: Length | None
+    request_rate: Length | None
+    num_prompts: Length | None
+
+
+class Unloaded(_Plain, _Lengths[Length], Generic[Length], total=False):
+    """Options of a question that names load, drafts and limits itself."""
+
+    quantization: str | None
+
+
+class Unmeasured(Unloaded[Length], _Drafts, _Load[Length], Generic[Length], total=False):
+    """Options of a question that names its measurement itself."""
+
+
+class Unlimited(Unmeasured[Length], Generic[Length], total=False):
+    """Options of a question that names its limits itself."""
+
+    measured: str | Mapping[str, float | str] | None
+
+
+class Case(Unlimited[Length], Generic[Length], total=False):
+    """Keyword arguments of `predict`: ``Case`` of one case, ``Case[Numbers]`` of many."""
+
+    slo: Slo | None
+
+
+class SizeOptions(_Plain, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
+    """Options of `size`, which tries several formats."""
+
+    quantization: Many[str | None]
+
+
+class Grid(_Lengths[Numbers], _Load[Numbers], total=False):
+    """Options of `table`: each option takes one value, or several."""
+
+    cache_hit: Many[float | str | None]
+    cache_tier: Many[str | None]
+    cache_bandwidth: Many[float | str | None]
+    cache_size: Many[float | str | None]
+    working_set: Many[float | str | None]
+    isl_cv: Many[float | str | None]
+    osl_cv: Many[float | str | None]
+    lengths: _Trace | Iterable[_Trace] | None
+    cold_start: _ColdStart | None
+    derate: _Derate | Iterable[_Derate] | None
+    tp: Many[int | str | None]
+    pp: Many[int | str]
+    ep: Many[int | str]
+    dp: Many[int | str]
+    num_gpus: Many[int | str | None]
+    quantization: Many[str | None]
+    weights: Many[str | None]
+    kv_cache_dtype: Many[str | None]
+    compute: Many[str | None]
+    routing: Many[str | float]
+    basis: Many[str]
+    engine: Many[str]
+    network: Many[float | str]
+    max_num_batched_tokens: Many[int | str | None]
+    max_num_seqs: Many[int | str | None]
+    gpu_memory_utilization: Many[float | str | None]
+    max_model_len: Many[int | str | None]
+    draft: Many[str | None]
+    draft_tokens: Many[int | str | None]
+    acceptance: Many[float | str | None]
+    measured: str | Mapping[str, float | str] | None
+    slo: Slo | Iterable[Slo] | None
+    allow_oversize: bool
+    specs: str | None
+    gpu_price: Many[_GpuPrice | None]
+    assume: str | None
+
+
+class WorkloadOptions(TypedDict, total=False):
+    """Options of `predict` for a named workload."""
+
+    isl: int
+    osl: int
+    prefix: int
+    slo: Mapping[str, float]
+    isl_cv: float
+    osl_cv: float
+    lengths: str
