@@ -186,7 +186,14 @@ def in_package(root, *command):
 
 @pytest.mark.parametrize(
     ("section", "most"),
-    [("A kind of layer", 3), ("A kind of load", 4), ("A lever", 1), ("A key of an answer", 1), ("A command", 2)],
+    [
+        ("A kind of layer", 3),
+        ("A kind of load", 4),
+        ("A lever", 1),
+        ("A key of an answer", 1),
+        ("An option", 3),
+        ("A command", 2),
+    ],
 )
 def test_what_takes_code_takes_few_files(section, most):
     assert 0 < len(files_of(section)) <= most
@@ -216,6 +223,37 @@ cli(["reading", "-m", "llama-3.1-8b", "-g", "h100,l40s", "--format", "json"])
     rows = json.loads(document)["rows"]
     assert [row["gpu"] for row in rows] == ["h100-sxm", "l40s"]
     assert rows[0]["words_s"] == pytest.approx(0.75 * rows[0]["tok_s_user"])
+
+
+def test_an_option_added_as_the_page_says_is_taken_by_the_shell_by_python_and_by_every_question(changed_package):
+    ask = """
+import json, roofline as rl
+from roofline.cli.main import cli
+case = ("llama-3.1-8b", "h100-sxm")
+tight = rl.predict(*case, batch=16, slo="tpot:20", margin="50%").slo
+found = [
+    [bool(one.prediction.slo_met) for one in rl.compare(case[0], ["h100", "b200"], slo="tpot:8", **options).gpus]
+    for options in ({"margin": 0.5}, {})
+]
+print(json.dumps([tight, rl.table(*case, slo="tpot:20", margin=[0.0, 0.9], keys=["slo_met"]), found]), flush=True)
+try:
+    rl.predict(*case, slo="tpot:20", margin="120%")
+except rl.BadInput as error:
+    print(error, flush=True)
+cli(["ttft", "-m", "llama-3.1-8b", "-g", "h100", "--slo", "ttft:40", "--margin", "50%", "--json"], standalone_mode=False)
+cli(["ttft", "--help"])
+"""
+    done = in_package(changed_package, "-c", ask)
+    assert done.returncode == 0, done.stderr
+    said, refused, rest = done.stdout.split("\n", 2)
+    limits, rows, of_compare = json.loads(said)
+    assert limits == {"tpot": 0.01}
+    assert [row["slo_met"] for row in rows] == [True, False]
+    assert of_compare == [[True, False], [True, True]]  # b200 in 3.7 ms, h100 in 6.6
+    assert refused.startswith("margin = ")
+    document, _, page = rest.partition("\n}\n")
+    assert json.loads(document + "\n}")["rows"][0]["slo_met"] is False  # 37.5 ms of 40, of which half is to stay free
+    assert " --margin X|% " in page
 
 
 def test_a_kind_of_load_added_as_the_page_says_is_answered_by_every_question(changed_package):

@@ -91,7 +91,7 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
 
     def as_command(function: Answer) -> Question:
         name = function.__name__.replace("_", "-")
-        taken = QUESTIONS[name]
+        taken = QUESTIONS.get(name, Taken())
         own = inspect.signature(function).parameters
 
         def command(
