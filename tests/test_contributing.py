@@ -240,7 +240,8 @@ try:
     rl.predict(*case, slo="tpot:20", margin="120%")
 except rl.BadInput as error:
     print(error, flush=True)
-cli(["ttft", "-m", "llama-3.1-8b", "-g", "h100", "--slo", "ttft:40", "--margin", "50%", "--json"], standalone_mode=False)
+cli(["ttft", "-m", "llama-3.1-8b", "-g", "h100", "--slo", "ttft:40", "--margin", "50%", "--json"],
+    standalone_mode=False)
 cli(["ttft", "--help"])
 """
     done = in_package(changed_package, "-c", ask)

@@ -223,7 +223,8 @@ def _no_such_option(typed: str, ctx: click.Context) -> str:
     for name in (typed, *words):
         option = next((option for option in OPTIONS.values() if name in option.flags), None)
         if option is not None and question is not None and option.name in question.refused:
-            return f"{ctx.info_name} takes no {typed}: {question.refused[option.name]}"
+            why = re.sub(r"`(\w+)`", lambda name: f"--{name[1].replace('_', '-')}", question.refused[option.name])
+            return f"{ctx.info_name} takes no {typed}: {why}"
     known = [name for param in ctx.command.params if isinstance(param, click.Option) for name in param.opts]
     long = [name for name in known if name.startswith("--")]
     same = [name for name in long if name.replace("-", "") == typed.replace("-", "")]

@@ -11,10 +11,10 @@ from every_case import each
 
 import roofline as rl
 from roofline.cli.main import cli
-from roofline.questions.inputs.options import IN_PYTHON
-from roofline.questions.inputs.options import QUESTIONS as TAKEN
 from roofline.cli.screen import cell_text
 from roofline.numbers.quantity import to_text
+from roofline.questions.inputs.options import IN_PYTHON
+from roofline.questions.inputs.options import QUESTIONS as TAKEN
 
 QUESTIONS = ("ttft", "tpot", "predict", "knee")
 CASE = ("-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "2000", "--osl", "300")

@@ -131,7 +131,7 @@ def without(question: str, options: Mapping[str, Any]) -> dict[str, Any]:
     for name, why in refused.items():
         value = scalar(options.get(name))
         if value is not None and value is not False:
-            raise BadInput(f"{question} takes no {name}: {why}")
+            raise BadInput(f"{question} takes no {name}: {why.replace('`', '')}")
     return {name: value for name, value in options.items() if name not in refused}
 
 

@@ -59,6 +59,10 @@ def _ranks_of_text(text: str) -> int | str:
     return ALL if text.strip().lower() == ALL else whole_of_text(text)
 
 
+def _all_ranks_of_text(text: str) -> list[Any]:
+    return [ALL] if text.strip().lower() == ALL else wholes_of_text(text)
+
+
 FLAG = Value("")
 COUNT = Value("n", whole_of_text, "n,n", wholes_of_text)  # 4096, 4k; 500,2k; 1:256:x2
 NUMBER = Value("n", number_of_text, "x,x", numbers_of_text)  # 64, 12.5; 0.5,1; 0.5:8:x2
@@ -68,7 +72,7 @@ SHARE = Value("x|%", share_of_text)  # 0.5, 50%
 TIME = Value("time", partial(time_of_text, needs_unit=True), in_shell=time_of_text)  # 20ms; in the shell bare in ms
 BYTES = Value("text", partial(from_text, dimension="B"), in_shell=str)
 BYTES_PER_SECOND = Value("text", partial(from_text, dimension="B/s"), in_shell=str)
-EXPERTS = Value("n|all", _ranks_of_text, "n,n", wholes_of_text)  # 8, all
+EXPERTS = Value("n|all", _ranks_of_text, "n,n|all", _all_ranks_of_text)  # 8, all
 MEASUREMENT = Value("key=value", measured_of_text)  # tpot=12.3,batch=8
 PRICE = Value("USD/h", price_of_text)  # 2.5, 2-4
 LIMITS = Value("key:ms", None, in_shell=limits_of_text)  # ttft:300@p95,tpot:25
@@ -98,7 +102,8 @@ class Option(NamedTuple):
     @property
     def names(self) -> Iterator[str]:
         """Names by which callers of Python may know it."""
-        return (flag.lstrip("-").replace("-", "_") for flag in self.flags if len(flag) > len("-q"))
+        names = (flag.lstrip("-").replace("-", "_") for flag in self.flags if len(flag) > len("-q"))
+        return iter(dict.fromkeys(names))
 
 
 def _choice(*words: str) -> Value:
@@ -225,7 +230,7 @@ OPTIONS: Mapping[str, Option] = {option.name: option for options in CASE.values(
 class Question(NamedTuple):
     """What a question takes, by its name in the shell."""
 
-    refused: Mapping[str, str] = {}  # option -> why
+    refused: Mapping[str, str] = {}  # option -> why; names of options in ticks, which each door writes its way
     each: bool = False  # answers a row for each of several values
     several: tuple[str, ...] = ()  # takes several values of these at once
     single: bool = False  # takes one model and one GPU
@@ -246,7 +251,7 @@ _TAKES_MORE = 8  # flag of a function with **options
 _ONE = "a measurement is of one deployment only"
 _NO_LIMIT = {"slo": "it judges no limit", "p99_within": "it judges no limit", "gpu_price": "it prices nothing"}
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
-_FORMATS_TRIED = "it compares all formats; choose the reference with baseline"
+_FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4x2"
 _NO_LOAD = "a workbook holds bursts on an idle server; sweep writes rows of users or rates to a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
