@@ -202,6 +202,10 @@ def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
 
         typed = message.partition("'")[2].rpartition("'")[0]
         message = f"unknown command '{typed}'{did_you_mean(get_close_matches(typed, commands, 3))}"
+    if "`" in message:
+        from roofline.cli.screen import shell_words
+
+        message = shell_words(message)
     message = printable(message, lines=True)
     vars(error)["message"] = _wrapped(f"Error: {message}").removeprefix("Error: ") if sys.stderr.isatty() else message
 

@@ -22,6 +22,7 @@ from roofline.cli.screen import (
     pressing_line,
     screen_text,
     set_flag,
+    shell_words,
     styled,
 )
 from roofline.numbers.quantity import count_from_text, rounded, to_text
@@ -193,12 +194,12 @@ _NAME = "NAME"  # stands for the name in notes that several rows share
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text with unprintable characters except line ends escaped."""
-    click.echo(printable(text, lines=True), err=err, nl=nl)
+    """Print text with unprintable characters except line ends escaped; without `nl` it is a document of data."""
+    click.echo(printable(shell_words(text) if nl else text, lines=True), err=err, nl=nl)
 
 
 def one_line(text: str) -> str:
-    return printable(" ".join(line.strip() for line in text.strip().split("\n")))
+    return printable(shell_words(" ".join(line.strip() for line in text.strip().split("\n"))))
 
 
 def show(

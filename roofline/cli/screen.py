@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
@@ -19,6 +20,7 @@ MOST_ROWS = 10
 #: Basis -> mark in a table, meaning in the footer.
 MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
 
+_OWN = frozenset({"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft"})  # of single commands
 _OTHERS = 3  # rows below the rule, where both groups are long
 _GAP = "  "
 _USUAL = (80, 24)  # columns and lines without a terminal
@@ -73,6 +75,22 @@ class Screen:
     is_list: bool = False  # rows are looked up, not ranked: pipes get all
     is_whole: bool = False  # show all rows
     is_curve: bool = False  # rows are points of a curve: show a selection from end to end
+
+
+def shell_words(text: str) -> str:
+    """A text with names of options, which stand in ticks, as they are typed.
+
+    >>> shell_words("add GPUs (`num_gpus`), or `weights` fp8; `model_type` is another thing")
+    'add GPUs (--num-gpus), or --weights fp8; `model_type` is another thing'
+    """
+    if "`" not in text:
+        return text
+    from roofline.questions.inputs.options import OPTIONS
+
+    def typed(name: re.Match[str]) -> str:
+        return f"--{name[1].replace('_', '-')}" if name[1] in OPTIONS or name[1] in _OWN else name[0]
+
+    return re.sub(r"`(\w+)`", typed, text)
 
 
 def flags() -> Flags:
@@ -158,12 +176,12 @@ def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]
     )
     lines = [styled(_wrapped_at_dots(encodable(printable(screen.case)), width), bold=True)] if screen.case else []
     if screen.answer:
-        answers = printable(encodable(screen.answer), lines=True).split("\n")
+        answers = printable(encodable(shell_words(screen.answer)), lines=True).split("\n")
         lines.append(styled("\n".join(prose(answer, width) for answer in answers), fg="cyan"))
     lines += [pressing_line(text, width) for text in pressing_first(screen.notes)[0]]
     if first or others:
         lines += _table(columns, first, others, encodable(screen.rule), width)
-    lines += [prose(printable(encodable(line)), width, "  ") for line in screen.lines]
+    lines += [prose(printable(encodable(shell_words(line))), width, "  ") for line in screen.lines]
     hidden = screen.hidden + len(screen.rows) + len(screen.others) - len(first) - len(others)
     notes = 0 if requested.with_notes else len(dict.fromkeys(pressing_first(screen.notes)[1]))
     footer = _footer(hidden, notes, (*first, *others), columns, width, screen.legend)
@@ -191,7 +209,7 @@ def pressing_first(texts: Iterable[str]) -> tuple[list[str], list[str]]:
 
 
 def pressing_line(text: str, width: int | None = None) -> str:
-    return styled(prose(f"warning: {printable(encodable(text))}", width, "  "), fg="yellow")
+    return styled(prose(f"warning: {printable(encodable(shell_words(text)))}", width, "  "), fg="yellow")
 
 
 def notes_footer(count: int) -> str:
@@ -266,8 +284,8 @@ def joined_cell(column: ScreenColumn, row: Row) -> str:
 
 def _cell(column: ScreenColumn, row: Row) -> Cell:
     if column.cell is not None:
-        return printable(column.cell(row))
-    value = printable(cell_text(row.get(column.key)))
+        return printable(shell_words(column.cell(row)))
+    value = printable(shell_words(cell_text(row.get(column.key))))
     if column.interval is None:
         return value
     low, high = (row.get(key) for key in column.interval)

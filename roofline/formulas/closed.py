@@ -736,7 +736,7 @@ def knee_formula(case: CaseTrace, which: str = "knee") -> Formula:
         if prediction.knee_bound == "slo":
             raise BadInput(
                 f"the knee ({rounded(float(prediction.knee or 0.0))}) is set by the SLO and has no formula; use "
-                "roofline solve --for batch for the batch at which a limit is just met"
+                "solve for batch says the batch at which a limit is just met"
             )
         which = f"{prediction.knee_bound}_knee"
     value = getattr(prediction.knees, which.removesuffix("_knee"))

@@ -223,7 +223,7 @@ def sensitivities(prediction: Prediction, of: Sequence[str] = RESULTS) -> Sensit
     """
     rows = Sensitivities(CaseTrace(prediction), check_results(of))
     if not rows:
-        raise BadInput("tpot needs at least two output tokens; osl is 1: ask for ttft, or raise --osl")
+        raise BadInput("tpot needs at least two output tokens; osl is 1: ask for ttft, or raise `osl`")
     return rows
 
 

@@ -176,7 +176,7 @@ def _cannot(path: str, fault: Exception) -> BadInput:
 
 
 def _exists(path: str) -> BadInput:
-    return BadInput(f"{path} exists; overwrite it with --force")
+    return BadInput(f"{path} exists; overwrite it with `force`")
 
 
 def _present(path: str, *, force: bool) -> os.stat_result | None:

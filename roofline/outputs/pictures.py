@@ -71,7 +71,7 @@ class Panel(NamedTuple):
 
 def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
     """Charts for a terminal without colour, one below the other; height is in rows each."""
-    with needing("--plot needs plotext", "plot"):
+    with needing("`plot` needs plotext", "plot"):
         import plotext
     texts = []
     for panel in panels:

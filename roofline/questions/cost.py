@@ -172,7 +172,7 @@ _MOST_HEADROOM = 0.99
 _BELOW = 1.0 - 2.0**-20  # share of the goodput at which a prediction is certain to meet the SLO
 _AT_SATURATION = "at saturation requests wait without end; an SLO, or headroom, makes it a load that has latencies"
 _OF_A_LOAD = ("tp =", "under load:")  # beginnings of warnings that hold for one load only
-_NO_PRICE = "has no rental price in the catalog; give one: --gpu-price 2.5 (gpu_price=2.5, USD per GPU-hour)"
+_NO_PRICE = "has no rental price in the catalog; give one, such as `gpu_price` 2.5 (USD per GPU-hour)"
 
 
 class CostAt(NamedTuple):

@@ -264,7 +264,7 @@ def _plain_case(options: dict[str, Any]) -> dict[str, Any]:
     options = without("levers", options)
     plain = {name: value for name, value in plain_options(options).items() if value is not None}
     if not LASTING.keys() & set(plain):
-        raise BadInput("levers need a load: give --request-rate or --concurrency (request_rate=2 in Python)")
+        raise BadInput("levers need a load: give `request_rate` or `concurrency`")
     single_numbers("levers", plain, _NUMBERS)
     return plain
 
@@ -283,7 +283,7 @@ def _no_goal(goal: str, start: Pulled) -> str:
         gpu = start.prediction.deployment.gpu.name
         if start.goodput is not None and start.prediction.usd_per_hour is not None:
             return "next to no request meets the SLO as it is, so that none has a cost; rank by goodput"
-        return f"no rental price of {gpu} is known; give --gpu-price, or rank by ttft, tpot or goodput"
+        return f"no rental price of {gpu} is known; give `gpu_price`, or rank by ttft, tpot or goodput"
     return "an answer of one token has no TPOT; rank by ttft"
 
 
@@ -295,7 +295,7 @@ def _notes(goal: str, start: Pulled) -> tuple[str, ...]:
         notes.append(f"ranked by the mean TTFT, as the p99 is not known: {UNKNOWN}")
     if goal == "cost" and start.goodput is None:
         notes.append(
-            "without an SLO the cost is that of this load, which at a given rate the GPUs alone decide; give --slo for "
+            "without an SLO the cost is that of this load, which at a given rate the GPUs alone decide; give `slo` for "
             "the cost at the goodput"
         )
     return tuple(notes)
@@ -392,7 +392,7 @@ def _prompt_cache(start: Start) -> Lever:
     assumption = (
         f"{shared} of {isl:g} prompt tokens are shared, and {hits} % of the requests find them in the GPU's memory"
     )
-    return Lever(kind, (way,), assumption=f"{assumption}; give --prefix and --cache-hit for your own")
+    return Lever(kind, (way,), assumption=f"{assumption}; give `prefix` and `cache_hit` for your own")
 
 
 def _speculation(start: Start) -> Lever:

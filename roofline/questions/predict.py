@@ -46,7 +46,7 @@ DEFAULT_ENGINE = "generic"
 #: Why there is no knee under a rate.
 NO_KNEE = (
     "a knee is a batch, or a number of users: give batch or concurrency; under a request_rate the batch follows from "
-    "it (solve --for request_rate says the rate at which an SLO is just met)"
+    "it (solve for request_rate says the rate at which an SLO is just met)"
 )
 
 

@@ -138,7 +138,7 @@ class Simulation:
             lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
         lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
         if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
-            lines.append("this close to saturation, tails vary by seed; use --seed 1 --requests 100000")
+            lines.append("this close to saturation, tails vary by seed; use `seed` 1 and `requests` 100000")
         return "\n".join(lines)
 
 

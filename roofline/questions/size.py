@@ -327,7 +327,7 @@ def _not_judged(answer: Prediction, certain: Candidate | None) -> str:
         return str(judged.reason)
     unknown = [key_text(key) for key, share in answer.slo_shares.items() if is_nan(share)]
     enough = "" if certain is None else f" below {certain.deployment.num_gpus} GPUs"
-    why = "the closed form contradicts the mean there; predict --simulate tells"
+    why = "the closed form contradicts the mean there; `simulate` tells"
     return f"not known: {', '.join(unknown)} has no figure{enough}: {why}"
 
 

@@ -434,7 +434,7 @@ _INFINITE = float("inf")
 _HUGE = 2.0**60  # times the present value; as good as infinite
 _MOST_USERS = 2.0**20
 _JUST_ABOVE = 1.0 + NANO
-_NO_FIGURE = "its closed form contradicts the mean; predict --simulate tells"
+_NO_FIGURE = "its closed form contradicts the mean; `simulate` tells"
 _LAST_DIGIT, _NUDGES = 2.0**-52, 20
 _RISING = ("workload", "latency", "precision")  # kinds of input: more takes longer
 _SAVING = ("prefix", "cache_hit")  # exceptions: more takes less time
@@ -560,7 +560,7 @@ def _slots(prediction: Prediction) -> tuple[float, str, str]:
 def _checked_targets(prediction: Prediction, targets: Mapping[str, float]) -> dict[str, float]:
     limits = {name: limit for name, limit in targets.items() if limit is not None}
     if not limits:
-        raise BadInput(f"solve needs a target: a limit on {', '.join(SLO_KEYS)}, in seconds (--ttft 300ms)")
+        raise BadInput(f"solve needs a target: a limit on {', '.join(SLO_KEYS)}, in seconds, such as `ttft` 300ms")
     for name, limit in limits.items():
         if metric_and_level(name)[0] not in SLO_KEYS:
             raise UnknownName(
@@ -569,7 +569,7 @@ def _checked_targets(prediction: Prediction, targets: Mapping[str, float]) -> di
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
             raise BadInput(f"target {name} = {shown(limit)} must be a positive time in seconds")
     if any(name.startswith("tpot") for name in limits) and prediction.tpot is None:
-        raise BadInput("tpot needs at least two output tokens; osl is 1: raise --osl, or limit ttft alone")
+        raise BadInput("tpot needs at least two output tokens; osl is 1: raise `osl`, or limit ttft alone")
     return {name: float(limit) for name, limit in limits.items()}
 
 

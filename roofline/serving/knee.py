@@ -318,7 +318,7 @@ def _remedies(deployment: Deployment, batch: Real, length: Real) -> list[str]:
         quantised = _quantised(deployment, preset)
         fewer = None if quantised is None else smallest_tp(quantised, batch, length)
         if fewer is not None and (tp is None or fewer < tp):
-            remedies.append(f"--quantization {preset} at tp = {fewer}")
+            remedies.append(f"`quantization` {preset} at tp = {fewer}")
             break
     if tp is None:
         remedies += _more_stages(deployment, batch, length)
@@ -398,4 +398,4 @@ def expert_faults(model: Model, plan: Plan) -> Iterator[tuple[Real, str]]:
         message = f"ep = {ep} must divide the {ffn.experts} experts of {model.short_name}"
         yield _in_model(count, ffn.experts % ep > 0), message
         message = f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp:g} ranks"
-        yield _in_model(count, ffn.width % plan.expert_tp > 0), f"{message}; use --ep to keep experts whole"
+        yield _in_model(count, ffn.width % plan.expert_tp > 0), f"{message}; use `ep` to keep experts whole"

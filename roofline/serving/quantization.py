@@ -199,7 +199,7 @@ def _compute_dtype(compute: str | None, gpu: Gpu) -> str | None:
     if folded not in gpu.peaks:
         raise UnsupportedPrecision(
             f"{gpu.name} has no {folded} tensor cores ({_peaks(gpu)}); "
-            "leave out --compute, or run the weights with --compute bf16"
+            "leave out `compute`, or run the weights with `compute` bf16"
         )
     return folded
 
@@ -245,7 +245,7 @@ def _scheme(
     if is_requested and weight.compute is not None and weight.base != "mxfp4":
         raise UnsupportedPrecision(
             f"{gpu.name} has no {compute} tensor cores ({_peaks(gpu)}); "
-            f"run {weight.name} weights with --compute {sixteen_bit} (weight-only)"
+            f"run {weight.name} weights with `compute` {sixteen_bit} (weight-only)"
         )
     notes.append(f"{weight.name} weights run weight-only on {gpu.name}, at the {sixteen_bit} rate")
     return Scheme(weight.name, weight.nbytes, 2.0, sixteen_bit, _weight_only_key(weight))
@@ -275,13 +275,13 @@ def _check_compute(required: str | None, schemes: dict[str, Scheme], model: Mode
         stored = schemes[sections[-1]].format
         fit = [name for name, entry in FORMATS.items() if required == entry.compute or required in entry.also]
         raise BadInput(
-            f"{stored} weights cannot run in {required}; choose --weights {' or '.join(fit)}, or another --compute"
+            f"{stored} weights cannot run in {required}; choose `weights` {' or '.join(fit)}, or another `compute`"
         )
 
 
 def _preset_note(preset: str, schemes: dict[str, Scheme], kv: str, model: Model) -> str:
     scheme = schemes["experts" if model.is_moe else "linear"]
-    note = f"--quantization {preset}: weights {scheme.format}, compute {scheme.peak}, KV cache {kv}"
+    note = f"`quantization` {preset}: weights {scheme.format}, compute {scheme.peak}, KV cache {kv}"
     if scheme.format == "fp8" and scheme.dynamic:
         return f"{note}; dynamic scales (fp8_static avoids their cost)"
     return note

@@ -32,7 +32,7 @@ PASS, LIKELY, UNLIKELY, FAIL = "pass", "pass?", "fail?", "fail"
 #: Reasons: why a verdict is not certain, or why there is none.
 IN_RANGE = "the 80 % range includes the limit"
 AT_HARDWARE_LIMIT = "times are the hardware limit, which no GPU reaches"
-UNKNOWN = "this percentile is not known for this load: its closed form contradicts the mean; see --simulate"
+UNKNOWN = "this percentile is not known for this load: its closed form contradicts the mean; see `simulate`"
 NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
 NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"

@@ -136,7 +136,7 @@ _NO_FORMAT = {
     "w4a4": "may be either 4-bit float; write nvfp4 or mxfp4",
     **dict.fromkeys(("mxfp8", "modelopt_mxfp8"), "has no kernels here; fp8_block is nearest"),
     **dict.fromkeys(("fp6", "mxfp6"), "has no kernels here; fp8 and mxfp4 are nearest"),
-    **dict.fromkeys(("nvfp4a16", "petit_nvfp4"), "is nvfp4 with 16-bit compute; write nvfp4 and --compute bf16"),
+    **dict.fromkeys(("nvfp4a16", "petit_nvfp4"), "is nvfp4 with 16-bit compute; write nvfp4 and `compute` bf16"),
 }
 
 
@@ -205,8 +205,8 @@ def number_format(name: str, vendor: str | None = None) -> Format:
     if known.compute is not None:
         compute = "bf16" if known.compute == SIXTEEN_BIT else known.compute
         raise UnknownName(
-            f"{shown(name)} states weights and compute; write --weights {known.format} --compute {compute}, "
-            f"or --quantization {_folded(name)}"
+            f"{shown(name)} states weights and compute; write `weights` {known.format}, `compute` {compute}, "
+            f"or `quantization` {_folded(name)}"
         )
     return _storage_format(known.format) or FORMATS[known.format]
 

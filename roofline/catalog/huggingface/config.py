@@ -273,7 +273,7 @@ def _hub_location(path: str) -> tuple[str, str] | None:
 def _checked_name(name: str, where: str) -> str:
     fault = name_fault(name)
     if fault is not None:
-        raise BadSpec(f"{where}:1: name: {shown(name)} cannot be a model name: {fault}; give one with --name")
+        raise BadSpec(f"{where}:1: name: {shown(name)} cannot be a model name: {fault}; give one with `name`")
     return name
 
 
@@ -384,7 +384,7 @@ def family_of(model_type: str, known: Collection[str]) -> str | None:
 def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
     """Error for an unknown model type, with the nearest known ones."""
     model_type = fields.text("model_type")
-    accept = "--assume llama (assume='llama') reads it as Llama, and says so in every answer"
+    accept = "`assume` llama reads it as Llama, and says so in every answer"
     if model_type is None:
         return fields.fault("model_type", f"missing; write which family the layers are of; {accept}")
     from difflib import get_close_matches

@@ -173,10 +173,10 @@ def under_load(prediction: Prediction) -> Prediction:
         if stated.is_open and stated.request_rate >= load.max_request_rate:
             raise Overloaded(
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; {stated.asked} "
-                "exceeds that: lower it, or add GPUs (--num-gpus)"
+                "exceeds that: lower it, or add GPUs (`num_gpus`)"
             )
         raise Overloaded(
-            f"{what}: no steady state was found for {stated.asked}; ask for a lower load, or add GPUs (--num-gpus)"
+            f"{what}: no steady state was found for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"
         )
     fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
     return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))

@@ -767,7 +767,7 @@ def domain(fails: Sequence[str]) -> str:
         )
     return (
         f"{UNDER_LOAD}: outside the validated range ({', '.join(fails)}): the closed form may be far off there, and "
-        "percentiles that contradict their mean are left out; compare with --simulate"
+        "percentiles that contradict their mean are left out; compare with `simulate`"
     )
 
 
@@ -777,7 +777,7 @@ def benchmark_note(deployment: Deployment, workload: Workload, under_load: Serve
     if prompts is None or type(under_load.ttft) is not float or under_load.is_stable is not True:
         return ()
     run = served(deployment, replace(workload, load=Users(workload.concurrency, prompts)), under_load.state)
-    report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (--num-prompts {prompts:.0f})"
+    report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (`num_prompts` {prompts:.0f})"
     return (f"{BENCHMARK} {prompts:.0f} requests that all {workload.concurrency:g} users begin together {report}",)
 
 
