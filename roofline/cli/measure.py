@@ -30,10 +30,9 @@ from roofline.cli.screen import cell_text
 from roofline.numbers.quantity import MILLI, rounded
 from roofline.questions.catalog import load_gpu
 from roofline.questions.check import (
-    NOTHING,
     RESULT_BYTES,
     STATISTICS,
-    UNCLEAR,
+    Checks,
     Diagnosis,
     MeasurementCheck,
     Reading,
@@ -49,10 +48,6 @@ from roofline.support.errors import BadInput, RooflineError
 
 _CHECK_HEADINGS = ("", "measured ms", "predicted ms", "80 % range", "ratio", "MFU %", "MBU %", "SOL %")
 _METRICS = ("ttft", "tpot", "e2el")
-_STATED = (
-    *("model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype"),
-    *("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date"),
-)
 _WIDTH = 80
 _AFTER = "--after"
 
@@ -213,17 +208,13 @@ def _print(
 ) -> None:
     runs = [run for side in sides for run in side]
     if output_format in FOR_PROGRAMS:
-        extra = {
-            "parts": [row for run in runs for row in _part_rows(run)],
-            "suspects": [row for run in runs for row in _suspect_rows(run)],
-            "changed": None if changed is None else _changed_row(changed),
-        }
-        print_rows([_row(run) for run in runs], output_format, {}, extra)
+        extra: dict[str, Any] = Checks(runs, changed).to_dict()
+        print_rows(extra.pop("rows"), output_format, {}, extra)
         if output_format == "csv" and changed is not None:
-            echo(f"What changed: {_answer(changed)}", err=True)
+            echo(f"What changed: {changed.text}", err=True)
         return
     if changed is not None:
-        _echo_lines([*_changes(sides), f"What changed: {_answer(changed)}", *_remarks(changed)])
+        _echo_lines([*_changes(sides), f"What changed: {changed.text}", *_remarks(changed)])
         echo()
     for place, run in enumerate(runs):
         if len(runs) > 1:
@@ -240,16 +231,6 @@ def _echo_lines(lines: Iterable[str]) -> None:
     for line in lines:
         indent = "  " if line.startswith(("  ", "1. ", "2. ")) else ""
         echo(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False))
-
-
-def _answer(changed: Diagnosis) -> str:
-    if changed.best is not None:
-        return changed.best.text
-    if changed.answer == NOTHING:
-        return f"nothing beyond the scatter of {changed.figures} figures"
-    if not changed.explanations:
-        return f"{UNCLEAR}: no single cause explains the difference"
-    return f"{UNCLEAR}; closest: {' or '.join(explanation.text for explanation in changed.explanations[:2])}"
 
 
 def _remarks(changed: Diagnosis) -> list[str]:
@@ -284,17 +265,12 @@ def _shared_notes(runs: list[MeasurementCheck]) -> list[str]:
     """Notes of all runs, each once, with the runs concerned unless all are."""
     about: dict[str, list[str]] = {}
     for run in runs:
-        for text in _notes(run):
+        for text in run.warnings:
             about.setdefault(text, []).append(run.measured.source)
     return [
         text if len(sources) == len(runs) else f"{sources[0] if len(sources) == 1 else f'{len(sources)} runs'}: {text}"
         for text, sources in about.items()
     ]
-
-
-def _notes(run: MeasurementCheck) -> list[str]:
-    note = run.measured.note
-    return [*([note] if note else []), *run.notes]
 
 
 def _metrics(run: MeasurementCheck) -> list[str]:
@@ -328,77 +304,6 @@ def _cells(run: MeasurementCheck, metric: str) -> list[str]:
         *used,
         _percent(run.ideal_share(metric)),
     ]
-
-
-def _row(run: MeasurementCheck) -> dict[str, Any]:
-    """Flat row: stated values, then measured and predicted times and how they compare."""
-    deployment, plan = run.expected.deployment, run.expected.deployment.plan
-    row = {"source": run.measured.source, **{key: getattr(run.measured, key, None) for key in _STATED}}
-    row |= {name: getattr(plan, name) for name in ("tp", "pp", "ep", "dp")}
-    row |= {"model": deployment.model.short_name, "gpu": deployment.gpu.name, "num_gpus": deployment.num_gpus}
-    row["basis"] = deployment.basis
-    for metric in _METRICS:
-        measured, expected = getattr(run.measured, metric), getattr(run.expected, metric)
-        ends = None if expected is None else run.expected.interval(metric)
-        row[f"measured_{metric}_ms"] = None if measured is None else measured / MILLI
-        row[f"predicted_{metric}_ms"] = None if expected is None else expected / MILLI
-        row[f"{metric}_ratio"] = run.ratio(metric)
-        row[f"{metric}_light_frac"] = run.ideal_share(metric)
-        row[f"predicted_{metric}_low_ms"] = None if ends is None else ends[0] / MILLI
-        row[f"predicted_{metric}_high_ms"] = None if ends is None else ends[1] / MILLI
-        row[f"{metric}_inside"] = run.inside(metric)
-        row[f"{metric}_verdict"] = None if measured is None else run.verdict(metric)
-    row |= {"prefill_mfu": run.mfu, "decode_mbu": run.mbu}
-    for name, parts in (("prefill", run.prefill_parts), ("decode", run.decode_parts)):
-        best = next((part for part in parts if part.is_plausible), None)
-        row |= {f"{name}_suspect": best and best.name, f"{name}_suspect_factor": best and best.factor}
-    return {**row, "suspects": list(run.suspect_texts), "warnings": _notes(run)}
-
-
-def _part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    return [
-        {
-            "source": run.measured.source,
-            "pass": name,
-            "part": part.name,
-            "predicted_ms": part.time / MILLI,
-            "share": part.share,
-            "factor": part.factor,
-            "plausible": part.is_plausible,
-            "sigma": part.sigma,
-        }
-        for name, parts in (("prefill", run.prefill_parts), ("decode", run.decode_parts))
-        for part in parts
-    ]
-
-
-def _suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    return [
-        {
-            "source": run.measured.source,
-            "rank": rank,
-            "part": suspect.part,
-            "factor": suspect.factor,
-            "sigmas": suspect.sigmas,
-            "explains": list(suspect.explains),
-        }
-        for rank, suspect in enumerate(run.suspects, start=1)
-    ]
-
-
-def _changed_row(changed: Diagnosis) -> dict[str, Any]:
-    return {
-        "answer": changed.answer,
-        "text": _answer(changed),
-        "unexplained": changed.unexplained,
-        "figures": changed.figures,
-        "loads": changed.loads,
-        "known": list(changed.known),
-        "causes": [
-            {"cause": explanation.cause, "text": explanation.text, "size": explanation.size, "chi2": explanation.chi2}
-            for explanation in changed.explanations
-        ],
-    }
 
 
 def _ms(time: float | None) -> str:

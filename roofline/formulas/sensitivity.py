@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 from roofline.formulas.case import NO_FORMULA, RESULTS, CaseTrace, check_results
 from roofline.numbers.operations import Json, plain
+from roofline.serving.answers import Answer, selected, selected_rows
 from roofline.serving.prediction import Prediction
 from roofline.support.errors import BadInput, printable
 from roofline.support.records import dataclass, field
@@ -21,7 +22,7 @@ _NOTHING = 2.0**-44  # elasticities below are rounding errors
 
 
 @dataclass(frozen=True, repr=False)
-class Sensitivity:
+class Sensitivity(Answer[dict[str, Json]]):
     """How one result changes with one input.
 
     >>> import roofline as rl
@@ -61,9 +62,13 @@ class Sensitivity:
         """The derivative as a sympy expression of inputs and named parts of `Sensitivities.closed`."""
         return self._forms.closed.derivative(self.result, self.input)
 
-    def to_dict(self) -> dict[str, Json]:
-        """Flat row of the JSON contract."""
-        return {
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Flat row of the JSON contract.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        whole = {
             "result": self.result,
             "input": self.input,
             "kind": self.kind,
@@ -78,9 +83,10 @@ class Sensitivity:
             "elasticity_below": self.elasticity_below,
             "elasticity_above": self.elasticity_above,
         }
+        return selected(whole, keys)
 
 
-class Sensitivities(Sequence[Sensitivity]):
+class Sensitivities(Sequence[Sensitivity], Answer[dict[str, Json]]):
     """Rows of every result, each with its most important input first.
 
     >>> import roofline as rl
@@ -142,19 +148,29 @@ class Sensitivities(Sequence[Sensitivity]):
                 largest.setdefault(row.result, row)
         return largest
 
-    def to_records(self) -> list[dict[str, Json]]:
-        """Rows of the JSON contract."""
-        return [row.to_dict() for row in self]
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
+        """Rows of the JSON contract.
 
-    def to_dict(self) -> dict[str, Json]:
-        """The case, its results at the present inputs [s, 1/s], and the rows."""
+        Args:
+            keys: of the rows; None for all.
+        """
+        return selected_rows((row.to_dict() for row in self), keys)
+
+    to_records = to_rows
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The case, its results at the present inputs [s, 1/s], and the rows.
+
+        Args:
+            keys: of the rows; None for all.
+        """
         deployment = self.prediction.deployment
         return {
             "case": self.case.title,
             "model": deployment.model.short_name,
             "gpu": deployment.gpu.name,
             "results": {result: getattr(self.prediction, result) for result in self.of},
-            "rows": self.to_records(),
+            "rows": self.to_rows(keys),
         }
 
     def _sorted(self, result: str) -> list[Sensitivity]:

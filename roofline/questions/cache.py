@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json, floor
@@ -13,6 +13,7 @@ from roofline.questions import catalog
 from roofline.questions.inputs.arguments import listed_names, one_case, plain_options
 from roofline.questions.inputs.deployment import found_model, gpu_of
 from roofline.questions.predict import answer_row, predict, refused_row
+from roofline.serving.answers import Answer, Answers
 from roofline.serving.latency import (
     Workload,
     cached_prefixes,
@@ -49,7 +50,7 @@ _MOST_CACHED = 0.999  # share of the memory left by the batch that prefixes may 
 
 
 @dataclass(frozen=True, repr=False)
-class CacheTier:
+class CacheTier(Answer[CacheRow]):
     """One tier of the prompt cache on one kind of GPU: loading a prefix against recomputing it.
 
     >>> import roofline as rl
@@ -110,7 +111,7 @@ class CacheTier:
     def __repr__(self) -> str:
         return f"<CacheTier {self}>"
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> CacheRow:
+    def to_dict(self, keys: Iterable[str] | None = None) -> CacheRow:
         """Flat row of the JSON contract: a prediction with the cache in this tier, and the tier itself."""
         even, again = self.even, self.again
         values = {
@@ -134,7 +135,7 @@ class CacheTier:
 
 def prompt_cache(
     model: str | Model, gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
-) -> list[CacheTier]:
+) -> Answers[CacheTier, CacheRow]:
     r"""For every tier of a prompt cache, the time to load a prefix and the time to recompute it.
 
     .. math:: \frac{kv}{W} = a + b\, p
@@ -167,7 +168,7 @@ def prompt_cache(
     specs = plain.get("specs")
     record, notes = found_model(model, plain)
     names: list[Any] = list(catalog.gpus(specs)) if gpus is None else listed_names("gpus", gpus)
-    tiers: list[CacheTier] = []
+    tiers: Answers[CacheTier, CacheRow] = Answers()
     for name in names:
         try:
             tiers += sorted(_tiers(record, name, plain, notes), key=lambda tier: tier.load)

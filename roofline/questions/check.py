@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.catalog.files import names_a_file
 from roofline.catalog.find import profile_of
 from roofline.measurements.results import STATISTICS, Reading, check_complete, override, read_results, results
+from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIGA, MILLI, rounded, to_text
 from roofline.physics.equation import Kernel, Roof
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
 from roofline.questions.diagnosis import METRICS, NOTHING, UNCLEAR, Diagnosis, Observed, diagnosis, paired_runs
-from roofline.questions.inputs.arguments import tokens_of_prefix
+from roofline.questions.inputs.arguments import path, plain_options, scalar, tokens_of_prefix
 from roofline.questions.predict import predict
+from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
 from roofline.serving.verdict import HALF_WIDTH, pass_sigma
@@ -24,9 +28,12 @@ from roofline.specs.gpu import HEAD, NETWORK
 from roofline.specs.load import KIND_OF, RUN, Burst, Load, Users
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
-from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, check_known, shown
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.options import CheckOptions
 
 __all__ = [
     "AGREES",
@@ -35,6 +42,7 @@ __all__ = [
     "RESULT_BYTES",
     "STATISTICS",
     "UNCLEAR",
+    "Checks",
     "Diagnosis",
     "Expected",
     "MeasurementCheck",
@@ -43,6 +51,7 @@ __all__ = [
     "Reading",
     "Suspect",
     "Timed",
+    "check",
     "check_measurement",
     "check_readings",
     "expected",
@@ -64,6 +73,79 @@ _SETTINGS = (
 )  # fmt: skip
 _TAIL, _TAIL_LEVEL = "p99", 99.0
 _MOSTLY = 0.5  # share of the requests of a run that decides its median
+
+
+def check(
+    results: str | PathLike[str] | Mapping[str, object] | Iterable[str | PathLike[str] | Mapping[str, object]],
+    after: str | PathLike[str] | Mapping[str, object] | Iterable[str | PathLike[str] | Mapping[str, object]] = (),
+    *,
+    statistic: str | None = None,
+    basis: str = "calibrated",
+    specs: str | None = None,
+    **stated: Unpack[CheckOptions],
+) -> Checks:
+    """Measured latencies of a server beside what was to be expected, and what explains the difference.
+
+    Args:
+        results: of ``vllm bench serve``, ``sglang.bench_serving``, AIPerf, genai-perf, GuideLLM or InferenceX, or CSV:
+            the path of a file, what ``json.load`` reads from one, or several of these.
+        after: results after a change, which are compared with `results`.
+        statistic: mean, median or p99 over the requests; None for the median where a run has it, else the mean.
+        basis: ``calibrated``, or ``ideal`` for the hardware limit.
+        specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        stated: what a result does not state, in place of what it does: model, gpu, engine, tp, pp, ep, dp,
+            quantization, kv_cache_dtype, isl, osl, prefix, batch, concurrency, request_rate, num_prompts.
+
+    Returns:
+        A comparison for each run, with the parts that explain a time outside its 80 % range; in `changed` what changed
+        between the runs before and after, in `refused` why other runs could not be compared.
+
+    Raises:
+        UnknownName: no such model, GPU or option.
+        BadInput: results that cannot be read, or runs before and after that cannot be compared.
+        RooflineError: no run can be compared.
+
+    >>> import roofline as rl
+    >>> rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
+    [<MeasurementCheck result: TTFT 20 % faster than predicted: inside the 80 % range, 37.5 ms (21.2-66.1)>]
+    """
+    for name in stated:
+        check_known("option", name, _STATED[:-2], start="check: ")
+    plain, refused = plain_options(dict(stated)), []
+    sides: list[list[MeasurementCheck]] = []
+    for side in (results, after):
+        readings, unread = _readings(side, scalar(statistic))
+        checks, failures = check_readings(readings, plain, basis=basis, specs=specs)
+        sides.append(checks)
+        refused += [*unread, *failures]
+    before, later = sides
+    if not before or (after and not later):
+        none = BadInput("check needs results: paths of files, or what json.load reads from them")
+        raise (refused or [none])[0] if len(refused) < 2 else RooflineError("\n".join(map(str, refused)))
+    return Checks((*before, *later), what_changed(before, later) if later else None, refused)
+
+
+def _readings(given: Any, statistic: str | None) -> tuple[list[Reading], list[RooflineError]]:
+    """What files and contents hold, and the faults of those that cannot be read."""
+    is_one = isinstance(given, Mapping) or isinstance(scalar(given), str) or not isinstance(given, Iterable)
+    readings: list[Reading] = []
+    unread: list[RooflineError] = []
+    for each in [given] if is_one else given:
+        try:
+            if isinstance(each, Mapping):
+                readings.append(results(_as_json(each), "result", statistic))
+            else:
+                readings.append(read_results(path("results", each), statistic))
+        except RooflineError as error:
+            unread.append(error)
+    return readings, unread
+
+
+def _as_json(content: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(content, default=float).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise BadInput(f"result = {shown(content)} must be what json.load reads from a file of results") from None
 
 
 def check_readings(
@@ -354,8 +436,15 @@ class Part(NamedTuple):
         return self.factor is not None and 1.0 / MOST_PLAUSIBLE <= self.factor <= MOST_PLAUSIBLE
 
 
-@dataclass(frozen=True)
-class MeasurementCheck:
+#: What a measurement states of a run, in the order of a row.
+_STATED = (
+    *("model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype"),
+    *("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "statistic", "date"),
+)
+
+
+@dataclass(frozen=True, repr=False)
+class MeasurementCheck(Answer[dict[str, Json]]):
     """A measurement, its prediction and the hardware limit; None for times not measured."""
 
     measured: Measurement
@@ -400,6 +489,82 @@ class MeasurementCheck:
         low, high = (rounded(end / MILLI) for end in ends)
         time = rounded(getattr(self.expected, metric) / MILLI)
         return f"{compared}: {place} the 80 % range, {time} ms ({low}-{high})"
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Flat row: stated values, then measured and predicted times and how they compare.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        deployment, plan = self.expected.deployment, self.expected.deployment.plan
+        row = {"source": self.measured.source, **{key: getattr(self.measured, key) for key in _STATED}}
+        row |= {name: getattr(plan, name) for name in ("tp", "pp", "ep", "dp")}
+        row |= {"model": deployment.model.short_name, "gpu": deployment.gpu.name, "num_gpus": deployment.num_gpus}
+        row["basis"] = deployment.basis
+        for metric in LATENCIES:
+            measured, expected = getattr(self.measured, metric), getattr(self.expected, metric)
+            ends = None if expected is None else self.expected.interval(metric)
+            row[f"measured_{metric}_ms"] = None if measured is None else measured / MILLI
+            row[f"predicted_{metric}_ms"] = None if expected is None else expected / MILLI
+            row[f"{metric}_ratio"] = self.ratio(metric)
+            row[f"{metric}_light_frac"] = self.ideal_share(metric)
+            row[f"predicted_{metric}_low_ms"] = None if ends is None else ends[0] / MILLI
+            row[f"predicted_{metric}_high_ms"] = None if ends is None else ends[1] / MILLI
+            row[f"{metric}_inside"] = self.inside(metric)
+            row[f"{metric}_verdict"] = None if measured is None else self.verdict(metric)
+        row |= {"prefill_mfu": self.mfu, "decode_mbu": self.mbu}
+        for name, parts in self._parts:
+            best = next((part for part in parts if part.is_plausible), None)
+            row |= {f"{name}_suspect": best and best.name, f"{name}_suspect_factor": best and best.factor}
+        row |= {"suspects": list(self.suspect_texts), "warnings": list(self.warnings)}
+        return selected(row, keys)
+
+    def __repr__(self) -> str:
+        metrics = (metric for metric in LATENCIES if getattr(self.measured, metric) is not None)
+        verdicts = "; ".join(f"{metric.upper()} {self.verdict(metric)}" for metric in metrics)
+        return f"<MeasurementCheck {self.measured.source}: {verdicts}>"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The note of the result, and those on the comparison."""
+        return (*([self.measured.note] if self.measured.note else []), *self.notes)
+
+    @property
+    def part_rows(self) -> list[dict[str, Json]]:
+        """Groups of kernels of both passes as flat rows."""
+        return [
+            {
+                "source": self.measured.source,
+                "pass": name,
+                "part": part.name,
+                "predicted_ms": part.time / MILLI,
+                "share": part.share,
+                "factor": part.factor,
+                "plausible": part.is_plausible,
+                "sigma": part.sigma,
+            }
+            for name, parts in self._parts
+            for part in parts
+        ]
+
+    @property
+    def suspect_rows(self) -> list[dict[str, Json]]:
+        """Suspects as flat rows, the most plausible first."""
+        return [
+            {
+                "source": self.measured.source,
+                "rank": rank,
+                "part": suspect.part,
+                "factor": suspect.factor,
+                "sigmas": suspect.sigmas,
+                "explains": list(suspect.explains),
+            }
+            for rank, suspect in enumerate(self.suspects, start=1)
+        ]
+
+    @property
+    def _parts(self) -> tuple[tuple[str, tuple[Part, ...]], ...]:
+        return ("prefill", self.prefill_parts), ("decode", self.decode_parts)
 
     @property
     def suspect_texts(self) -> tuple[str, ...]:
@@ -471,6 +636,38 @@ class MeasurementCheck:
             if (self.ideal_share(metric) or 0.0) > 1.0
         ]
         return tuple(dict.fromkeys((*self.expected.notes, *too_fast)))
+
+
+class Checks(Answers[MeasurementCheck, dict[str, Json]]):
+    """Measurements beside their predictions, what changed between them, and what could not be compared."""
+
+    def __init__(
+        self,
+        runs: Iterable[MeasurementCheck] = (),
+        changed: Diagnosis | None = None,
+        refused: Iterable[RooflineError] = (),
+    ) -> None:
+        super().__init__(runs)
+        self.changed = changed  # from the runs before to those after; None without runs after
+        self.refused = tuple(refused)  # why other runs were not compared
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Rows, parts of passes, suspects and what changed, as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {
+            "rows": self.to_rows(keys),
+            "parts": [row for run in self for row in run.part_rows],
+            "suspects": [row for run in self for row in run.suspect_rows],
+            "changed": None if self.changed is None else self.changed.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        changed = "" if self.changed is None else f"; changed: {self.changed.text}"
+        refused = f"; {len(self.refused)} refused" if self.refused else ""
+        return f"{super().__repr__()}{changed}{refused}"
 
 
 def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
@@ -23,6 +23,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, api_prices_of
 from roofline.questions.inputs.deployment import GpuChoice, choice, found_gpu, found_model
 from roofline.questions.predict import answer_row, meeting_first, predict, refused_row
+from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
 from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
@@ -186,7 +187,7 @@ class CostAt(NamedTuple):
 
 
 @dataclass(frozen=True, repr=False)
-class GpuCost:
+class GpuCost(Answer[CostRow]):
     """Costs on one kind of GPU.
 
     >>> import roofline as rl
@@ -227,7 +228,7 @@ class GpuCost:
         word = self.shared.get("slo_verdict", None if self.prediction is None else self.prediction.verdict)
         return None if word is None else str(word)
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> CostRow:
+    def to_dict(self, keys: Iterable[str] | None = None) -> CostRow:
         """Flat row of the JSON contract: the prediction at the load, and its costs."""
         values = {
             **_cost_columns(self),
@@ -247,7 +248,7 @@ def cost(
     headroom: float | str | None = None,
     share: float | str | None = None,
     **options: Unpack[Case],
-) -> list[GpuCost]:
+) -> Answers[GpuCost, CostRow]:
     """Costs of requests and tokens on every kind of GPU, and the load from which they are below those of an API.
 
     Costs hold at the given load; without one, at the goodput if there is an SLO, else at saturation, with the
@@ -308,7 +309,7 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
             answers[key] = _refused(record, gpu, error, chosen.options, notes)
     if wrong and len(wrong) == len(names):
         raise BadInput(str(wrong[0]))
-    return meeting_first(sorted(answers.values(), key=_rank), lambda answer: answer.verdict)
+    return Answers(meeting_first(sorted(answers.values(), key=_rank), lambda answer: answer.verdict))
 
 
 class _Unpriced(BadInput):

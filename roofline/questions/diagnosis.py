@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from roofline.formulas.case import HOST_TIMES
-from roofline.numbers.operations import Real
+from roofline.numbers.operations import Json, Real
 from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Workload, e2el, lanes
@@ -70,6 +70,32 @@ class Diagnosis:
     def best(self) -> Explanation | None:
         """The explanation behind the answer; None for `NOTHING` and `UNCLEAR`."""
         return self.explanations[0] if self.explanations and self.explanations[0].cause == self.answer else None
+
+    @property
+    def text(self) -> str:
+        """The answer in words."""
+        if self.best is not None:
+            return self.best.text
+        if self.answer == NOTHING:
+            return f"nothing beyond the scatter of {self.figures} figures"
+        if not self.explanations:
+            return f"{UNCLEAR}: no single cause explains the difference"
+        return f"{UNCLEAR}; closest: {' or '.join(explanation.text for explanation in self.explanations[:2])}"
+
+    def to_dict(self) -> dict[str, Json]:
+        """The answer and its causes as plain values."""
+        return {
+            "answer": self.answer,
+            "text": self.text,
+            "unexplained": self.unexplained,
+            "figures": self.figures,
+            "loads": self.loads,
+            "known": list(self.known),
+            "causes": [
+                {"cause": cause.cause, "text": cause.text, "size": cause.size, "chi2": cause.chi2}
+                for cause in self.explanations
+            ],
+        }
 
 
 def paired_runs(before: Sequence[Observed], after: Sequence[Observed]) -> list[Pair]:

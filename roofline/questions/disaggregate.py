@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
@@ -17,6 +17,7 @@ from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import found_model, pool_of
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
+from roofline.serving.answers import Answer, selected
 from roofline.serving.capacity import Goodput, pool_goodput
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.latency import (
@@ -41,7 +42,7 @@ from roofline.serving.load.pools import (
     pools_outside,
 )
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
-from roofline.serving.shown import check_keys, listed_keys, times_text, verdict_text
+from roofline.serving.shown import times_text, verdict_text
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     IN_RANGE,
@@ -189,7 +190,7 @@ def _overload_message(load: Pooled, workload: Workload) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Disaggregation:
+class Disaggregation(Answer[dict[str, Json]]):
     """Latencies of two pools under a load, and their parts; times in seconds.
 
     >>> import roofline as rl
@@ -451,12 +452,9 @@ class Disaggregation:
         """
         return simulation_of_pools(self, requests, seed)
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> dict[str, Json]:
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
-        columns = POOL_KEYS if keys is None else listed_keys(keys)
-        check_keys(columns, POOL_KEYS)
-        row = pool_row(self)
-        return {key: row[key] for key in columns}
+        return selected(pool_row(self), keys)
 
     def __str__(self) -> str:
         texts, ratio = self.texts, self.best_ratio()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
@@ -20,6 +20,7 @@ from roofline.questions.inputs.case import LEAST_RATE, LOADS
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.load import replicas
 from roofline.questions.predict import DEFAULTS, answer_row, predict, refused_row
+from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
@@ -65,7 +66,7 @@ _BELOW = 1.0 - 2.0**-20  # share of the largest rate at which a prediction is ce
 
 
 @dataclass(frozen=True, repr=False)
-class GpuGoodput:
+class GpuGoodput(Answer[GoodputRow]):
     """Request rate of GPUs of one kind within an SLO.
 
     >>> import roofline as rl
@@ -113,7 +114,7 @@ class GpuGoodput:
         """Share of the saturation rate that must stay free to meet the SLO [1]."""
         return None if self.prediction is None or self.found is None else 1.0 - self.found.util
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> GoodputRow:
+    def to_dict(self, keys: Iterable[str] | None = None) -> GoodputRow:
         """Flat row of the JSON contract: the prediction at the goodput, and the goodput itself."""
         known = self.found
         values = {
@@ -140,7 +141,7 @@ def goodput(
     slo: Slo,
     share: float | str | None = None,
     **options: Unpack[Unloaded],
-) -> list[GpuGoodput]:
+) -> Answers[GpuGoodput, GoodputRow]:
     """For every kind of GPU, the largest request rate at which an SLO is met, and the limit that binds.
 
     Without `tp`, the degree with the most requests per GPU, and so the lowest cost per token, is used.
@@ -198,7 +199,7 @@ def goodput(
             answers[key] = _refused(record, gpu, required, error, pooled.options, notes)
     if not answers and wrong:
         raise wrong[0]
-    return sorted(answers.values(), key=_rank)
+    return Answers(sorted(answers.values(), key=_rank))
 
 
 def check_share(share: Any) -> float | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
@@ -40,6 +40,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.predict import meeting_first, meets, predict
+from roofline.serving import answers
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.prediction import Prediction
@@ -706,7 +707,7 @@ class Pulled:
 
 
 @dataclass(frozen=True, repr=False)
-class Levers:
+class Levers(answers.Answer[LeverRow]):
     """Every lever of a case: with an SLO those that meet it first, of these the most effective.
 
     >>> import roofline as rl
@@ -759,8 +760,12 @@ class Levers:
             return None
         return min(rows, key=lambda row: row.excess)
 
-    def to_records(self) -> list[LeverRow]:
-        """Flat rows: the unchanged case, combinations, single levers, and those that cannot be pulled."""
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[LeverRow]:
+        """Flat rows: the unchanged case, combinations, single levers, and those that cannot be pulled.
+
+        Args:
+            keys: of the rows; None for all.
+        """
         rows = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
         first: dict[str, Any] = dict(rows[0])
         kept = ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
@@ -769,10 +774,17 @@ class Levers:
             {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
             for name, why in self.refused.items()
         ]
-        return [*rows, *refused]
+        return answers.selected_rows((*map(dict, rows), *refused), keys)
 
-    def to_dict(self) -> dict[str, Json]:
-        return {"goal": self.goal, "rows": cast("Any", self.to_records()), "notes": list(self.notes)}
+    to_records = to_rows
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The goal, the rows and the notes as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {"goal": self.goal, "rows": cast("Any", self.to_rows(keys)), "notes": list(self.notes)}
 
 
 def change_text(change: float) -> str:

@@ -25,6 +25,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, predict
+from roofline.serving.answers import Answer, listed_keys
 from roofline.serving.capacity import (
     MOST_RANKS,
     Candidate,
@@ -39,7 +40,7 @@ from roofline.serving.knee import check_degrees, check_plan, does_not_fit
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset
 from roofline.serving.row_types import SizeRow
-from roofline.serving.shown import ROW_KEYS, degrees_text, gpus_text, listed_keys, plan_text
+from roofline.serving.shown import ROW_KEYS, degrees_text, gpus_text, plan_text
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY, is_pressing
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import LASTING, RUN, stated
@@ -66,7 +67,7 @@ _LOADS_OF_REPLICAS = (*LASTING, RUN)  # loads that replicas share
 
 
 @dataclass(frozen=True, slots=True)
-class GpuSize:
+class GpuSize(Answer[SizeRow]):
     """The fewest GPUs of one kind that meet an SLO, or why none do.
 
     Where it is not known of the fewest GPUs that may, their verdict is None, with the reason.
@@ -150,7 +151,7 @@ class GpuSize:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FleetSize:
+class FleetSize(Answer[SizeRow]):
     """Answers for several kinds of GPU: those that meet the SLO, cheapest first, those that may, then the others.
 
     >>> import roofline as rl
@@ -180,10 +181,24 @@ class FleetSize:
         """None where no GPU meets the SLO."""
         return self.sizes[0] if self.sizes and self.sizes[0].meets else None
 
-    def to_records(self, keys: Iterable[str] | None = None) -> list[SizeRow]:
-        """One flat row for each kind of GPU."""
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[SizeRow]:
+        """One flat row for each kind of GPU.
+
+        Args:
+            keys: of the rows; None for all.
+        """
         columns = None if keys is None else listed_keys(keys)
         return [size.to_dict(columns) for size in self.sizes]
+
+    to_records = to_rows
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Rows and notes as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {"rows": cast("Any", self.to_rows(keys)), "notes": list(self.notes)}
 
 
 def size(

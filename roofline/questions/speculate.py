@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from roofline.numbers.operations import Json
 from roofline.numbers.quantity import BILLION, rounded, to_text
 from roofline.physics.plan import Draft
 from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
 from roofline.questions.predict import predict
+from roofline.serving.answers import Answer, check_keys, listed_keys
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.shown import deployed_text
 from roofline.specs.gpu import Gpu
@@ -21,9 +23,7 @@ from roofline.support.errors import BadInput
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from roofline.numbers.operations import Json, Numbers
+    from roofline.numbers.operations import Numbers
     from roofline.questions.inputs.options import SpeculationOptions
     from roofline.serving.prediction import Predictions
 
@@ -40,7 +40,7 @@ _HALVINGS = 30
 
 
 @dataclass(frozen=True, repr=False)
-class Speculation:
+class Speculation(Answer[dict[str, Json]]):
     """Decoding with draft tokens compared with decoding without, over a load.
 
     >>> import roofline as rl
@@ -98,8 +98,22 @@ class Speculation:
             low, high = (middle, high) if self._gain(tokens, middle) > 1.0 else (low, middle)
         return low
 
-    def to_rows(self) -> list[dict[str, Json]]:
-        """A flat row for each load and number of draft tokens; 0 is decoding without drafts."""
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The rows as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {"rows": self.to_rows(keys)}
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
+        """A flat row for each load and number of draft tokens; 0 is decoding without drafts.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        chosen_keys = SPECULATION_KEYS if keys is None else listed_keys(keys)
+        check_keys(chosen_keys, SPECULATION_KEYS)
         rows = []
         keys = [key for key in SPECULATION_KEYS[:-2] if key not in _DRAFT_KEYS]
         columns = [prediction.to_dict(keys) for prediction in self.predictions]
@@ -111,7 +125,7 @@ class Speculation:
                 gain = self.speedup(tokens)[place]
                 row |= {"draft": self.predictions[-1].to_dict(["draft"])["draft"], "draft_tokens": tokens}
                 row |= {"draft_speedup": None if math.isnan(gain) else gain, "is_best": tokens == best}
-                rows.append({key: row[key] for key in SPECULATION_KEYS})
+                rows.append({key: row[key] for key in chosen_keys})
         return rows
 
     def _gain(self, tokens: int, value: float) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import copysign, fsum, inf
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from roofline.numbers.operations import Json, norm
 from roofline.numbers.quantity import MICRO, rounded
 from roofline.physics.equation import Kernel, LinkRoof
 from roofline.physics.passes import Pass
+from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ComparedRow
 from roofline.serving.shown import ROW_KEYS, case_text, times_text
@@ -363,7 +364,7 @@ class Compared(SideBySide):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Answer[ComparedRow]):
     """One case on several GPUs at the same plan, one of which is the reference; with an SLO, those that meet it first.
 
     >>> import roofline as rl
@@ -412,9 +413,15 @@ class Comparison:
         """Tensor-parallel degree of the reference, and of every pool that states none."""
         return self.reference.prediction.deployment.plan.tp
 
-    def to_records(self) -> list[ComparedRow]:
-        """Flat rows, one per GPU that can run the case."""
-        return [entry.to_dict() for entry in self.gpus]
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[ComparedRow]:
+        """Flat rows, one per GPU that can run the case.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return selected_rows((cast("Any", entry.to_dict()) for entry in self.gpus), keys)
+
+    to_records = to_rows
 
     def kernel_records(self) -> list[dict[str, Json]]:
         """Contribution of every kernel to every speed-up, as flat rows."""
@@ -426,11 +433,15 @@ class Comparison:
             )
         ]
 
-    def to_dict(self) -> dict[str, Json]:
-        """Rows, kernels, notes and refusals as plain values."""
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Rows, kernels, notes and refusals as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
         refused = {name: f"{type(error).__name__}: {error}" for name, error in self.refused.items()}
         return {
-            "rows": [entry.row(reference=entry.reference) for entry in self.gpus],
+            "rows": cast("Any", self.to_rows(keys)),
             "kernels": self.kernel_records(),
             "notes": list(self.notes),
             "refused": refused,

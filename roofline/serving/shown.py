@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.latency import (
     Workload,
     cached_text,
@@ -23,17 +21,15 @@ from roofline.serving.latency import (
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
 from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words
-from roofline.support.errors import BadInput, UnknownName, shown
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft
+    from roofline.serving.knee import Knees
     from roofline.serving.prediction import Prediction
     from roofline.specs.engine import PromptCache
 
 
 # A prediction as a flat row for programs.
-
-_MOST_KEYS = 1000  # guards against endless iterables
 
 
 def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -41,27 +37,8 @@ def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None
     if keys is None:
         return {key: value(prediction) for key, value in _VALUES.items()}
     chosen = keys if type(keys) is tuple else listed_keys(keys)
-    check_keys(chosen)
+    check_keys(chosen, ROW_KEYS)
     return {key: _VALUES[key](prediction) for key in chosen}
-
-
-def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
-    """Refuse unknown keys of a row; `known`: None for `ROW_KEYS`."""
-    choices = ROW_KEYS if known is None else tuple(known)
-    for key in keys:
-        if not isinstance(key, str) or key not in choices:
-            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(choices)}")
-
-
-def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Keys as a tuple; BadInput for a single text, a set, a mapping or what cannot be iterated over."""
-    listed: tuple[str, ...] | None = None
-    if not isinstance(keys, (str, bytes, AbstractSet, Mapping)):
-        with suppress(TypeError):
-            listed = tuple(islice(keys, _MOST_KEYS))
-    if listed is None:
-        raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
-    return listed
 
 
 def _json_value(value: Real, unit: float = 1.0) -> Any:
@@ -225,6 +202,19 @@ _VALUES: dict[str, Callable[[Prediction], Any]] = {
 
 #: Keys of a row of the JSON contract, in order.
 ROW_KEYS = tuple(_VALUES)
+
+
+def knees_row(knees: Knees[Any, Any]) -> dict[str, Any]:
+    """Values of the keys of knees, in their order."""
+    smallest, bound = knees.smallest
+    return {
+        "ridge_knee": _json_value(knees.ridge),
+        "half_knee": _json_value(knees.half),
+        "memory_knee": _integral(knees.memory),
+        "slo_knee": _integral(knees.slo),
+        "knee": _json_value(smallest),
+        "knee_bound": _json_value(bound),
+    }
 
 
 # A prediction as text: one line for a REPL, a summary of one case, a small table of many.
