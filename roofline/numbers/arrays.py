@@ -108,7 +108,7 @@ def elements(values: Any, shape: tuple[int, ...]) -> list[Any]:
     return list(np.broadcast_to(np.array(values, dtype=object), shape).ravel().tolist())
 
 
-def data_frame_of(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+def data_frame_of(rows: Iterable[Mapping[str, object]]) -> DataFrame:
     """A data frame of flat rows; pandas is optional, and imported here alone."""
     try:
         from pandas import DataFrame

@@ -82,7 +82,7 @@ def check(
     statistic: str | None = None,
     basis: str = "calibrated",
     specs: str | None = None,
-    **stated: Unpack[CheckOptions],
+    **options: Unpack[CheckOptions],
 ) -> Checks:
     """Measured latencies of a server beside what was to be expected, and what explains the difference.
 
@@ -93,7 +93,7 @@ def check(
         statistic: mean, median or p99 over the requests; None for the median where a run has it, else the mean.
         basis: ``calibrated``, or ``ideal`` for the hardware limit.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
-        stated: what a result does not state, in place of what it does: model, gpu, engine, tp, pp, ep, dp,
+        options: what a result does not state, in place of what it does: model, gpu, engine, tp, pp, ep, dp,
             quantization, kv_cache_dtype, isl, osl, prefix, batch, concurrency, request_rate, num_prompts.
 
     Returns:
@@ -109,9 +109,9 @@ def check(
     >>> rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
     [<MeasurementCheck result: TTFT 20 % faster than predicted: inside the 80 % range, 37.5 ms (21.2-66.1)>]
     """
-    for name in stated:
+    for name in options:
         check_known("option", name, _STATED[:-2], start="check: ")
-    plain, refused = plain_options(dict(stated)), []
+    plain, refused = plain_options(dict(options)), []
     sides: list[list[MeasurementCheck]] = []
     for side in (results, after):
         readings, unread = _readings(side, scalar(statistic))

@@ -175,7 +175,7 @@ def compare(
     if isinstance(gpus, Prediction) or others:
         raise BadInput("compare takes a model and GPUs, or predictions alone: rl.compare(p, q)")
     plain = _single(dict(options), "compare", _NOT_OF_GPUS)
-    chosen = _choices_by_label(gpus, plain)
+    chosen = _choices_by_label(cast("Iterable[str | Gpu]", gpus), plain)
     still_open = [label for label, pooled in chosen.items() if pooled.options.get("tp") is None]
     predictions, refused = _predict_each(model, _with_options(chosen, still_open, num_gpus=None))
     notes = []

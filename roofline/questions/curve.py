@@ -14,7 +14,7 @@ from roofline.questions.goodput import best_at_saturation, best_within, check_me
 from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits
 from roofline.questions.inputs.case import LEAST_RATE
 from roofline.questions.inputs.deployment import choice, is_open_pool
-from roofline.questions.predict import at_load, predict, predicted
+from roofline.questions.predict import at_load, given_gpu, predict, predicted
 from roofline.questions.table import split_rows
 from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.capacity import Goodput, share_is_met
@@ -169,8 +169,7 @@ def curve(
         start = at_load(case, Rate(LEAST_RATE))
         goodput = best_within(start, {"tp": start.deployment.plan.tp}, case.slo, required)[0] if case.slo else None
         return _curve(start, kind, required, goodput)
-    if gpu is None:
-        raise BadInput("curve needs a model and a GPU, or a prediction alone: rl.curve(rl.predict(...))")
+    gpu = given_gpu("curve", gpu)
     plain: dict[str, Any] = {name: value for name, value in plain_options(options).items() if value is not None}
     check_measured(plain)
     start = predict(model, gpu, **plain, request_rate=LEAST_RATE)

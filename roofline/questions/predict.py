@@ -46,6 +46,7 @@ __all__ = [
     "calibrate_once",
     "computed_tokens",
     "equation",
+    "given_gpu",
     "kernel_rows",
     "knee",
     "meeting_first",
@@ -422,17 +423,22 @@ def knee(
     return prediction.knees
 
 
+def given_gpu(question: str, gpu: str | Gpu | None) -> str | Gpu:
+    """The GPU beside a model; refused where there is none."""
+    if gpu is None:
+        raise BadInput(f"{question} needs a model and a GPU, or a prediction alone: rl.{question}(rl.predict(...))")
+    return gpu
+
+
 def predicted(
     question: str,
     model: str | Model | Prediction | Predictions,
     gpu: str | Gpu | None,
     options: Mapping[str, Any],
-) -> Prediction:
+) -> Prediction[Any, Any, Any]:
     """The prediction that a question is about: the one given, else that of a model on a GPU."""
     if not isinstance(model, Prediction):
-        if gpu is None:
-            raise BadInput(f"{question} needs a model and a GPU, or a prediction alone: rl.{question}(rl.predict(...))")
-        return predict(model, gpu, **options)
+        return predict(model, given_gpu(question, gpu), **options)
     extra = [*([] if gpu is None else ["gpu"]), *options]
     if extra:
         raise BadInput(

@@ -147,7 +147,8 @@ def split_rows(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[s
         ]
         yield from (row for _, row in sorted(numbered, key=lambda pair: pair[0]))
         return
-    size = len(prediction.ttft)
+    times: Any = prediction.ttft
+    size = len(times)
     columns = row_of(prediction, (*keys, "fits", "hbm_used_frac"))
     lists = {
         key: value if isinstance(value, list) and key != "warnings" else [value] * size

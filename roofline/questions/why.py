@@ -20,7 +20,7 @@ from roofline.physics.passes import Pass
 from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits, values_of
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import choice
-from roofline.questions.predict import meeting_first, predict, predicted
+from roofline.questions.predict import given_gpu, meeting_first, predict, predicted
 from roofline.serving.answers import Answer, selected
 from roofline.serving.capacity import MOST
 from roofline.serving.knee import check_plan, possible_tp, widest_tp
@@ -107,7 +107,7 @@ def sensitivity(
 
 
 @overload
-def formula(model: Prediction, of: str = "ttft") -> Formula: ...
+def formula(model: Prediction, of: str = "ttft", /) -> Formula: ...
 @overload
 def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unpack[Case]) -> Formula: ...
 def formula(
@@ -153,6 +153,7 @@ def formula(
 def solve(
     model: Prediction,
     unknown: str,
+    /,
     *,
     ttft: float | str | None = None,
     tpot: float | str | None = None,
@@ -215,13 +216,14 @@ def solve(
         raise BadInput(f"{repeated} is given twice; leave it out of the SLO")
     targets |= limits
     if isinstance(model, Prediction):
-        unknown, gpu = (gpu, None) if unknown is None else (unknown, gpu)
+        if unknown is None:
+            gpu, unknown = None, cast("str", gpu)
         case = predicted("solve", model, gpu, options)
         load, name = case.workload.load.option, _input_name(scalar(unknown))
         if name in LOADS and name != load:
             raise BadInput(f"{name} is solved for, but the prediction has a {load}; give {name} to predict instead")
         return solve_for(replace(case, slo=Limits()), scalar(unknown), targets or case.slo)
-    unknown = scalar(unknown)
+    gpu, unknown = given_gpu("solve", gpu), scalar(unknown)
     if isinstance(unknown, str) and unknown == "tp" and choice(gpu, options).options.get("tp") is not None:
         raise BadInput("tp is solved for; leave it out")
     plans = _on_every_plan(model, gpu, _with_load(dict(options), unknown), unknown)

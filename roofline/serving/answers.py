@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MOST_KEYS = 1000  # guards against endless iterables
 _LONGEST = 300  # characters of the line that shows a list of answers
 
-_Row = TypeVar("_Row")
+_Row = TypeVar("_Row", bound="Mapping[str, object]")
 _One = TypeVar("_One")
 
 
@@ -102,7 +102,7 @@ class Answers(list[_One], Answer[_Row]):
         return f"[{line}]"
 
 
-def data_frame(rows: Iterable[Mapping[str, Any]]) -> DataFrame:
+def data_frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:
     """A data frame of flat rows."""
     from roofline.numbers.arrays import data_frame_of
 

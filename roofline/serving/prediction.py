@@ -728,9 +728,9 @@ pass?>
         Args:
             keys: of the rows; None for all.
         """
-        columns: Mapping[str, Any] = self.to_dict(keys)
+        whole: Any = self
         shape = getattr(self.ttft, "shape", ())
-        return cast("list[Row]", rows_of_cases(columns, shape) if shape else [columns])
+        return cast("list[Row]", rows_of_cases(whole.to_dict(keys), shape) if shape else [whole.to_dict(keys)])
 
     def __hash__(self) -> int:
         # Fields that are never arrays; equality compares all fields.
