@@ -148,16 +148,6 @@ class Sensitivities(Sequence[Sensitivity], Answer[dict[str, Json]]):
                 largest.setdefault(row.result, row)
         return largest
 
-    def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
-        """Rows of the JSON contract.
-
-        Args:
-            keys: of the rows; None for all.
-        """
-        return selected_rows((row.to_dict() for row in self), keys)
-
-    to_records = to_rows
-
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """The case, its results at the present inputs [s, 1/s], and the rows.
 
@@ -170,7 +160,7 @@ class Sensitivities(Sequence[Sensitivity], Answer[dict[str, Json]]):
             "model": deployment.model.short_name,
             "gpu": deployment.gpu.name,
             "results": {result: getattr(self.prediction, result) for result in self.of},
-            "rows": self.to_rows(keys),
+            "rows": selected_rows((row.to_dict() for row in self), keys),
         }
 
     def _sorted(self, result: str) -> list[Sensitivity]:

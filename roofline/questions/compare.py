@@ -456,16 +456,6 @@ class Quantization(Answer[QuantizedRow]):
         fastest = f", fastest decode {max(steps)[1]} ({ratio_text(max(steps)[0])})" if steps else ""
         return f"<Quantization {where} against {self.baseline}: {len(self.formats)} pairs of formats{fastest}>"
 
-    def to_rows(self, keys: Iterable[str] | None = None) -> list[QuantizedRow]:
-        """Flat rows, one per pair of formats.
-
-        Args:
-            keys: of the rows; None for all.
-        """
-        return selected_rows(({**entry.to_dict(), "baseline": self.baseline} for entry in self.formats), keys)
-
-    to_records = to_rows
-
     def kernel_records(self) -> list[dict[str, Json]]:
         """Contribution of every kernel to every speed-up, as flat rows."""
         return [
@@ -484,8 +474,8 @@ class Quantization(Answer[QuantizedRow]):
         Args:
             keys: of the rows; None for all.
         """
-        rows: list[Any] = self.to_rows(keys)
-        return {"rows": rows, "kernels": self.kernel_records(), "notes": list(self.notes)}
+        rows = ({**entry.to_dict(), "baseline": self.baseline} for entry in self.formats)
+        return {"rows": selected_rows(rows, keys), "kernels": self.kernel_records(), "notes": list(self.notes)}
 
 
 def quantized(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack, cast, overload
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded
@@ -75,21 +75,13 @@ class Curve(Answer[Row]):
         known = "" if self.goodput is None else f"; goodput {rounded(self.goodput.rate)} requests/s"
         return f"<Curve {self.title}: {ends}{known}>"
 
-    def to_rows(self, keys: Iterable[str] | None = None) -> list[Row]:
-        """Flat rows, one for each point.
-
-        Args:
-            keys: of the rows; None for all.
-        """
-        return selected_rows(self.rows, keys)
-
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """The rows as plain values.
 
         Args:
             keys: of the rows; None for all.
         """
-        return {"rows": cast("Any", self.to_rows(keys))}
+        return {"rows": selected_rows(self.rows, keys)}
 
     @property
     def title(self) -> str:

@@ -760,31 +760,20 @@ class Levers(answers.Answer[LeverRow]):
             return None
         return min(rows, key=lambda row: row.excess)
 
-    def to_rows(self, keys: Iterable[str] | None = None) -> list[LeverRow]:
-        """Flat rows: the unchanged case, combinations, single levers, and those that cannot be pulled.
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The goal, the notes, and rows: the unchanged case, combinations, single levers, those that cannot be pulled.
 
         Args:
             keys: of the rows; None for all.
         """
-        rows = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
-        first: dict[str, Any] = dict(rows[0])
+        rows: list[Any] = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
         kept = ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
-        nothing = dict.fromkeys(first) | {key: first[key] for key in kept}
-        refused: list[Any] = [
+        nothing = dict.fromkeys(rows[0]) | {key: rows[0][key] for key in kept}
+        rows += [
             {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
             for name, why in self.refused.items()
         ]
-        return answers.selected_rows((*map(dict, rows), *refused), keys)
-
-    to_records = to_rows
-
-    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
-        """The goal, the rows and the notes as plain values.
-
-        Args:
-            keys: of the rows; None for all.
-        """
-        return {"goal": self.goal, "rows": cast("Any", self.to_rows(keys)), "notes": list(self.notes)}
+        return {"goal": self.goal, "rows": answers.selected_rows(rows, keys), "notes": list(self.notes)}
 
 
 def change_text(change: float) -> str:

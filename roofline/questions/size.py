@@ -181,24 +181,15 @@ class FleetSize(Answer[SizeRow]):
         """None where no GPU meets the SLO."""
         return self.sizes[0] if self.sizes and self.sizes[0].meets else None
 
-    def to_rows(self, keys: Iterable[str] | None = None) -> list[SizeRow]:
-        """One flat row for each kind of GPU.
-
-        Args:
-            keys: of the rows; None for all.
-        """
-        columns = None if keys is None else listed_keys(keys)
-        return [size.to_dict(columns) for size in self.sizes]
-
-    to_records = to_rows
-
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Rows and notes as plain values.
 
         Args:
             keys: of the rows; None for all.
         """
-        return {"rows": cast("Any", self.to_rows(keys)), "notes": list(self.notes)}
+        columns = None if keys is None else listed_keys(keys)
+        rows: list[Any] = [size.to_dict(columns) for size in self.sizes]
+        return {"rows": rows, "notes": list(self.notes)}
 
 
 def size(

@@ -219,9 +219,9 @@ def solve(
         if unknown is None:
             gpu, unknown = None, cast("str", gpu)
         case = predicted("solve", model, gpu, options)
-        load, name = case.workload.load.option, _input_name(scalar(unknown))
-        if name in LOADS and name != load:
-            raise BadInput(f"{name} is solved for, but the prediction has a {load}; give {name} to predict instead")
+        varied, name = case.workload.load.option, _input_name(scalar(unknown))
+        if name in LOADS and name != varied:
+            raise BadInput(f"{name} is solved for, but the prediction has a {varied}; give {name} to predict instead")
         return solve_for(replace(case, slo=Limits()), scalar(unknown), targets or case.slo)
     gpu, unknown = given_gpu("solve", gpu), scalar(unknown)
     if isinstance(unknown, str) and unknown == "tp" and choice(gpu, options).options.get("tp") is not None:

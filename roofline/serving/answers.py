@@ -41,7 +41,12 @@ class Answer(Generic[_Row]):
         Args:
             keys: of the rows; None for all.
         """
-        return [cast("_Row", self.to_dict(keys))]
+        whole: Mapping[str, Any] = self.to_dict(keys)
+        return cast("list[_Row]", whole.get("rows", [whole]))
+
+    def to_records(self, keys: Iterable[str] | None = None) -> list[_Row]:
+        """The same as `to_rows`, whose former name it is."""
+        return self.to_rows(keys)
 
     def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
         """The rows as a data frame, a column for each key.

@@ -413,16 +413,6 @@ class Comparison(Answer[ComparedRow]):
         """Tensor-parallel degree of the reference, and of every pool that states none."""
         return self.reference.prediction.deployment.plan.tp
 
-    def to_rows(self, keys: Iterable[str] | None = None) -> list[ComparedRow]:
-        """Flat rows, one per GPU that can run the case.
-
-        Args:
-            keys: of the rows; None for all.
-        """
-        return selected_rows((cast("Any", entry.to_dict()) for entry in self.gpus), keys)
-
-    to_records = to_rows
-
     def kernel_records(self) -> list[dict[str, Json]]:
         """Contribution of every kernel to every speed-up, as flat rows."""
         return [
@@ -441,7 +431,7 @@ class Comparison(Answer[ComparedRow]):
         """
         refused = {name: f"{type(error).__name__}: {error}" for name, error in self.refused.items()}
         return {
-            "rows": cast("Any", self.to_rows(keys)),
+            "rows": selected_rows((cast("Any", entry.to_dict()) for entry in self.gpus), keys),
             "kernels": self.kernel_records(),
             "notes": list(self.notes),
             "refused": refused,

@@ -302,6 +302,8 @@ REFUSED = {
     "lengths": (lambda p: rl.compare(p, rl.predict(MODEL, "h200")), "these predictions differ in lengths or load"),
     "models": (lambda p: rl.compare(p, rl.predict("qwen3-8b", GPU, **CASE)), "these predictions differ in model"),
     "limits": (lambda p: rl.compare(p, rl.predict(MODEL, "h200", slo="tpot:9", **CASE)), "differ in SLO"),
+    "another question": (lambda p: rl.goodput(p, GPU, slo="tpot:25"), "a model and a GPU are needed here, not a"),
+    "predict": (lambda p: rl.predict(p, GPU), "a model and a GPU are needed here, not a prediction"),
     "measured": (
         lambda p: rl.compare(rl.predict(MODEL, GPU, measured={"tpot": 0.01}, **CASE), p),
         "a measurement is of one deployment only",
