@@ -445,7 +445,15 @@ _STATED = (
 
 @dataclass(frozen=True, repr=False)
 class MeasurementCheck(Answer[dict[str, Json]]):
-    """A measurement, its prediction and the hardware limit; None for times not measured."""
+    """A measurement, its prediction and the hardware limit; None for times not measured.
+
+    >>> import roofline as rl
+    >>> (run,) = rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
+    >>> run.inside("ttft"), round(run.ratio("ttft"), 2), run.ideal_share("ttft") < 1.0
+    (True, 0.8, True)
+    >>> run.verdict("ttft") == run.to_dict(["ttft_verdict"])["ttft_verdict"]
+    True
+    """
 
     measured: Measurement
     expected: Expected
@@ -639,7 +647,13 @@ class MeasurementCheck(Answer[dict[str, Json]]):
 
 
 class Checks(Answers[MeasurementCheck, dict[str, Json]]):
-    """Measurements beside their predictions, what changed between them, and what could not be compared."""
+    """Measurements beside their predictions, what changed between them, and what could not be compared.
+
+    >>> import roofline as rl
+    >>> runs = rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
+    >>> runs.to_dict(["gpu", "measured_ttft_ms"])["rows"], runs.changed, runs.refused
+    ([{'gpu': 'h100-sxm', 'measured_ttft_ms': 30.0}], None, ())
+    """
 
     def __init__(
         self,

@@ -59,6 +59,8 @@ class Curve(Answer[Row]):
     >>> result = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
     >>> result.title, result.rows[0]["concurrency"], result.at_goodput
     ('llama-3.1-8b on 1x h100-sxm (tp 1)', 1, None)
+    >>> result.to_dict(["gpu", "concurrency"])["rows"][0]
+    {'gpu': 'h100-sxm', 'concurrency': 1}
     """
 
     prediction: Prediction = field(repr=False)  # of the deployment on an idle server

@@ -158,8 +158,10 @@ class FleetSize(Answer[SizeRow]):
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
     >>> result.cheapest
     <GpuSize 2x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
-    >>> [row["meets"] for row in result.to_records()]  # two L40S read 7.5 GB each in 9 ms
+    >>> [row["meets"] for row in result.to_rows()]  # two L40S read 7.5 GB each in 9 ms
     [True, True]
+    >>> result.to_dict(["gpu"])["rows"]
+    [{'gpu': 'l40s'}, {'gpu': 'h100-sxm'}]
     """
 
     sizes: tuple[GpuSize, ...]

@@ -49,6 +49,8 @@ class Speculation(Answer[dict[str, Json]]):
     (3, 1, 134)
     >>> [round(gain, 2) for gain in result.speedup(3)], result.tpot(0)[0] > result.tpot(3)[0], len(result.to_rows())
     ([1.41, 0.86], True, 8)
+    >>> result.to_dict(["batch", "draft_tokens", "is_best"])["rows"][3]
+    {'batch': 1.0, 'draft_tokens': 3, 'is_best': True}
     """
 
     along: str  # batch, concurrency or request_rate

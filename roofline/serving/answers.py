@@ -23,7 +23,15 @@ _One = TypeVar("_One")
 
 
 class Answer(Generic[_Row]):
-    """An answer of any question: `to_dict` has all of it, `to_rows` and `to_pandas` its rows."""
+    """An answer of any question: `to_dict` has all of it, `to_rows` and `to_pandas` its rows.
+
+    >>> import roofline as rl
+    >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000)
+    >>> p.to_dict(["gpu", "isl"]), p.to_rows(["gpu"]), p.to_pandas(["gpu", "isl"]).shape
+    ({'gpu': 'h100-sxm', 'isl': 2000}, [{'gpu': 'h100-sxm'}], (1, 2))
+    >>> p.to_records(["gpu"]) == p.to_rows(["gpu"])
+    True
+    """
 
     __slots__ = ()
 
@@ -67,6 +75,8 @@ class Answers(list[_One], Answer[_Row]):
     [{'gpu': 'h100-sxm', 'tp': 63}, {'gpu': 'h100-sxm', 'tp': 64}]
     >>> len(repr(Answers(range(10**6)))) < 400, Answers([3, 1, 2]) == [3, 1, 2]
     (True, True)
+    >>> Answers([{"gpu": "l40s", "tp": 2}]).to_dict(["tp"])
+    {'rows': [{'tp': 2}]}
     """
 
     def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:

@@ -34,6 +34,8 @@ class Knees(NamedTuple, Generic[Number, Word]):
     >>> import roofline as rl
     >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal").smallest[1]
     'half'
+    >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal").to_dict(["memory_knee", "knee_bound"])
+    {'memory_knee': 406, 'knee_bound': 'half'}
     """
 
     ridge: Number | float | None  # weight-bearing kernels turn compute-bound [sequences]

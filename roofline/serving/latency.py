@@ -802,6 +802,8 @@ class Correction(NamedTuple):
     >>> import roofline as rl
     >>> rl.Correction(tpot=1.25, sigma_tpot=0.1)
     <Correction TPOT x 1.25>
+    >>> rl.Correction(tpot=1.25, sigma_tpot=0.1).to_dict(["ttft", "tpot"])
+    {'ttft': 1.0, 'tpot': 1.25}
     """
 
     ttft: float = 1.0  # measured / predicted [1]
