@@ -567,7 +567,7 @@ def sweep(
 
     output = None if output == "-" else output
     people = output is None and output_format in FOR_PEOPLE
-    rows = table(models, gpus or None, keys=_KEYS if people else None, **options)
+    rows: Sequence[Mapping[str, Any]] = table(models, gpus or None, keys=_KEYS if people else None, **options)
     if output is not None:
         write_rows(rows, output, force=force)
         echo(f"wrote {len(rows)} rows to {output}", err=True)

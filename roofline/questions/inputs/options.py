@@ -110,6 +110,28 @@ class OnceOptions(_Deployed, _Lengths[float | str], LoadOptions[float | str], to
     """Options of `calibrate_once`, whose measurement is a separate argument."""
 
 
+class CheckOptions(TypedDict, total=False):
+    """What `check` takes of a run in place of what its result states."""
+
+    model: str | None
+    gpu: str | None
+    engine: str | None
+    engine_version: str | None
+    tp: int | None
+    pp: int | None
+    ep: int | None
+    dp: int | None
+    quantization: str | None
+    kv_cache_dtype: str | None
+    isl: float | str | None
+    osl: float | str | None
+    prefix: float | str | None
+    batch: float | str | None
+    concurrency: float | str | None
+    request_rate: float | str | None
+    num_prompts: float | str | None
+
+
 class SolveOptions(OnceOptions, total=False):
     """Options of `solve`, which has its own limits."""
 
