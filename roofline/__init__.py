@@ -25,6 +25,7 @@ if _TYPE_CHECKING:
     from roofline.formulas.sensitivity import Sensitivities, Sensitivity
     from roofline.questions.cache import CacheTier, prompt_cache
     from roofline.questions.catalog import check_specs, gpus, models
+    from roofline.questions.check import Checks, MeasurementCheck, check
     from roofline.questions.compare import Quantization, compare, quantize
     from roofline.questions.cost import GpuCost, cost
     from roofline.questions.curve import Curve, curve
@@ -40,6 +41,7 @@ if _TYPE_CHECKING:
     from roofline.questions.speculate import Speculation, speculate
     from roofline.questions.table import table
     from roofline.questions.why import Solution, formula, sensitivity, solve
+    from roofline.serving.answers import Answer, Answers
     from roofline.serving.comparison import Comparison
     from roofline.serving.knee import Knees
     from roofline.serving.latency import Correction
@@ -51,10 +53,13 @@ if _TYPE_CHECKING:
 
 
 __all__ = [
+    "Answer",
+    "Answers",
     "BadInput",
     "BadSpec",
     "CacheTier",
     "Case",
+    "Checks",
     "Comparison",
     "Correction",
     "Curve",
@@ -68,6 +73,7 @@ __all__ = [
     "GpuSize",
     "Knees",
     "Levers",
+    "MeasurementCheck",
     "Model",
     "NamedWorkload",
     "Overloaded",
@@ -84,6 +90,7 @@ __all__ = [
     "UnknownName",
     "UnsupportedPrecision",
     "calibrate_once",
+    "check",
     "check_specs",
     "compare",
     "cost",
@@ -121,6 +128,7 @@ _LAZY = {
     "roofline.formulas.sensitivity": ("Sensitivities", "Sensitivity"),
     "roofline.questions.cache": ("CacheTier", "prompt_cache"),
     "roofline.questions.catalog": ("check_specs", "gpus", "load_gpu", "load_model", "models"),
+    "roofline.questions.check": ("Checks", "MeasurementCheck", "check"),
     "roofline.questions.compare": ("Quantization", "compare", "quantize"),
     "roofline.questions.cost": ("GpuCost", "cost"),
     "roofline.questions.curve": ("Curve", "curve"),
@@ -136,6 +144,7 @@ _LAZY = {
     "roofline.questions.speculate": ("Speculation", "speculate"),
     "roofline.questions.table": ("table",),
     "roofline.questions.why": ("Solution", "formula", "sensitivity", "solve"),
+    "roofline.serving.answers": ("Answer", "Answers"),
     "roofline.serving.comparison": ("Comparison",),
     "roofline.serving.knee": ("Knees",),
     "roofline.serving.latency": ("Correction",),

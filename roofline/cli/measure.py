@@ -28,20 +28,16 @@ from roofline.cli.screen import cell_text
 from roofline.numbers.quantity import MILLI, rounded
 from roofline.questions.catalog import load_gpu
 from roofline.questions.check import (
-    NOTHING,
     RESULT_BYTES,
     STATISTICS,
-    UNCLEAR,
+    Checks,
     Diagnosis,
     MeasurementCheck,
     Reading,
     check_readings,
-    check_row,
-    part_rows,
+    read_each,
     read_results,
     results,
-    run_notes,
-    suspect_rows,
     what_changed,
 )
 from roofline.questions.inputs.case import BASES
@@ -123,7 +119,7 @@ def check(
     is_pair = len(files) == 2 and not after
     sides, failures = [], []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
-        readings, unread = _readings(names, statistic)
+        readings, unread = read_each(names, lambda name: _reading(name, statistic))
         checked, refused = check_readings(readings, stated, basis=basis or BASES[0], specs=specs)
         sides.append(checked)
         failures += [*unread, *refused]
@@ -134,17 +130,6 @@ def check(
         failures.append(BadInput(why_not))
     if failures:
         raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
-
-
-def _readings(files: Sequence[str], statistic: str | None) -> tuple[list[Reading], list[RooflineError]]:
-    readings: list[Reading] = []
-    unread: list[RooflineError] = []
-    for file in files:
-        try:
-            readings.append(_reading(file, statistic))
-        except RooflineError as error:
-            unread.append(error)
-    return readings, unread
 
 
 def _reading(file: str, statistic: str | None) -> Reading:
@@ -190,17 +175,13 @@ def _print(
 ) -> None:
     runs = [run for side in sides for run in side]
     if not for_people(output_format):
-        extra = {
-            "parts": [row for run in runs for row in part_rows(run)],
-            "suspects": [row for run in runs for row in suspect_rows(run)],
-            "changed": None if changed is None else _changed_row(changed),
-        }
-        print_rows([check_row(run) for run in runs], output_format, {}, extra)
+        extra: dict[str, Any] = Checks(runs, changed).to_dict()
+        print_rows(extra.pop("rows"), output_format, {}, extra)
         if output_format == "csv" and changed is not None:
-            echo(f"What changed: {_answer(changed)}", err=True)
+            echo(f"What changed: {changed.text}", err=True)
         return
     if changed is not None:
-        _echo_lines([*_changes(sides), f"What changed: {_answer(changed)}", *_remarks(changed)])
+        _echo_lines([*_changes(sides), f"What changed: {changed.text}", *_remarks(changed)])
         echo()
     for place, run in enumerate(runs):
         if len(runs) > 1:
@@ -217,16 +198,6 @@ def _echo_lines(lines: Iterable[str]) -> None:
     for line in lines:
         indent = "  " if line.startswith(("  ", "1. ", "2. ")) else ""
         echo(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False))
-
-
-def _answer(changed: Diagnosis) -> str:
-    if changed.best is not None:
-        return changed.best.text
-    if changed.answer == NOTHING:
-        return f"nothing beyond the scatter of {changed.figures} figures"
-    if not changed.explanations:
-        return f"{UNCLEAR}: no single cause explains the difference"
-    return f"{UNCLEAR}; closest: {' or '.join(explanation.text for explanation in changed.explanations[:2])}"
 
 
 def _remarks(changed: Diagnosis) -> list[str]:
@@ -261,7 +232,7 @@ def _shared_notes(runs: list[MeasurementCheck]) -> list[str]:
     """Notes of all runs, each once, with the runs concerned unless all are."""
     about: dict[str, list[str]] = {}
     for run in runs:
-        for text in run_notes(run):
+        for text in run.warnings:
             about.setdefault(text, []).append(run.measured.source)
     return [
         text if len(sources) == len(runs) else f"{sources[0] if len(sources) == 1 else f'{len(sources)} runs'}: {text}"
@@ -300,21 +271,6 @@ def _cells(run: MeasurementCheck, metric: str) -> list[str]:
         *used,
         _percent(run.ideal_share(metric)),
     ]
-
-
-def _changed_row(changed: Diagnosis) -> dict[str, Any]:
-    return {
-        "answer": changed.answer,
-        "text": _answer(changed),
-        "unexplained": changed.unexplained,
-        "figures": changed.figures,
-        "loads": changed.loads,
-        "known": list(changed.known),
-        "causes": [
-            {"cause": explanation.cause, "text": explanation.text, "size": explanation.size, "chi2": explanation.chi2}
-            for explanation in changed.explanations
-        ],
-    }
 
 
 def _ms(time: float | None) -> str:

@@ -19,6 +19,7 @@ from roofline.numbers.operations import Json, Operations, Real, maximum, registe
 from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import Pass, decode_pass
+from roofline.serving.answers import Answer, selected
 from roofline.serving.knee import asymptotic_time, half_surplus, is_affine, ridge_knee, ridge_surplus
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.support.errors import BadInput, check_known, printable
@@ -294,7 +295,7 @@ def _slug(name: str) -> str:
 Expression: TypeAlias = "sympy.Expr"
 
 
-class Formula:
+class Formula(Answer[dict[str, Json]]):
     """A number as an expression of inputs and named parts; each part is one of inputs and earlier parts.
 
     >>> import roofline as rl
@@ -355,9 +356,13 @@ class Formula:
         """Source of a Python function of the symbols; run as a script, it prints the result."""
         return python_source(self)
 
-    def to_dict(self) -> dict[str, Json]:
-        """The result, its formula, and the values of its symbols."""
-        return cells(FORMULA_KEYS, self)
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The result, its formula, and the values of its symbols.
+
+        Args:
+            keys: some of them; None for all.
+        """
+        return cells(selected(FORMULA_KEYS, keys), self)
 
 
 #: Keys of a row.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
 from roofline.formulas.case import NO_FORMULA, RESULTS, CaseTrace, check_results
 from roofline.numbers.operations import Json, plain
+from roofline.serving.answers import Answer, selected, selected_rows
 from roofline.serving.prediction import Prediction
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.support.errors import BadInput, printable
@@ -38,7 +39,7 @@ SENSITIVITY_KEYS: Keys[Sensitivity] = {
 
 
 @dataclass(frozen=True, repr=False)
-class Sensitivity:
+class Sensitivity(Answer[dict[str, Json]]):
     """How one result changes with one input.
 
     >>> import roofline as rl
@@ -78,12 +79,16 @@ class Sensitivity:
         """The derivative as a sympy expression of inputs and named parts of `Sensitivities.closed`."""
         return self._forms.closed.derivative(self.result, self.input)
 
-    def to_dict(self) -> dict[str, Json]:
-        """Flat row of the JSON contract."""
-        return cells(SENSITIVITY_KEYS, self)
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Flat row of the JSON contract.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        return cells(selected(SENSITIVITY_KEYS, keys), self)
 
 
-class Sensitivities(Sequence[Sensitivity]):
+class Sensitivities(Sequence[Sensitivity], Answer[dict[str, Json]]):
     """Rows of every result, each with its most important input first.
 
     >>> import roofline as rl
@@ -145,19 +150,19 @@ class Sensitivities(Sequence[Sensitivity]):
                 largest.setdefault(row.result, row)
         return largest
 
-    def to_records(self) -> list[dict[str, Json]]:
-        """Rows of the JSON contract."""
-        return [row.to_dict() for row in self]
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The case, its results at the present inputs [s, 1/s], and the rows.
 
-    def to_dict(self) -> dict[str, Json]:
-        """The case, its results at the present inputs [s, 1/s], and the rows."""
+        Args:
+            keys: of the rows; None for all.
+        """
         deployment = self.prediction.deployment
         return {
             "case": self.case.title,
             "model": deployment.model.short_name,
             "gpu": deployment.gpu.name,
             "results": {result: getattr(self.prediction, result) for result in self.of},
-            "rows": self.to_records(),
+            "rows": selected_rows((row.to_dict() for row in self), keys),
         }
 
     def _sorted(self, result: str) -> list[Sensitivity]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roofline.numbers.operations import Operations, register
 from roofline.support.errors import BadInput, shown
+
+if TYPE_CHECKING:
+    from pandas import DataFrame as DataFrame  # noqa: PLC0414 - the type of an answer elsewhere
 
 #: Arrays of an answer, one element for each case: numbers, conditions and texts.
 Array: TypeAlias = NDArray[np.float64]
@@ -98,6 +101,22 @@ def scattered(values: Any, places: Any, shape: tuple[int, ...], dtype: Any = Non
     for value, where in zip(values, places, strict=True):
         whole[where] = value
     return whole.reshape(shape)
+
+
+def elements(values: Any, shape: tuple[int, ...]) -> list[Any]:
+    """Elements of nested lists, or of one value for all, in the order of the flattened array of a shape."""
+    return list(np.broadcast_to(np.array(values, dtype=object), shape).ravel().tolist())
+
+
+def data_frame_of(rows: Iterable[Mapping[str, object]]) -> DataFrame:
+    """A data frame of flat rows; pandas is optional, and imported here alone."""
+    try:
+        from pandas import DataFrame
+    except ImportError:
+        raise BadInput(
+            "to_pandas needs pandas: pip install pandas; to_rows gives the same rows as dictionaries"
+        ) from None
+    return DataFrame(rows)
 
 
 def in_blocks(

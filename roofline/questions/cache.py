@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json, floor
@@ -12,6 +12,7 @@ from roofline.physics.plan import Deployment
 from roofline.questions.inputs.arguments import one_case, plain_options
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, on_each_gpu, predict, refused_row
+from roofline.serving.answers import Answer, Answers
 from roofline.serving.latency import (
     Workload,
     cached_prefixes,
@@ -85,7 +86,7 @@ _MOST_CACHED = 0.999  # share of the memory left by the batch that prefixes may 
 
 
 @dataclass(frozen=True, repr=False)
-class CacheTier:
+class CacheTier(Answer[CacheRow]):
     """One tier of the prompt cache on one kind of GPU: loading a prefix against recomputing it.
 
     >>> import roofline as rl
@@ -146,7 +147,7 @@ class CacheTier:
     def __repr__(self) -> str:
         return f"<CacheTier {self}>"
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> CacheRow:
+    def to_dict(self, keys: Iterable[str] | None = None) -> CacheRow:
         """Flat row of the JSON contract: a prediction with the cache in this tier, and the tier itself."""
         of_tier = {"cache_hit": self.hit, "cache_tier": self.tier, "warnings": list(self.warnings)}
         values = {**of_tier, **cells(CACHE_KEYS, self)}
@@ -156,7 +157,7 @@ class CacheTier:
 @understood
 def prompt_cache(
     model: str | Model, gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
-) -> list[CacheTier]:
+) -> Answers[CacheTier, CacheRow]:
     r"""For every tier of a prompt cache, the time to load a prefix and the time to recompute it.
 
     .. math:: \frac{kv}{W} = a + b\, p
@@ -196,7 +197,7 @@ def prompt_cache(
         row, tier = refused_row(one.model, one.name, error, **plain), str(plain.get("cache_tier") or HBM)
         return [CacheTier(one.model, one.gpu, tier, reason=str(error), warnings=one.model_notes, asked=row)]
 
-    return [tier for _, tiers in on_each_gpu(model, gpus, plain, answer, refused) for tier in tiers]
+    return Answers(tier for _, tiers in on_each_gpu(model, gpus, plain, answer, refused) for tier in tiers)
 
 
 def _tiers(model: Model, name: Any, options: Mapping[str, Any], notes: tuple[str, ...]) -> Iterator[CacheTier]:

@@ -2,23 +2,41 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
-from typing import Any
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.catalog.files import names_a_file
 from roofline.catalog.find import profile_of
 from roofline.measurements.results import STATISTICS, Reading, check_complete, override, read_results, results
+from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIGA, MILLI, rounded, to_text
 from roofline.physics.equation import Kernel, Roof
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
-from roofline.questions.diagnosis import METRICS, NOTHING, UNCLEAR, Diagnosis, Observed, diagnosis, paired_runs
-from roofline.questions.inputs.arguments import tokens_of_prefix
+from roofline.questions.diagnosis import (
+    METRICS,
+    MOST_PLAUSIBLE,
+    NOTHING,
+    UNCLEAR,
+    UNMEASURED,
+    Diagnosis,
+    Observed,
+    PartOf,
+    Suspect,
+    Timed,
+    diagnosis,
+    paired_runs,
+    ranked_suspects,
+)
+from roofline.questions.inputs.arguments import path, plain_options, scalar, tokens_of_prefix
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.predict import predict
+from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import KEYS
@@ -29,20 +47,98 @@ from roofline.specs.load import KIND_OF, RUN, Load
 from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, shown
+from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, check_known, shown
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.inputs.signatures import CheckOptions
 
 __all__ = ["NOTHING", "RESULT_BYTES", "STATISTICS", "UNCLEAR", "Diagnosis", "Reading", "read_results", "results"]
 
 
 _MOST_COMPARED = 32  # runs: a second each
-_SETTINGS = (
+_STATED = (
     "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype", "isl", "osl",
-    "prefix", "batch", "concurrency", "request_rate", "statistic",
+    "prefix", "batch", "concurrency", "request_rate",
 )  # fmt: skip
 _TAIL, _TAIL_LEVEL = "p99", 99.0
 _MOSTLY = 0.5  # share of the requests of a run that decides its median
+
+
+def check(
+    results: str | PathLike[str] | Mapping[str, object] | Iterable[str | PathLike[str] | Mapping[str, object]],
+    after: str | PathLike[str] | Mapping[str, object] | Iterable[str | PathLike[str] | Mapping[str, object]] = (),
+    *,
+    statistic: str | None = None,
+    basis: str = "calibrated",
+    specs: str | None = None,
+    **options: Unpack[CheckOptions],
+) -> Checks:
+    """Measured latencies of a server beside what was to be expected, and what explains the difference.
+
+    Args:
+        results: of ``vllm bench serve``, ``sglang.bench_serving``, AIPerf, genai-perf, GuideLLM or InferenceX, or CSV:
+            the path of a file, what ``json.load`` reads from one, or several of these.
+        after: results after a change, which are compared with `results`.
+        statistic: mean, median or p99 over the requests; None for the median where a run has it, else the mean.
+        basis: ``calibrated``, or ``ideal`` for the hardware limit.
+        specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        options: what a result does not state, in place of what it does: model, gpu, engine, tp, pp, ep, dp,
+            quantization, kv_cache_dtype, isl, osl, prefix, batch, concurrency, request_rate, num_prompts.
+
+    Returns:
+        A comparison for each run, with the parts that explain a time outside its 80 % range; in `changed` what changed
+        between the runs before and after, in `refused` why other runs could not be compared.
+
+    Raises:
+        UnknownName: no such model, GPU or option.
+        BadInput: results that cannot be read, or runs before and after that cannot be compared.
+        RooflineError: no run can be compared.
+
+    >>> import roofline as rl
+    >>> rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
+    [<MeasurementCheck result: TTFT 20 % faster than predicted: inside the 80 % range, 37.5 ms (21.2-66.1)>]
+    """
+    for name in options:
+        check_known("option", name, (*_STATED, RUN), start="check: ")
+    plain, refused = plain_options(dict(options)), []
+    sides: list[list[MeasurementCheck]] = []
+    for side in (results, after):
+        is_one = isinstance(side, Mapping) or isinstance(scalar(side), str) or not isinstance(side, Iterable)
+        sources: Any = [side] if is_one else side
+        readings, unread = read_each(sources, lambda source: _reading(source, scalar(statistic)))
+        checks, failures = check_readings(readings, plain, basis=basis, specs=specs)
+        sides.append(checks)
+        refused += [*unread, *failures]
+    before, later = sides
+    if not before or (after and not later):
+        none = BadInput("check needs results: paths of files, or what json.load reads from them")
+        raise (refused or [none])[0] if len(refused) < 2 else RooflineError("\n".join(map(str, refused)))
+    return Checks((*before, *later), what_changed(before, later) if later else None, refused)
+
+
+def read_each(sources: Iterable[Any], read: Callable[[Any], Reading]) -> tuple[list[Reading], list[RooflineError]]:
+    """What files and contents hold, and the faults of those that cannot be read."""
+    readings: list[Reading] = []
+    unread: list[RooflineError] = []
+    for source in sources:
+        try:
+            readings.append(read(source))
+        except RooflineError as error:
+            unread.append(error)
+    return readings, unread
+
+
+def _reading(source: Any, statistic: str | None) -> Reading:
+    """What a file holds, or what `json.load` reads from one."""
+    if not isinstance(source, Mapping):
+        return read_results(path("results", source), statistic)
+    try:
+        data = json.dumps(source, default=float).encode()
+    except (TypeError, ValueError, RecursionError):
+        raise BadInput(f"result = {shown(source)} must be what json.load reads from a file of results") from None
+    return results(data, "result", statistic)
 
 
 def check_readings(
@@ -113,7 +209,7 @@ def _observed(run: MeasurementCheck) -> Observed:
 def _changed_settings(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> tuple[str, ...]:
     """Settings that differ between all runs before and all runs after."""
     changes = []
-    for name in _SETTINGS:
+    for name in (*_STATED, "statistic"):
         first, last = ({_setting(run, name) for run in side} for side in (before, after))
         if first != last and len(first) == len(last) == 1:
             changes.append(f"{name.replace('_', ' ')} {first.pop()}, then {last.pop()}")
@@ -346,9 +442,17 @@ class Part(NamedTuple):
         return self.factor is not None and 1.0 / MOST_PLAUSIBLE <= self.factor <= MOST_PLAUSIBLE
 
 
-@dataclass(frozen=True)
-class MeasurementCheck:
-    """A measurement, its prediction and the hardware limit; None for times not measured."""
+@dataclass(frozen=True, repr=False)
+class MeasurementCheck(Answer[dict[str, Json]]):
+    """A measurement, its prediction and the hardware limit; None for times not measured.
+
+    >>> import roofline as rl
+    >>> (run,) = rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
+    >>> run.inside("ttft"), round(run.ratio("ttft"), 2), run.ideal_share("ttft") < 1.0
+    (True, 0.8, True)
+    >>> run.verdict("ttft") == run.to_dict(["ttft_verdict"])["ttft_verdict"]
+    True
+    """
 
     measured: Measurement
     expected: Expected
@@ -392,6 +496,37 @@ class MeasurementCheck:
         low, high = (rounded(end / MILLI) for end in ends)
         time = rounded(getattr(self.expected, metric) / MILLI)
         return f"{compared}: {place} the 80 % range, {time} ms ({low}-{high})"
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Flat row: stated values, then measured and predicted times and how they compare.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        return cells(selected(CHECK_KEYS, keys), self)
+
+    def __repr__(self) -> str:
+        metrics = (metric for metric in LATENCIES if getattr(self.measured, metric) is not None)
+        verdicts = "; ".join(f"{metric.upper()} {self.verdict(metric)}" for metric in metrics)
+        return f"<MeasurementCheck {self.measured.source}: {verdicts}>"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The note of the result, and those on the comparison."""
+        return (*([self.measured.note] if self.measured.note else []), *self.notes)
+
+    @property
+    def part_rows(self) -> list[dict[str, Json]]:
+        """Groups of kernels of both passes as flat rows."""
+        passes = (("prefill", self.prefill_parts), ("decode", self.decode_parts))
+        source = {"source": self.measured.source}
+        return [{**source, "pass": name, **cells(PART_KEYS, part)} for name, parts in passes for part in parts]
+
+    @property
+    def suspect_rows(self) -> list[dict[str, Json]]:
+        """Suspects as flat rows, the most plausible first."""
+        source = {"source": self.measured.source}
+        return [{**source, **cells(SUSPECT_KEYS, ranked)} for ranked in enumerate(self.suspects, start=1)]
 
     @property
     def suspect_texts(self) -> tuple[str, ...]:
@@ -463,6 +598,44 @@ class MeasurementCheck:
             if (self.ideal_share(metric) or 0.0) > 1.0
         ]
         return tuple(dict.fromkeys((*self.expected.notes, *too_fast)))
+
+
+class Checks(Answers[MeasurementCheck, dict[str, Json]]):
+    """Measurements beside their predictions, what changed between them, and what could not be compared.
+
+    >>> import roofline as rl
+    >>> runs = rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
+    >>> runs.to_dict(["gpu", "measured_ttft_ms"])["rows"], runs.changed, runs.refused
+    ([{'gpu': 'h100-sxm', 'measured_ttft_ms': 30.0}], None, ())
+    """
+
+    def __init__(
+        self,
+        runs: Iterable[MeasurementCheck] = (),
+        changed: Diagnosis | None = None,
+        refused: Iterable[RooflineError] = (),
+    ) -> None:
+        super().__init__(runs)
+        self.changed = changed  # from the runs before to those after; None without runs after
+        self.refused = tuple(refused)  # why other runs were not compared
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Rows, parts of passes, suspects and what changed, as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {
+            "rows": self.to_rows(keys),
+            "parts": [row for run in self for row in run.part_rows],
+            "suspects": [row for run in self for row in run.suspect_rows],
+            "changed": None if self.changed is None else self.changed.to_dict(),
+        }
+
+    def __repr__(self) -> str:
+        changed = "" if self.changed is None else f"; changed: {self.changed.text}"
+        refused = f"; {len(self.refused)} refused" if self.refused else ""
+        return f"{super().__repr__()}{changed}{refused}"
 
 
 def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:
@@ -541,11 +714,6 @@ def _suspect_keys(name: str, metric: str) -> Keys[MeasurementCheck]:
     }
 
 
-def run_notes(run: MeasurementCheck) -> list[str]:
-    note = run.measured.note
-    return [*([note] if note else []), *run.notes]
-
-
 #: Keys of a row of a run: stated values, then measured and predicted times and how they compare.
 CHECK_KEYS: Keys[MeasurementCheck] = {
     **taken(SHARED, source=lambda r: r.measured.source),
@@ -569,13 +737,8 @@ CHECK_KEYS: Keys[MeasurementCheck] = {
     **_suspect_keys("prefill", "TTFT"),
     **_suspect_keys("decode", "TPOT"),
     "suspects": Key.texts("What would explain the gaps, the most plausible first.", lambda r: list(r.suspect_texts)),
-    **taken(KEYS, warnings=run_notes),
+    **taken(KEYS, warnings=lambda r: list(r.warnings)),
 }
-
-
-def check_row(run: MeasurementCheck) -> dict[str, Any]:
-    """Flat row of the JSON contract."""
-    return cells(CHECK_KEYS, run)
 
 
 #: Keys of a row of a part of a pass, after its source and pass.
@@ -588,12 +751,6 @@ PART_KEYS: Keys[Part] = {
 }
 
 
-def part_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    passes = (("prefill", run.prefill_parts), ("decode", run.decode_parts))
-    labels = {"source": run.measured.source}
-    return [{**labels, "pass": name, **cells(PART_KEYS, part)} for name, parts in passes for part in parts]
-
-
 #: Keys of a row of a suspect and its rank, after its source.
 SUSPECT_KEYS: Keys[tuple[int, Suspect]] = {
     "rank": Key.integer("1", "Place among the suspects, the most plausible first.", lambda s: s[0]),
@@ -601,11 +758,6 @@ SUSPECT_KEYS: Keys[tuple[int, Suspect]] = {
     "sigmas": Key.number("1", "How many standard deviations away that factor is.", lambda s: s[1].sigmas),
     "explains": Key.texts("Latencies that the suspect explains.", lambda s: list(s[1].explains)),
 }
-
-
-def suspect_rows(run: MeasurementCheck) -> list[dict[str, Any]]:
-    source = {"source": run.measured.source}
-    return [{**source, **cells(SUSPECT_KEYS, ranked)} for ranked in enumerate(run.suspects, start=1)]
 
 
 def mfu(pass_: Pass, time: float) -> float:
@@ -708,116 +860,3 @@ def _group(kernel: Kernel) -> str:
 
 def _ratio(above: float | None, below: float | None) -> float | None:
     return None if above is None or below is None else above / below
-
-
-# Which part of a pass best explains a measured time outside its 80 % range.
-
-#: Largest plausible error of the time of a part; beyond this factor the cause is something else.
-MOST_PLAUSIBLE = 10.0
-MOST_SUSPECTS = 2
-#: Sigma of a part without residuals.
-UNMEASURED = 0.5
-
-_SCATTER = 0.05  # run-to-run sigma of ln(measured time)
-_NEAR = 2.0  # standard deviations within which a time counts as explained
-_BEYOND = 4.0  # most standard deviations that a part may be off by
-_TRIED = 400  # factors between the smallest and the largest plausible
-
-
-class PartOf(NamedTuple):
-    name: str
-    time: float  # [s]
-    sigma: float  # of ln(predicted / measured) of its time
-    fastest: float  # [s] at full rates of the hardware
-
-
-class Timed(NamedTuple):
-    """A measured time with its prediction and the parts of that."""
-
-    metric: str
-    measured: float  # [s]
-    predicted: float  # [s]
-    parts: tuple[PartOf, ...]
-    sigma: float  # of ln(predicted / measured) of the whole time
-    is_outside: bool  # outside its 80 % range
-
-
-class Suspect(NamedTuple):
-    """A part that explains times outside their range if off by a factor."""
-
-    part: str
-    factor: float  # on its predicted time
-    sigmas: float  # ln(factor) over the uncertainty of its time
-    explains: tuple[str, ...]  # metrics
-    cost: float  # implausibility of the factor plus what it leaves unexplained, in variances
-
-
-def ranked_suspects(times: Sequence[Timed]) -> tuple[Suspect, ...]:
-    r"""Parts that explain the times outside their range, the most plausible first, two at most.
-
-    The second one explains what the first leaves where any does, else it is the next most plausible.
-
-    .. math:: \min_{x, M} \left(\frac{\ln x}{\sigma_i}\right)^2
-              + \sum_m \left(\frac{1}{s_m} \ln \frac{t_m}{\hat t_m + [m \in M]\, (x - 1)\, \hat t_{m,i}}\right)^2
-
-    One factor x on part i of TTFT, TPOT or both (M), at most `MOST_PLAUSIBLE` and four sigma, makes no part faster than
-    the hardware limit. A time outside its range must be met within the scatter of measurements (s), one inside within
-    the sigma of its prediction, so that explaining both is more plausible than explaining one.
-
-    Args:
-        times: each measured time with its parts.
-
-    Returns:
-        The suspects; none where no single part explains any of the times.
-
-    Source:
-        Maximum likelihood of a single cause with log-normal residuals; docs/measurements.md.
-    """
-    names = dict.fromkeys(part.name for timed in times for part in timed.parts)
-    suspects = [suspect for name in names if (suspect := _suspect(name, times)) is not None]
-    ranked = sorted(suspects, key=lambda suspect: suspect.cost)
-    if not ranked:
-        return ()
-    others = sorted(ranked[1:], key=lambda suspect: set(suspect.explains) <= set(ranked[0].explains))
-    return (ranked[0], *others[: MOST_SUSPECTS - 1])
-
-
-def _suspect(name: str, times: Sequence[Timed]) -> Suspect | None:
-    """A part at its likeliest factor on one or both times; None where it explains none."""
-    affected = [(timed, part) for timed in times for part in timed.parts if part.name == name]
-    choices = [affected] if len(affected) == 1 else [affected, affected[:1], affected[1:]]
-    candidates = [candidate for parts in choices if (candidate := _best_factor(parts, times)) is not None]
-    return min(candidates, key=lambda suspect: suspect.cost, default=None)
-
-
-def _best_factor(parts: list[tuple[Timed, PartOf]], times: Sequence[Timed]) -> Suspect | None:
-    """A part at its likeliest factor on all of these times; None where it explains none."""
-    limit = max(part.fastest / part.time for _, part in parts)  # no part is faster than the hardware
-    low = math.log(min(max(limit, 1.0 / MOST_PLAUSIBLE), 1.0))
-    width = math.log(MOST_PLAUSIBLE) - low
-    sigma = min(part.sigma for _, part in parts)
-    factors = [math.exp(low + step / _TRIED * width) for step in range(_TRIED + 1)]
-    cost, factor = min((_cost(factor, sigma, parts, times), factor) for factor in factors)
-    explains = tuple(
-        timed.metric
-        for timed, part in parts
-        if timed.is_outside and abs(_remaining_gap(timed, part, factor)) <= _NEAR * _SCATTER
-    )
-    sigmas = abs(math.log(factor)) / sigma
-    return Suspect(parts[0][1].name, factor, sigmas, explains, cost) if explains and sigmas <= _BEYOND else None
-
-
-def _cost(factor: float, sigma: float, affected: list[tuple[Timed, PartOf]], times: Sequence[Timed]) -> float:
-    """Implausibility of a factor plus what it leaves unexplained, in variances."""
-    parts = {timed.metric: part for timed, part in affected}
-    remainders = (
-        _remaining_gap(timed, parts.get(timed.metric), factor) / (_SCATTER if timed.is_outside else timed.sigma)
-        for timed in times
-    )
-    return (math.log(factor) / sigma) ** 2 + sum(remainder * remainder for remainder in remainders)
-
-
-def _remaining_gap(timed: Timed, part: PartOf | None, factor: float) -> float:
-    """ln(measured / predicted) with the factor on one part."""
-    predicted = timed.predicted + (0.0 if part is None else (factor - 1.0) * part.time)
-    return math.log(timed.measured / predicted)

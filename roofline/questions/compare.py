@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import fsum
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIGA, rounded, to_text
@@ -12,11 +12,20 @@ from roofline.physics.equation import IDEAL, Kernel, Roof, calibrated_set, kerne
 from roofline.physics.memory import kv_bytes_per_token, parameters
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
-from roofline.questions.inputs.arguments import listed_names, plain_options, scalar, single_numbers, values_of, without
+from roofline.questions.inputs.arguments import (
+    listed_names,
+    one_case,
+    plain_options,
+    scalar,
+    single_numbers,
+    values_of,
+    without,
+)
 from roofline.questions.inputs.case import LENGTHS
 from roofline.questions.inputs.deployment import GpuChoice, choice, choice_of_formats, gpu_of
-from roofline.questions.inputs.options import understood
+from roofline.questions.inputs.options import QUESTIONS, understood
 from roofline.questions.predict import meeting_first, predict
+from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.comparison import (
     COMPARED_KEYS,
     SPEEDUP_KEYS,
@@ -35,6 +44,7 @@ from roofline.serving.comparison import (
     unchanged_text,
 )
 from roofline.serving.knee import smallest_tp
+from roofline.serving.latency import UNCORRECTED
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import canonical_preset, summary
 from roofline.serving.row_types import QuantizedRow
@@ -43,8 +53,8 @@ from roofline.serving.verdict import assumed_kernels
 from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys
 from roofline.specs.model import Model
-from roofline.specs.written import pool_text
-from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, check_known
+from roofline.specs.written import Pool, pool_text
+from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, check_known, shown
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -58,6 +68,7 @@ _UNDER_LOAD = (
     "TTFT and TPOT hold the queue and the prompts of others, too"
 )
 _NARROW_KV = "fp8"
+_FEWER = "compare needs two GPUs or more, the reference first"
 
 
 @understood
@@ -104,16 +115,27 @@ def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **op
     return Quantization(tuple(rows), chosen, notes)
 
 
+@overload
+def compare(model: Prediction, gpus: Prediction | Iterable[Prediction], *others: Prediction) -> Comparison: ...
+@overload
+def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Case]) -> Comparison: ...
 @understood
-def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Case]) -> Comparison:
+def compare(
+    model: str | Model | Prediction,
+    gpus: Iterable[str | Gpu] | Prediction | Iterable[Prediction] = (),
+    *others: Prediction,
+    **options: Unpack[Case],
+) -> Comparison:
     """One case on several GPUs side by side; the first that can run it is the reference.
 
     All run at one plan: the given tp, else the smallest at which the case fits on each of them. Pools such as
     ``h100:tp4:fp8`` state their own plan and format, so that a GPU may be compared with itself.
 
     Args:
-        model: name, alias or record.
-        gpus: names, aliases, pools or records, two or more.
+        model: name, alias or record; or the prediction of the reference.
+        gpus: names, aliases, pools or records, two or more; or the other predictions, of the same model, lengths, load
+            and limits, each at its own plan.
+        others: further predictions.
         options: keyword arguments of `predict` without `measured`; lengths and batch are single numbers.
 
     Returns:
@@ -128,9 +150,16 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Cas
     >>> import roofline as rl
     >>> rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")  # 4.8 TB/s over 3.35 TB/s
     <Comparison llama-3.1-8b, decode against h100-sxm: h200-sxm 1.43x>
+    >>> rl.compare(*(rl.predict("llama-3.1-8b", gpu, basis="ideal") for gpu in ("h100-sxm", "h200")))
+    <Comparison llama-3.1-8b, decode against h100-sxm: h200-sxm 1.43x>
     """
+    if isinstance(model, Prediction):
+        further = (gpus,) if isinstance(gpus, (Prediction, str)) else tuple(gpus)
+        return _side_by_side(_by_label((model, *further, *others), options), [])
+    if isinstance(gpus, Prediction) or others:
+        raise BadInput("compare takes a model and GPUs, or predictions alone: rl.compare(p, q)")
     plain = _single(dict(options), "compare")
-    chosen = _choices_by_label(gpus, plain)
+    chosen = _choices_by_label(cast("Iterable[str | Gpu]", gpus), plain)
     still_open = [label for label, pooled in chosen.items() if pooled.options.get("tp") is None]
     predictions, refused = _predict_each(model, _with_options(chosen, still_open, num_gpus=None))
     notes = []
@@ -148,13 +177,60 @@ def compare(model: str | Model, gpus: Iterable[str | Gpu], **options: Unpack[Cas
     refused = {label: refused[label] for label in chosen if label in refused}
     if not predictions:
         raise _combined_error(refused)
-    first, reference = next(iter(predictions.items()))
+    first = next(iter(predictions))
     if first != next(iter(chosen)):
         notes.append(f"{first} is the reference, because {next(iter(chosen))} cannot run the case")
-    if reference.served is not None:
-        notes.append(_UNDER_LOAD)
+    return _side_by_side(predictions, notes, refused)
+
+
+def _side_by_side(
+    predictions: Mapping[str, Prediction], notes: Iterable[str], refused: Mapping[str, RooflineError] | None = None
+) -> Comparison:
+    """Predictions by their labels, the reference first, in the order in which they meet the SLO."""
+    first, reference = next(iter(predictions.items()))
+    under_load = () if reference.served is None else (_UNDER_LOAD,)
     rows = [compared(prediction, reference, label, first) for label, prediction in predictions.items()]
-    return Comparison(tuple(meeting_first(rows, _verdict)), tuple(notes), dict(refused))
+    return Comparison(tuple(meeting_first(rows, _verdict)), (*notes, *under_load), dict(refused or {}))
+
+
+def _by_label(predictions: Sequence[Any], options: Mapping[str, Any]) -> dict[str, Prediction]:
+    """Predictions of one case by their GPUs, and their plans and formats where a GPU is compared with itself."""
+    if options:
+        raise BadInput(f"compare takes its case from the predictions; leave out {', '.join(options)}")
+    other = next((each for each in predictions if not isinstance(each, Prediction)), None)
+    if other is not None:
+        raise BadInput(f"compare takes predictions beside a prediction, not {shown(other)}; give rl.predict(...) of it")
+    first = predictions[0]
+    for each in predictions:
+        one_case("compare", each.ttft)
+        if each.correction != UNCORRECTED:
+            raise BadInput(f"compare takes no measured: {QUESTIONS['compare'].refused['measured']}; predict without it")
+        pairs = {
+            "model": (first.deployment.model, each.deployment.model),
+            "lengths or load": (first.workload, each.workload),
+            "SLO": (first.slo, each.slo),
+        }
+        differs = next((what for what, (one, another) in pairs.items() if one != another), None)
+        if differs is not None:
+            raise BadInput(f"compare puts one case on several GPUs: these predictions differ in {differs}")
+    names = [each.deployment.gpu.name for each in predictions]
+    labels = [
+        name if names.count(name) == 1 else _pool_label(each.deployment)
+        for name, each in zip(names, predictions, strict=True)
+    ]
+    repeated = next((label for label in labels if labels.count(label) > 1), None)
+    if repeated is not None or len(labels) < 2:
+        raise BadInput(f"{repeated} is named twice; compare different GPUs, plans or formats" if repeated else _FEWER)
+    return dict(zip(labels, predictions, strict=True))
+
+
+def _pool_label(deployment: Deployment) -> str:
+    """GPU, plan and weight format in pool notation."""
+    plan, copies = deployment.plan, deployment.replicas
+    degrees = {name: degree for name in ("pp", "ep", "dp") if (degree := getattr(plan, name)) != 1}
+    weights = summary(deployment.model, deployment.quantization)[0]
+    pool = Pool(deployment.gpu.name, tp=plan.tp, quantization=weights, replicas=None if copies == 1 else copies)
+    return pool_text(replace(pool, **degrees))
 
 
 def _verdict(entry: Compared) -> str | None:
@@ -249,7 +325,7 @@ def _choices_by_label(gpus: Iterable[str | Gpu], options: Mapping[str, Any]) -> 
             )
         named[label] = pooled
     if len(named) < 2:
-        raise BadInput(f"compare needs two GPUs or more, the reference first; got {len(named)}")
+        raise BadInput(f"{_FEWER}; got {len(named)}")
     return named
 
 
@@ -352,7 +428,7 @@ class Quantized(SideBySide):
 
 
 @dataclass(frozen=True, repr=False)
-class Quantization:
+class Quantization(Answer[QuantizedRow]):
     """One case in several number formats at the same plan.
 
     >>> import roofline as rl
@@ -381,10 +457,6 @@ class Quantization:
         fastest = f", fastest decode {max(steps)[1]} ({ratio_text(max(steps)[0])})" if steps else ""
         return f"<Quantization {where} against {self.baseline}: {len(self.formats)} pairs of formats{fastest}>"
 
-    def to_records(self) -> list[QuantizedRow]:
-        """Flat rows, one per pair of formats."""
-        return [{**entry.to_dict(), "baseline": self.baseline} for entry in self.formats]
-
     def kernel_records(self) -> list[dict[str, Json]]:
         """Contribution of every kernel to every speed-up, as flat rows."""
         return [
@@ -397,10 +469,14 @@ class Quantization:
             )
         ]
 
-    def to_dict(self) -> dict[str, Json]:
-        """Rows, kernels and notes as plain values."""
-        rows: list[Any] = self.to_records()
-        return {"rows": rows, "kernels": self.kernel_records(), "notes": list(self.notes)}
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Rows, kernels and notes as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        rows = ({**entry.to_dict(), "baseline": self.baseline} for entry in self.formats)
+        return {"rows": selected_rows(rows, keys), "kernels": self.kernel_records(), "notes": list(self.notes)}
 
 
 def quantized(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
@@ -22,6 +22,7 @@ from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_price
 from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, meeting_first, on_each_gpu, predict, refused_row
+from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
 from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
@@ -230,7 +231,7 @@ COST_KEYS: Keys[Any] = {**_OWN, **BREAK_EVEN_KEYS, "reason": SHARED["reason"]}
 
 
 @dataclass(frozen=True, repr=False)
-class GpuCost:
+class GpuCost(Answer[CostRow]):
     """Costs on one kind of GPU.
 
     >>> import roofline as rl
@@ -271,7 +272,7 @@ class GpuCost:
         word = self.shared.get("slo_verdict", None if self.prediction is None else self.prediction.verdict)
         return None if word is None else str(word)
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> CostRow:
+    def to_dict(self, keys: Iterable[str] | None = None) -> CostRow:
         """Flat row of the JSON contract: the prediction at the load, and its costs."""
         values = {
             **cells(_OWN, self),
@@ -293,7 +294,7 @@ def cost(
     headroom: float | str | None = None,
     share: float | str | None = None,
     **options: Unpack[Case],
-) -> list[GpuCost]:
+) -> Answers[GpuCost, CostRow]:
     """Costs of requests and tokens on every kind of GPU, and the load from which they are below those of an API.
 
     Costs hold at the given load; without one, at the goodput if there is an SLO, else at saturation, with the
@@ -331,7 +332,7 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
         raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
     question = _Question(api, free, check_share(share), limits or {}, load)
     answers = on_each_gpu(model, gpus, plain, lambda one: _on_gpu(one, question), _refused)
-    return meeting_first(sorted(dict(answers).values(), key=_rank), lambda answer: answer.verdict)
+    return Answers(meeting_first(sorted(dict(answers).values(), key=_rank), lambda answer: answer.verdict))
 
 
 class _Unpriced(BadInput):

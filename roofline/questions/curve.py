@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
+from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded
 from roofline.outputs.files import write_whole
 from roofline.outputs.pictures import Panel, Series, draw_panels, panels_text
@@ -14,8 +15,9 @@ from roofline.questions.inputs.arguments import one_case, plain_options, scalar,
 from roofline.questions.inputs.case import LEAST_RATE
 from roofline.questions.inputs.deployment import choice, is_open_pool
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import predict
-from roofline.questions.table import table
+from roofline.questions.predict import at_load, given_gpu, predict, predicted
+from roofline.questions.table import split_rows
+from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.capacity import Goodput, share_is_met
 from roofline.serving.load.equations import served
 from roofline.serving.prediction import Prediction
@@ -23,7 +25,7 @@ from roofline.serving.row_types import Row
 from roofline.serving.shown import deployed_text
 from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import LASTING, Rate
+from roofline.specs.load import LASTING, Load, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
 from roofline.support.errors import BadInput, shown
@@ -50,13 +52,15 @@ _USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the 
 
 
 @dataclass(frozen=True, repr=False)
-class Curve:
+class Curve(Answer[Row]):
     """Points of one deployment along its load.
 
     >>> import roofline as rl
     >>> result = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
     >>> result.title, result.rows[0]["concurrency"], result.at_goodput
     ('llama-3.1-8b on 1x h100-sxm (tp 1)', 1, None)
+    >>> result.to_dict(["gpu", "concurrency"])["rows"][0]
+    {'gpu': 'h100-sxm', 'concurrency': 1}
     """
 
     prediction: Prediction = field(repr=False)  # of the deployment on an idle server
@@ -72,6 +76,14 @@ class Curve:
         ends = f"{len(self.rows)} points, up to {rounded(last[self.against])} {unit}"
         known = "" if self.goodput is None else f"; goodput {rounded(self.goodput.rate)} requests/s"
         return f"<Curve {self.title}: {ends}{known}>"
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The rows as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {"rows": selected_rows(self.rows, keys)}
 
     @property
     def title(self) -> str:
@@ -89,10 +101,22 @@ class Curve:
         return None if loaded.tok_s_user is None else (float(loaded.tok_s_user), float(loaded.output_tok_s_gpu))
 
 
-@understood
+@overload
+def curve(model: Prediction, *, against: str = Rate.option, share: float | str | None = None) -> Curve: ...
+@overload
 def curve(
     model: str | Model,
     gpu: str | Gpu,
+    *,
+    against: str = Rate.option,
+    slo: Slo | None = None,
+    share: float | str | None = None,
+    **options: Unpack[Unlimited],
+) -> Curve: ...
+@understood
+def curve(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
     *,
     against: str = Rate.option,
     slo: Slo | None = None,
@@ -104,7 +128,8 @@ def curve(
     Without `tp`, the degree with the most requests per GPU: within the SLO, as in `goodput`, else at saturation.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of GPU, options and limits: it keeps its plan, and its
+            load is what varies.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for a closed loop.
         slo: limits as in `predict`; they add the goodput to the curve [s].
@@ -120,6 +145,8 @@ def curve(
     >>> import roofline as rl
     >>> rl.curve("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")
     <Curve llama-3.1-8b on 1x h100-sxm (tp 1): 22 points, up to 41.4 requests/s; goodput 38.7 requests/s>
+    >>> len(rl.curve(rl.predict("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")).to_rows(["ttft_ms"]))
+    22
     """
     name = scalar(against)
     kind = AGAINST.get(name) if isinstance(name, str) else None
@@ -127,6 +154,13 @@ def curve(
         raise BadInput(f"against = {shown(against)} must be rate or users")
     required = check_share(share)
     limits: Mapping[str, float] = slo_limits(slo) or {}
+    if isinstance(model, Prediction):
+        case = predicted("curve", model, gpu, {**options, **({} if slo is None else {"slo": slo})})
+        one_case("a curve", case.ttft)
+        start = at_load(case, Rate(LEAST_RATE))
+        goodput = best_within(start, {"tp": start.deployment.plan.tp}, case.slo, required)[0] if case.slo else None
+        return _curve(start, kind, required, goodput)
+    gpu = given_gpu("curve", gpu)
     given = plain_options(without("curve", options))
     plain: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     check_measured(plain)
@@ -139,12 +173,17 @@ def curve(
     else:
         best = best_at_saturation(start, options_of_plan)
     plan = {"tp": best.deployment.plan.tp, **({"slo": limits} if limits else {})}
-    start = predict(model, gpu, **{**plain, **plan}, request_rate=LEAST_RATE)
+    return _curve(predict(model, gpu, **{**plain, **plan}, request_rate=LEAST_RATE), kind, required, goodput)
+
+
+def _curve(start: Prediction, kind: type[Load], required: float | None, goodput: Goodput | None) -> Curve:
+    """The points of a deployment, from its prediction at next to no load."""
+    from roofline.numbers.arrays import as_array
+
     most, slots = _ends(start)
     loads = [place * most for place in _RATES] if kind.is_open else _user_counts(slots)
-    rows: list[Any] = table(
-        start.deployment.model, gpu, keys=(*CURVE_KEYS, "reason"), **{**plain, **plan, kind.option: loads}
-    )
+    limits = start.slo
+    rows: list[Any] = list(split_rows(at_load(start, kind.of(as_array(kind.option, loads))), CURVE_KEYS))
     if all(row["reason"] is not None for row in rows):
         raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
     points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
@@ -25,6 +25,7 @@ from roofline.questions.inputs.deployment import found_model, pool_of
 from roofline.questions.inputs.options import understood
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
+from roofline.serving.answers import Answer, selected
 from roofline.serving.capacity import Goodput, pool_goodput
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.latency import (
@@ -49,7 +50,7 @@ from roofline.serving.load.pools import (
     pools_outside,
 )
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
-from roofline.serving.shown import KEYS, check_keys, listed_keys, times_text, verdict_text
+from roofline.serving.shown import KEYS, times_text, verdict_text
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     IN_RANGE,
@@ -190,7 +191,7 @@ def _overload_message(load: Pooled, workload: Workload) -> str:
 
 
 @dataclass(frozen=True, repr=False)
-class Disaggregation:
+class Disaggregation(Answer[dict[str, Json]]):
     """Latencies of two pools under a load, and their parts; times in seconds.
 
     >>> import roofline as rl
@@ -457,11 +458,9 @@ class Disaggregation:
         """
         return simulation_of_pools(self, requests, seed)
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> dict[str, Json]:
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
-        columns = POOL_KEYS if keys is None else listed_keys(keys)
-        check_keys(columns, POOL_KEYS)
-        return cells({key: POOL_KEYS[key] for key in columns}, self)
+        return cells(selected(POOL_KEYS, keys), self)
 
     def __str__(self) -> str:
         texts, ratio = self.texts, self.best_ratio()
@@ -721,7 +720,7 @@ class PoolSimulation:
 
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
     """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
-    from roofline.serving.load.simulation import Arrivals, latencies, pools_simulated
+    from roofline.serving.load.simulation import Arrivals, pools_simulated, simulated_latencies
 
     workload = closed.workload
     whole("seed", seed)
@@ -737,4 +736,4 @@ def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int)
     cv = 0.0 if workload.load.is_open else _USERS_CV
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)
     finished = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
-    return PoolSimulation(closed, len(finished), seed, latencies(finished))
+    return PoolSimulation(closed, len(finished), seed, simulated_latencies(finished))

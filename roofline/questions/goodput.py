@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
@@ -19,6 +19,7 @@ from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.load import replicas
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULTS, OneGpu, answer_row, on_each_gpu, predict, refused_row
+from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
@@ -73,7 +74,7 @@ _BELOW = 1.0 - 2.0**-20  # share of the largest rate at which a prediction is ce
 
 
 @dataclass(frozen=True, repr=False)
-class GpuGoodput:
+class GpuGoodput(Answer[GoodputRow]):
     """Request rate of GPUs of one kind within an SLO.
 
     >>> import roofline as rl
@@ -121,7 +122,7 @@ class GpuGoodput:
         """Share of the saturation rate that must stay free to meet the SLO [1]."""
         return None if self.prediction is None or self.found is None else 1.0 - self.found.util
 
-    def to_dict(self, keys: Sequence[str] | None = None) -> GoodputRow:
+    def to_dict(self, keys: Iterable[str] | None = None) -> GoodputRow:
         """Flat row of the JSON contract: the prediction at the goodput, and the goodput itself."""
         known = self.found
         values = {**cells(GOODPUT_KEYS, self), "warnings": list(self.warnings)}
@@ -139,7 +140,7 @@ def goodput(
     slo: Slo,
     share: float | str | None = None,
     **options: Unpack[Unlimited],
-) -> list[GpuGoodput]:
+) -> Answers[GpuGoodput, GoodputRow]:
     """For every kind of GPU, the largest request rate at which an SLO is met, and the limit that binds.
 
     Without `tp`, the degree with the most requests per GPU, and so the lowest cost per token, is used.
@@ -176,7 +177,7 @@ def goodput(
     answers = on_each_gpu(
         model, gpus, plain, lambda one: _on_gpu(one, limits, required), refused, check=_check_plan_is_stated
     )
-    return sorted(dict(answers).values(), key=_rank)
+    return Answers(sorted(dict(answers).values(), key=_rank))
 
 
 def _check_plan_is_stated(chosen: GpuChoice) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 
@@ -41,6 +41,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import meeting_first, meets, predict
+from roofline.serving import answers
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
 from roofline.serving.comparison import SPEEDUP_KEYS
 from roofline.serving.cost import usd_per_m_output_tok
@@ -738,7 +739,7 @@ class Pulled:
 
 
 @dataclass(frozen=True, repr=False)
-class Levers:
+class Levers(answers.Answer[LeverRow]):
     """Every lever of a case: with an SLO those that meet it first, of these the most effective.
 
     >>> import roofline as rl
@@ -791,20 +792,20 @@ class Levers:
             return None
         return min(rows, key=lambda row: row.excess)
 
-    def to_records(self) -> list[LeverRow]:
-        """Flat rows: the unchanged case, combinations, single levers, and those that cannot be pulled."""
-        rows = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
-        first: dict[str, Any] = dict(rows[0])
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The goal, the notes, and rows: the unchanged case, combinations, single levers, those that cannot be pulled.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        rows: list[Any] = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
         kept = ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
-        nothing = dict.fromkeys(first) | {key: first[key] for key in kept}
-        refused: list[Any] = [
+        nothing = dict.fromkeys(rows[0]) | {key: rows[0][key] for key in kept}
+        rows += [
             {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
             for name, why in self.refused.items()
         ]
-        return [*rows, *refused]
-
-    def to_dict(self) -> dict[str, Json]:
-        return {"goal": self.goal, "rows": cast("Any", self.to_records()), "notes": list(self.notes)}
+        return {"goal": self.goal, "rows": answers.selected_rows(rows, keys), "notes": list(self.notes)}
 
 
 def change_text(change: float) -> str:

@@ -17,14 +17,15 @@ from roofline.questions.inputs.arguments import slo_limits
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, GpuChoice, deployed_case
 from roofline.questions.inputs.options import understood
+from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
-from roofline.serving.shown import KEYS, ROW_KEYS, check_keys, listed_keys, row
+from roofline.serving.shown import KEYS, ROW_KEYS, row
 from roofline.serving.verdict import LIKELY, PASS
 from roofline.specs.gpu import HOST, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
-from roofline.specs.load import KIND_OF, lasting
+from roofline.specs.load import KIND_OF, Load, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
 from roofline.specs.written import Pool, pool_text
@@ -326,6 +327,20 @@ def on_each_gpu(
         raise BadInput(str(wrong[0]))
 
 
+def at_load(prediction: Prediction, amount: Load) -> Prediction:
+    """The same deployment, lengths and limits under another load."""
+    workload = replace(prediction.workload, load=amount)
+    again = predict_deployment(
+        prediction.deployment,
+        workload,
+        prediction.slo,
+        prediction.said,
+        allow_oversize=prediction.allow_oversize,
+        correction=prediction.correction,
+    )
+    return load.under_load(again)
+
+
 def predict_each_gpu(
     model: str | Model, gpu_names: tuple[str, ...], by: str = "ttft", **options: Any
 ) -> tuple[list[Prediction], dict[str, RooflineError]]:
@@ -402,15 +417,21 @@ def tpot(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> fl
 
 
 @overload
+def knee(model: Prediction) -> Knees: ...
+@overload
+def knee(model: Predictions) -> Knees[Array, Words]: ...
+@overload
 def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Knees: ...
 @overload
 def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Knees[Array, Words]: ...
 @understood
-def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Knees | Knees[Array, Words]:
+def knee(
+    model: str | Model | Prediction | Predictions, gpu: str | Gpu | None = None, **options: Unpack[Case[Any]]
+) -> Knees | Knees[Array, Words]:
     """The batches, or numbers of users, at which decode stops being cheap.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of all arguments.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         options: keyword arguments of `predict`.
 
@@ -423,10 +444,39 @@ def knee(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Any]]) -> Kn
     >>> import roofline as rl
     >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal")
     <Knees ridge 326, half 61.1, memory 406; smallest: half>
+    >>> rl.knee(rl.predict("llama-3.1-8b", "h100-sxm", basis="ideal")).to_rows(["knee_bound"])
+    [{'knee_bound': 'half'}]
     """
     if lasting(options).is_open and all(KIND_OF[name].is_open for name in KIND_OF.keys() & set(options)):
         raise BadInput(NO_KNEE)
-    return predict(model, gpu, **options).knees
+    prediction = predicted("knee", model, gpu, options)
+    if isinstance(model, Prediction) and prediction.workload.load.is_open:
+        raise BadInput(NO_KNEE)
+    return prediction.knees
+
+
+def given_gpu(question: str, gpu: str | Gpu | None) -> str | Gpu:
+    """The GPU beside a model; refused where there is none."""
+    if gpu is None:
+        raise BadInput(f"{question} needs a model and a GPU, or a prediction alone: rl.{question}(rl.predict(...))")
+    return gpu
+
+
+def predicted(
+    question: str,
+    model: str | Model | Prediction | Predictions,
+    gpu: str | Gpu | None,
+    options: Mapping[str, Any],
+) -> Prediction[Any, Any, Any]:
+    """The prediction that a question is about: the one given, else that of a model on a GPU."""
+    if not isinstance(model, Prediction):
+        return predict(model, given_gpu(question, gpu), **options)
+    extra = [*([] if gpu is None else ["gpu"]), *options]
+    if extra:
+        raise BadInput(
+            f"{question} takes its case from the prediction; leave out {', '.join(extra)}, or give it to predict"
+        )
+    return model
 
 
 # Flat rows of answers on several GPUs, and of GPUs that cannot run the case.

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from statistics import fmean
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded, to_text
 from roofline.questions.inputs.arguments import number, one_case, whole
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import predict
+from roofline.questions.predict import predicted
+from roofline.serving.answers import Answer, selected
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
-from roofline.serving.load.simulation import Arrivals, Finished, latencies, simulated
+from roofline.serving.load.simulation import Arrivals, Finished, simulated, simulated_latencies
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
@@ -75,7 +76,7 @@ _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "con
 
 
 @dataclass(frozen=True, repr=False)
-class Simulation:
+class Simulation(Answer[dict[str, Json]]):
     """Means over the requests of a simulation, and the closed forms of the same case.
 
     >>> import roofline as rl
@@ -110,9 +111,13 @@ class Simulation:
         mean = self.percentiles[name] if name in self.percentiles else getattr(self, name)
         return None if closed is None or not mean else float(closed) / mean
 
-    def to_dict(self) -> dict[str, Json]:
-        """Flat row: the keys of a prediction, and the means of the simulation."""
-        return {**row(self.prediction), **cells(SIMULATED_KEYS, self)}
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Flat row: the keys of a prediction, and the means of the simulation.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        return selected({**row(self.prediction), **cells(SIMULATED_KEYS, self)}, keys)
 
     def __repr__(self) -> str:
         pairs = {"TTFT": (self.ttft, self.prediction.ttft), "TPOT": (self.tpot, self.prediction.tpot)}
@@ -142,10 +147,30 @@ class Simulation:
         return "\n".join(lines)
 
 
-@understood
+@overload
+def simulate(
+    model: Prediction,
+    *,
+    requests: int | None = None,
+    seed: int = 0,
+    spread: float | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Simulation: ...
+@overload
 def simulate(
     model: str | Model,
     gpu: str | Gpu,
+    *,
+    requests: int | None = None,
+    seed: int = 0,
+    spread: float | None = None,
+    progress: Callable[[int], None] | None = None,
+    **options: Unpack[Case],
+) -> Simulation: ...
+@understood
+def simulate(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
     *,
     requests: int | None = None,
     seed: int = 0,
@@ -156,7 +181,7 @@ def simulate(
     """A server simulated step by step under a load, compared with the closed forms.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of GPU and options.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         requests: to count on one rank; None for enough, or for those of a run (`num_prompts`) [requests].
         seed: of the random numbers [1].
@@ -176,7 +201,8 @@ def simulate(
     >>> rl.simulate("llama-3.1-8b", "h100-sxm", concurrency=4, requests=50, basis="ideal").requests
     50
     """
-    return simulation(predict(model, gpu, **options), requests=requests, seed=seed, spread=spread, progress=progress)
+    prediction = predicted("simulate", model, gpu, options)
+    return simulation(prediction, requests=requests, seed=seed, spread=spread, progress=progress)
 
 
 def simulation(
@@ -227,7 +253,7 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
     """Means over requests; rate and concurrency of all ranks, by Little's law."""
     deployment, workload = prediction.deployment, prediction.workload
     ranks = float(lanes(deployment))
-    found = latencies(finished)
+    found = simulated_latencies(finished)
     e2el = found["e2el"]
     rate = workload.concurrency / e2el if arrivals.rate is None else arrivals.rate * ranks
     return Simulation(

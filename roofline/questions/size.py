@@ -26,6 +26,7 @@ from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, predict
+from roofline.serving.answers import Answer, listed_keys
 from roofline.serving.capacity import (
     MOST_RANKS,
     Candidate,
@@ -40,7 +41,7 @@ from roofline.serving.knee import check_degrees, check_plan, does_not_fit
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset
 from roofline.serving.row_types import SizeRow
-from roofline.serving.shown import degrees_text, gpus_text, listed_keys, plan_text
+from roofline.serving.shown import degrees_text, gpus_text, plan_text
 from roofline.serving.verdict import FAIL, PASS, UNLIKELY, is_pressing
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells
@@ -69,7 +70,7 @@ _LOADS_OF_REPLICAS = (*LASTING, RUN)  # loads that replicas share
 
 
 @dataclass(frozen=True, slots=True)
-class GpuSize:
+class GpuSize(Answer[SizeRow]):
     """The fewest GPUs of one kind that meet an SLO, or why none do.
 
     Where it is not known of the fewest GPUs that may, their verdict is None, with the reason.
@@ -145,15 +146,17 @@ class GpuSize:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FleetSize:
+class FleetSize(Answer[SizeRow]):
     """Answers for several kinds of GPU: those that meet the SLO, cheapest first, those that may, then the others.
 
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
     >>> result.cheapest
     <GpuSize 2x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
-    >>> [row["meets"] for row in result.to_records()]  # two L40S read 7.5 GB each in 9 ms
+    >>> [row["meets"] for row in result.to_rows()]  # two L40S read 7.5 GB each in 9 ms
     [True, True]
+    >>> result.to_dict(["gpu"])["rows"]
+    [{'gpu': 'l40s'}, {'gpu': 'h100-sxm'}]
     """
 
     sizes: tuple[GpuSize, ...]
@@ -175,10 +178,15 @@ class FleetSize:
         """None where no GPU meets the SLO."""
         return self.sizes[0] if self.sizes and self.sizes[0].meets else None
 
-    def to_records(self, keys: Iterable[str] | None = None) -> list[SizeRow]:
-        """One flat row for each kind of GPU."""
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Rows and notes as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
         columns = None if keys is None else listed_keys(keys)
-        return [size.to_dict(columns) for size in self.sizes]
+        rows: list[Any] = [size.to_dict(columns) for size in self.sizes]
+        return {"rows": rows, "notes": list(self.notes)}
 
 
 @understood

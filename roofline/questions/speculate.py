@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
+from roofline.numbers.operations import Json
 from roofline.numbers.quantity import BILLION, rounded, to_text
 from roofline.physics.plan import Draft
 from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options
@@ -13,6 +14,7 @@ from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predict
+from roofline.serving.answers import Answer, selected
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.shown import KEYS, deployed_text
 from roofline.specs.gpu import Gpu
@@ -23,9 +25,7 @@ from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from roofline.numbers.operations import Json, Numbers
+    from roofline.numbers.operations import Numbers
     from roofline.questions.inputs.signatures import Unloaded
     from roofline.serving.prediction import Predictions
 
@@ -59,7 +59,7 @@ _HALVINGS = 30
 
 
 @dataclass(frozen=True, repr=False)
-class Speculation:
+class Speculation(Answer[dict[str, Json]]):
     """Decoding with draft tokens compared with decoding without, over a load.
 
     >>> import roofline as rl
@@ -68,6 +68,8 @@ class Speculation:
     (3, 1, 134)
     >>> [round(gain, 2) for gain in result.speedup(3)], result.tpot(0)[0] > result.tpot(3)[0], len(result.to_rows())
     ([1.41, 0.86], True, 8)
+    >>> result.to_dict(["batch", "draft_tokens", "is_best"])["rows"][3]
+    {'batch': 1.0, 'draft_tokens': 3, 'is_best': True}
     """
 
     along: str  # batch, concurrency or request_rate
@@ -117,8 +119,21 @@ class Speculation:
             low, high = (middle, high) if self._gain(tokens, middle) > 1.0 else (low, middle)
         return low
 
-    def to_rows(self) -> list[dict[str, Json]]:
-        """A flat row for each load and number of draft tokens; 0 is decoding without drafts."""
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The rows as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {"rows": self.to_rows(keys)}
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
+        """A flat row for each load and number of draft tokens; 0 is decoding without drafts.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        chosen = selected(SPECULATION_KEYS, keys)
         rows = []
         columns = [prediction.to_dict(_OF_A_PREDICTION) for prediction in self.predictions]
         for place, value in enumerate(self.values):
@@ -127,7 +142,8 @@ class Speculation:
                 of_load = ((key, cell[place] if isinstance(cell, list) else cell) for key, cell in column.items())
                 row: dict[str, Any] = dict(of_load)
                 row |= {"draft": columns[-1]["draft"], "draft_tokens": tokens}
-                rows.append({**row, **cells(_OWN, _Drafted(tokens, self.speedup(tokens)[place], best))})
+                row |= cells(_OWN, _Drafted(tokens, self.speedup(tokens)[place], best))
+                rows.append({key: row[key] for key in chosen})
         return rows
 
     def _gain(self, tokens: int, value: float) -> float:

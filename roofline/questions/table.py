@@ -15,12 +15,13 @@ from roofline.questions.inputs.arguments import all_values, listed_names, plain_
 from roofline.questions.inputs.case import LENGTHS
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULTS, predict, refused_row
+from roofline.serving.answers import Answers, check_keys, listed_keys
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
 from roofline.serving.mixed_plans import MixedPlans
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
-from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys
+from roofline.serving.shown import ROW_KEYS
 from roofline.serving.shown import row as row_of
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import RUN, stated
@@ -46,7 +47,7 @@ def table(
     *,
     keys: Sequence[str] | None = None,
     **options: Unpack[Grid],
-) -> list[Row]:
+) -> Answers[Row, Row]:
     """Predictions of every combination as flat rows for pandas, polars or DuckDB.
 
     Without `tp`, every case runs at the one that `predict` chooses for it.
@@ -72,7 +73,7 @@ def table(
     plain: dict[str, Any] = dict(options)
     columns = ROW_KEYS if keys is None else listed_keys(keys)
     row_keys = tuple(key for key in columns if not (isinstance(key, str) and key == "reason"))  # every row has one
-    check_keys(row_keys)
+    check_keys(row_keys, ROW_KEYS)
     (specs,) = arguments.scalars(specs=plain.get("specs"))
     model_names = listed_names("models", models)
     gpu_names = listed_names("gpus", catalog.gpus(specs) if gpus is None else gpus)
@@ -97,12 +98,12 @@ def table(
         raise BadInput(f"{count} rows exceed the limit of {_MOST_ROWS}; use fewer values")
     cases = [_case(dict(zip(names, values, strict=True))) for values in product(*lengths)]
     chosen = [(model, deployment.choice(gpu, plan)) for model, gpu, plan in product(model_names, gpu_names, plans)]
-    return [
+    return Answers(
         cast("Row", row)
         for model, pooled in chosen
         for start in range(0, len(cases), _BLOCK)
         for row in _rows(model, pooled.gpu, pooled.options, cases[start : start + _BLOCK], row_keys)
-    ]
+    )
 
 
 def _case(values: Mapping[str, Any]) -> dict[str, float]:
@@ -127,7 +128,7 @@ def _rows(
         chosen = {name: [cases[place][name] for place in pending] for name in cases[0]}
         try:
             prediction = predict(model, gpu, **{**options, **chosen})
-            rows = dict(zip(pending, _split(prediction, keys), strict=True))
+            rows = dict(zip(pending, split_rows(prediction, keys), strict=True))
         except UnknownName:
             raise
         except RooflineError as error:
@@ -138,17 +139,18 @@ def _rows(
     ]
 
 
-def _split(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def split_rows(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """One row for each element of a prediction over arrays."""
     if isinstance(prediction, MixedPlans):
         numbered = [
             (place, row)
             for part, places in zip(prediction.parts, prediction.places, strict=True)
-            for place, row in zip(places.tolist(), _split(part, keys), strict=True)
+            for place, row in zip(places.tolist(), split_rows(part, keys), strict=True)
         ]
         yield from (row for _, row in sorted(numbered, key=lambda pair: pair[0]))
         return
-    size = len(prediction.workload.isl)
+    times: Any = prediction.ttft
+    size = len(times)
     columns = row_of(prediction, (*keys, "fits", "hbm_used_frac"))
     lists = {
         key: value if isinstance(value, list) and key != "warnings" else [value] * size

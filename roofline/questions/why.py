@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.formulas import sensitivity as moving
 from roofline.formulas.case import NO_FORMULA, RESULTS, UNITS, CaseTrace, Input, changed, inputs, refuse_arrays
@@ -21,7 +21,8 @@ from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits,
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import meeting_first, predict
+from roofline.questions.predict import given_gpu, meeting_first, predict, predicted
+from roofline.serving.answers import Answer, selected
 from roofline.serving.capacity import MOST
 from roofline.serving.knee import check_plan, possible_tp, widest_tp
 from roofline.serving.latency import lanes
@@ -36,7 +37,7 @@ from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES as SLO_KEYS
-from roofline.specs.workload import key_text, limits_words, metric_and_level
+from roofline.specs.workload import Limits, key_text, limits_words, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
 from roofline.support.records import dataclass, field, replace
 from roofline.symbolic.graph import is_rational
@@ -52,14 +53,24 @@ __all__ = ["RESULTS", "UNITS", "Sensitivities", "Sensitivity", "sensitivity"]
 FORMULAS = (*UNITS, "knee", "ridge_knee", "half_knee", "memory_knee")
 
 
-@understood
+@overload
+def sensitivity(model: Prediction, *, of: str | Sequence[str] = RESULTS) -> Sensitivities: ...
+@overload
 def sensitivity(
     model: str | Model, gpu: str | Gpu, *, of: str | Sequence[str] = RESULTS, **options: Unpack[Case]
+) -> Sensitivities: ...
+@understood
+def sensitivity(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
+    *,
+    of: str | Sequence[str] = RESULTS,
+    **options: Unpack[Case],
 ) -> Sensitivities:
     """Elasticities and derivatives of results with respect to every quantity they depend on.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of GPU and options.
         gpu: name, alias or record.
         of: results: ttft, tpot, e2el, output_tok_s_gpu, output_tok_s, tok_s_user.
         options: keyword arguments of `predict`.
@@ -74,18 +85,26 @@ def sensitivity(
     >>> import roofline as rl
     >>> rl.sensitivity("llama-3.1-8b", "h100-sxm", of="tpot", basis="ideal")[0]
     <Sensitivity of tpot to bandwidth: -1 % per +1 %>
+    >>> rl.sensitivity(rl.predict("llama-3.1-8b", "h100-sxm", basis="ideal"), of="tpot").to_rows(["input", "kind"])[0]
+    {'input': 'bandwidth', 'kind': 'rate'}
     """
-    prediction = predict(model, gpu, **options)
+    prediction = predicted("sensitivity", model, gpu, options)
     names: Any = values_of("of", of)
     return moving.sensitivities(prediction, (scalar(of),) if names is None else tuple(names))
 
 
+@overload
+def formula(model: Prediction, of: str = "ttft", /) -> Formula: ...
+@overload
+def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unpack[Case]) -> Formula: ...
 @understood
-def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unpack[Case]) -> Formula:
+def formula(
+    model: str | Model | Prediction, gpu: str | Gpu | None = None, of: str = "ttft", **options: Unpack[Case]
+) -> Formula:
     """Closed form of a result of one case, in its regime.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of GPU and options: ``formula(prediction, "tpot")``.
         gpu: name, alias or record.
         of: e.g. ttft, tpot, e2el, output_tok_s or knee; any other word raises an error that lists all.
         options: keyword arguments of `predict`.
@@ -100,21 +119,36 @@ def formula(model: str | Model, gpu: str | Gpu, of: str = "ttft", **options: Unp
     >>> import roofline as rl
     >>> rl.formula("llama-3.1-8b", "h100-sxm", "ridge_knee", basis="ideal")
     <Formula ridge_knee = 326 sequences: 5 parts of 4 inputs; decode memory-bound>
+    >>> rl.formula(rl.predict("llama-3.1-8b", "h100-sxm", basis="ideal"), "ridge_knee").to_rows(["unit"])
+    [{'unit': 'sequences'}]
     """
+    if isinstance(model, Prediction) and gpu is not None:
+        gpu, of = None, cast("str", gpu)
     name = scalar(of)
     of = name.replace("-", "_") if isinstance(name, str) else ""
     if of not in FORMULAS:
         raise UnknownName(f"no formula for {shown(name)}; choose from {', '.join(FORMULAS)}")
     from roofline.formulas.closed import ClosedForms, knee_formula
 
-    prediction = predict(model, gpu, **options)
+    prediction = predicted("formula", model, gpu, options)
     if prediction.served is not None:
         raise BadInput(NO_FORMULA)
     case = CaseTrace(prediction)
     return ClosedForms(case).formula(of) if of in UNITS else knee_formula(case, of)
 
 
-@understood
+@overload
+def solve(
+    model: Prediction,
+    unknown: str,
+    /,
+    *,
+    ttft: float | str | None = None,
+    tpot: float | str | None = None,
+    e2el: float | str | None = None,
+    slo: Slo | None = None,
+) -> Solution: ...
+@overload
 def solve(
     model: str | Model,
     gpu: str | Gpu,
@@ -125,11 +159,24 @@ def solve(
     e2el: float | str | None = None,
     slo: Slo | None = None,
     **options: Unpack[Unlimited],
+) -> Solution: ...
+@understood
+def solve(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
+    unknown: str | None = None,
+    *,
+    ttft: float | str | None = None,
+    tpot: float | str | None = None,
+    e2el: float | str | None = None,
+    slo: Slo | None = None,
+    **options: Unpack[Unlimited],
 ) -> Solution:
     """The value of one input at which latency targets are just met.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of GPU and options: ``solve(prediction, "bandwidth")``.
+            It keeps its plan, and its SLO is the target where none is given.
         gpu: name, alias or record.
         unknown: bandwidth, peak, batch, isl, prefix, tp, weights, or any other input of `sensitivity`.
         ttft: target [s].
@@ -157,7 +204,15 @@ def solve(
     if repeated is not None:
         raise BadInput(f"{repeated} is given twice; leave it out of the SLO")
     targets |= limits
-    unknown = scalar(unknown)
+    if isinstance(model, Prediction):
+        if unknown is None:
+            gpu, unknown = None, cast("str", gpu)
+        case = predicted("solve", model, gpu, options)
+        varied, name = case.workload.load.option, _input_name(scalar(unknown))
+        if name in LOADS and name != varied:
+            raise BadInput(f"{name} is solved for, but the prediction has a {varied}; give {name} to predict instead")
+        return solve_for(replace(case, slo=Limits()), scalar(unknown), targets or case.slo)
+    gpu, unknown = given_gpu("solve", gpu), scalar(unknown)
     if isinstance(unknown, str) and unknown == "tp" and choice(gpu, options).options.get("tp") is not None:
         raise BadInput("tp is solved for; leave it out")
     plans = _on_every_plan(model, gpu, _with_load(dict(options), unknown), unknown)
@@ -310,7 +365,7 @@ def _solved(key: str) -> Callable[[Solution], Any]:
 
 
 @dataclass(frozen=True, repr=False)
-class Solution:
+class Solution(Answer[dict[str, Json]]):
     """The value of an input at which all targets are met, one of them exactly.
 
     >>> import roofline as rl
@@ -380,9 +435,13 @@ class Solution:
             else restated(self.base.warnings, solved.deployment, solved.workload, solved.served)
         )
 
-    def to_dict(self) -> dict[str, Json]:
-        """Flat row of the JSON contract."""
-        return cells(solution_keys(tuple(self.targets)), self)
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Flat row of the JSON contract.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        return cells(selected(solution_keys(self.targets), keys), self)
 
     @property
     def is_mean(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import copysign, fsum, inf
 from typing import Any, cast
 
@@ -11,6 +11,7 @@ from roofline.numbers.operations import Json, norm
 from roofline.numbers.quantity import MICRO, rounded
 from roofline.physics.equation import Kernel, LinkRoof
 from roofline.physics.passes import Pass
+from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ComparedRow
 from roofline.serving.shown import ROW_KEYS, case_text, times_text
@@ -376,7 +377,7 @@ class Compared(SideBySide):
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison:
+class Comparison(Answer[ComparedRow]):
     """One case on several GPUs at the same plan, one of which is the reference; with an SLO, those that meet it first.
 
     >>> import roofline as rl
@@ -425,10 +426,6 @@ class Comparison:
         """Tensor-parallel degree of the reference, and of every pool that states none."""
         return self.reference.prediction.deployment.plan.tp
 
-    def to_records(self) -> list[ComparedRow]:
-        """Flat rows, one per GPU that can run the case."""
-        return [entry.to_dict() for entry in self.gpus]
-
     def kernel_records(self) -> list[dict[str, Json]]:
         """Contribution of every kernel to every speed-up, as flat rows."""
         return [
@@ -439,12 +436,15 @@ class Comparison:
             )
         ]
 
-    def to_dict(self) -> dict[str, Json]:
-        """Rows, kernels, notes and refusals as plain values."""
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Rows, kernels, notes and refusals as plain values.
+
+        Args:
+            keys: of the rows; None for all.
+        """
         refused = {name: f"{type(error).__name__}: {error}" for name, error in self.refused.items()}
-        keys = {name: key for name, key in COMPARED_KEYS.items() if name != "label"}
         return {
-            "rows": [entry.row(keys) for entry in self.gpus],
+            "rows": selected_rows((cast("Any", entry.to_dict()) for entry in self.gpus), keys),
             "kernels": self.kernel_records(),
             "notes": list(self.notes),
             "refused": refused,

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from typing import Generic
+from typing import TYPE_CHECKING, Generic
 
-from roofline.numbers.operations import Number, Real, Word, comparable, floor, maximum, minimum, span_text, where
+from roofline.numbers.operations import Json, Number, Real, Word, comparable, floor, maximum, minimum, span_text, where
 from roofline.numbers.quantity import BILLION, GIGA
 from roofline.numbers.roots import crossing, largest_that_holds
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.passes import Pass, decode_pass, figures_of
 from roofline.physics.plan import Deployment, Plan
+from roofline.serving.answers import data_frame, rows_of_cases, selected
 from roofline.serving.quantization import resolved_quantization
+from roofline.specs.keys import cells
 from roofline.specs.model import Model, MoeFfn
 from roofline.support.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.support.records import NamedTuple, replace
+
+if TYPE_CHECKING:
+    from roofline.numbers.arrays import DataFrame
 
 # The batch at which decode stops being cheap: four knees, each with its formula.
 
@@ -31,6 +36,8 @@ class Knees(NamedTuple, Generic[Number, Word]):
     >>> import roofline as rl
     >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal").smallest[1]
     'half'
+    >>> rl.knee("llama-3.1-8b", "h100-sxm", basis="ideal").to_dict(["memory_knee", "knee_bound"])
+    {'memory_knee': 406, 'knee_bound': 'half'}
     """
 
     ridge: Number | float | None  # weight-bearing kernels turn compute-bound [sequences]
@@ -60,6 +67,33 @@ class Knees(NamedTuple, Generic[Number, Word]):
                 smaller = candidate < value
                 value, name = where(smaller, candidate, value), where(smaller, label, name)
         return value, name
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """Flat row of the knees, with the keys that a prediction has for them; lists for arrays.
+
+        Args:
+            keys: some of them; None for all.
+        """
+        from roofline.serving.shown import KNEE_KEYS
+
+        return cells(selected(KNEE_KEYS, keys), self)
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
+        """Flat rows, one for each case.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        shape = getattr(self.smallest[0], "shape", ())
+        return rows_of_cases(self.to_dict(keys), shape) if shape else [self.to_dict(keys)]
+
+    def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
+        """The rows as a data frame, a column for each key.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return data_frame(self.to_rows(keys))
 
 
 def knees(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import exp, log
 from typing import TYPE_CHECKING, Any
 
-from roofline.numbers.operations import Real, above, ceil, comparable, maximum, never, plain, where
+from roofline.numbers.operations import Json, Real, above, ceil, comparable, maximum, never, plain, where
 from roofline.numbers.quantity import BILLION, rounded, to_text
 from roofline.numbers.roots import root
 from roofline.physics.assembly import rank_batch
@@ -16,6 +16,7 @@ from roofline.physics.equation import Kernel, host_kernel
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
+from roofline.serving.answers import data_frame, selected
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 from roofline.specs.gpu import LOADING, NETWORK
 from roofline.specs.load import Burst, Load
@@ -25,6 +26,8 @@ from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
     from random import Random
+
+    from roofline.numbers.arrays import DataFrame
 
 
 @comparable
@@ -800,6 +803,8 @@ class Correction(NamedTuple):
     >>> import roofline as rl
     >>> rl.Correction(tpot=1.25, sigma_tpot=0.1)
     <Correction TPOT x 1.25>
+    >>> rl.Correction(tpot=1.25, sigma_tpot=0.1).to_dict(["ttft", "tpot"])
+    {'ttft': 1.0, 'tpot': 1.25}
     """
 
     ttft: float = 1.0  # measured / predicted [1]
@@ -811,6 +816,30 @@ class Correction(NamedTuple):
         factors = {"TTFT": (self.ttft, self.sigma_ttft), "TPOT": (self.tpot, self.sigma_tpot)}
         known = [f"{name} x {rounded(factor)}" for name, (factor, sigma) in factors.items() if sigma is not None]
         return f"<Correction {', '.join(known) or 'none: nothing was measured'}>"
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The factors and what remains uncertain, by their names.
+
+        Args:
+            keys: some of them; None for all.
+        """
+        return selected(self._asdict(), keys)
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
+        """The same as the only row.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        return [self.to_dict(keys)]
+
+    def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
+        """The same as a data frame.
+
+        Args:
+            keys: of the row; None for all.
+        """
+        return data_frame(self.to_rows(keys))
 
 
 UNCORRECTED = Correction()

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.prediction import Prediction
-from roofline.serving.shown import ROW_KEYS, check_keys, listed_keys
+from roofline.serving.shown import ROW_KEYS
 from roofline.specs.load import Load
 
 _FIELDS = (
@@ -49,7 +50,7 @@ class MixedPlans(Prediction[Any, Any, Any]):
     def to_dict(self, keys: Iterable[str] | None = None) -> Any:
         """Columns of the JSON contract, one value for each case."""
         chosen = ROW_KEYS if keys is None else listed_keys(keys)
-        check_keys(chosen)
+        check_keys(chosen, ROW_KEYS)
         rows: list[Mapping[str, Any]] = [part.to_dict(chosen) for part in self.parts]
         sizes = [len(places) for places in self.places]
         return {

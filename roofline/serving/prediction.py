@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
 
 from roofline.numbers.operations import (
     Flag,
@@ -26,6 +26,7 @@ from roofline.physics.equation import basis_of, evidence
 from roofline.physics.memory import Memory, memory
 from roofline.physics.passes import Pass, decode_pass
 from roofline.physics.plan import Deployment
+from roofline.serving.answers import Answer, rows_of_cases
 from roofline.serving.cost import ByPhase, TokenPrices, token_prices, usd_per_m_output_tok
 from roofline.serving.knee import Knees, knees, longest_context
 from roofline.serving.latency import (
@@ -139,7 +140,7 @@ LIMIT_BINDS = "the hardware limit binds"
 
 @comparable
 @dataclass(frozen=True, eq=False, repr=False)
-class Prediction(Generic[Number, Flag, Word]):
+class Prediction(Answer["Row"], Generic[Number, Flag, Word]):
     """Latencies of a deployment under a workload, with the figures behind them.
 
     Times in seconds, sizes in bytes. Numbers may be arrays with one element per case. What does not apply is None
@@ -582,6 +583,16 @@ pass?>
     def to_dict(self, keys: Iterable[str] | None = None) -> Row | dict[str, Json]:
         """Flat row of the JSON contract, or some of its keys; what does not apply is None."""
         return row(self, keys)
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[Row]:
+        """Flat rows of the JSON contract, one for each case.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        whole: Any = self
+        shape = getattr(self.ttft, "shape", ())
+        return cast("list[Row]", rows_of_cases(whole.to_dict(keys), shape) if shape else [whole.to_dict(keys)])
 
     def __hash__(self) -> int:
         # Fields that are never arrays; equality compares all fields.

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from collections.abc import Set as AbstractSet
-from contextlib import suppress
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.latency import (
     Workload,
     cached_text,
@@ -22,20 +20,18 @@ from roofline.serving.latency import (
 )
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
-from roofline.specs.keys import LATENCY_NAMES, Key, Keys
+from roofline.specs.keys import LATENCY_NAMES, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, OPTIONS, RUN
 from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words
-from roofline.support.errors import BadInput, UnknownName, shown
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft
+    from roofline.serving.knee import Knees
     from roofline.serving.prediction import Prediction
     from roofline.specs.engine import PromptCache
 
 
 # A prediction as a flat row for programs.
-
-_MOST_KEYS = 1000  # guards against endless iterables
 
 
 def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None) -> dict[str, Any]:
@@ -43,27 +39,8 @@ def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None
     if keys is None:
         return {key: value(prediction) for key, value in _VALUES.items()}
     chosen = keys if type(keys) is tuple else listed_keys(keys)
-    check_keys(chosen)
+    check_keys(chosen, ROW_KEYS)
     return {key: _VALUES[key](prediction) for key in chosen}
-
-
-def check_keys(keys: Iterable[str], known: Iterable[str] | None = None) -> None:
-    """Refuse unknown keys of a row; `known`: None for `ROW_KEYS`."""
-    choices = ROW_KEYS if known is None else tuple(known)
-    for key in keys:
-        if not isinstance(key, str) or key not in choices:
-            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(choices)}")
-
-
-def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
-    """Keys as a tuple; BadInput for a single text, a set, a mapping or what cannot be iterated over."""
-    listed: tuple[str, ...] | None = None
-    if not isinstance(keys, (str, bytes, AbstractSet, Mapping)):
-        with suppress(TypeError):
-            listed = tuple(islice(keys, _MOST_KEYS))
-    if listed is None:
-        raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
-    return listed
 
 
 def _json_value(value: Real, unit: float = 1.0) -> Any:
@@ -175,6 +152,33 @@ def _cache_figure(prediction: Prediction, figure: Callable[[Deployment, Real, Pr
     return _json_value(figure(prediction.deployment, prediction.workload.prefix, cache), unit)
 
 
+#: Keys of knees, and of them in a row.
+KNEE_KEYS: Keys[Knees[Any, Any]] = {
+    "ridge_knee": Key.number(
+        "sequences", "Batch or users at which decode turns compute-bound.", lambda k: _json_value(k.ridge)
+    ),
+    "half_knee": Key.number(
+        "sequences", "Batch or users at which throughput reaches half of its asymptote.", lambda k: _json_value(k.half)
+    ),
+    "memory_knee": Key.number(
+        "sequences", "Most sequences, or users, for whom there is memory.", lambda k: _integral(k.memory)
+    ),
+    "slo_knee": Key.number(
+        "sequences",
+        "Most sequences, or users, with whom the SLO is met; null where not known.",
+        lambda k: _integral(k.slo),
+    ),
+    "knee": Key.number(
+        "sequences", "The smallest of the four, of those that are known.", lambda k: _json_value(k.smallest[0])
+    ),
+    "knee_bound": Key.text("Which of the four it is.", lambda k: _json_value(k.smallest[1])),
+}
+
+
+def _of_knees(name: str) -> Callable[[Prediction], Any]:
+    return lambda p: cells({name: KNEE_KEYS[name]}, p.knees)[name]
+
+
 #: Keys of a row of the JSON contract, in order; without `of`, the value is the figure of that name.
 KEYS: Keys[Prediction] = {
     "model": Key.text("Short name of the model.", lambda p: p.deployment.model.short_name, is_open=False),
@@ -273,24 +277,7 @@ KEYS: Keys[Prediction] = {
     "output_tok_s_gpu": Key.number("1/s", "Output tokens per second and GPU."),
     "prefill_bound": Key.text("What most of the prefill waits for.", lambda p: _json_value(p.prefill.bound)),
     "decode_bound": Key.text("What most of a decode step waits for.", lambda p: _of_decode(p, lambda: p.decode.bound)),
-    "ridge_knee": Key.number(
-        "sequences", "Batch or users at which decode turns compute-bound.", lambda p: _json_value(p.knees.ridge)
-    ),
-    "half_knee": Key.number(
-        "sequences",
-        "Batch or users at which throughput reaches half of its asymptote.",
-        lambda p: _json_value(p.knees.half),
-    ),
-    "memory_knee": Key.number(
-        "sequences", "Most sequences, or users, for whom there is memory.", lambda p: _integral(p.knees.memory)
-    ),
-    "slo_knee": Key.number(
-        "sequences",
-        "Most sequences, or users, with whom the SLO is met; null where not known.",
-        lambda p: _integral(p.knees.slo),
-    ),
-    "knee": Key.number("sequences", "The smallest of the four, of those that are known."),
-    "knee_bound": Key.text("Which of the four it is."),
+    **taken(KNEE_KEYS, **{name: _of_knees(name) for name in KNEE_KEYS}),
     "weights_gb": Key.number("GB", "Weights on one GPU.", lambda p: _json_value(p.memory.weights, GIGA)),
     "kv_cache_gb": Key.number("GB", "KV cache on one GPU.", lambda p: _json_value(p.memory.kv_cache, GIGA)),
     "hbm_used_frac": Key.number(

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from roofline.questions.check import MOST_SUSPECTS, PartOf, Timed, ranked_suspects
+from roofline.questions.diagnosis import MOST_SUSPECTS, PartOf, Timed, ranked_suspects
 
 
 def timed(metric, measured, *parts, sigma=0.2, is_outside=True):

@@ -199,6 +199,10 @@ def test_dir_has_the_public_names_and_a_few_of_pythons():
     assert all(hasattr(rl, name) for name in dir(rl))
 
 
+#: Methods of every answer, which the example of `rl.Answer` shows.
+FAMILY = ("to_rows", "to_pandas", "to_records")
+
+
 def examples(thing):
     return "".join(example.source for example in doctest.DocTestParser().get_examples(inspect.getdoc(thing) or ""))
 
@@ -225,6 +229,6 @@ def test_every_public_record_has_an_example_of_each_of_its_methods(name):
         for kind in record.__mro__
         if kind.__module__.startswith("roofline")
         for method, member in vars(kind).items()
-        if inspect.isfunction(member) and not method.startswith("_")
+        if inspect.isfunction(member) and not method.startswith("_") and (name == "Answer" or method not in FAMILY)
     ]
     assert [method for method in methods if f".{method}(" not in shown] == []

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import roofline as rl
 from roofline.physics.equation import Kernel, LinkRoof, Roof, Terms, Work
 from roofline.physics.passes import Pass
-from roofline.questions.check import MOST_PLAUSIBLE, check_measurement, expected, mbu, mfu, parts
+from roofline.questions.check import check_measurement, expected, mbu, mfu, parts
+from roofline.questions.diagnosis import MOST_PLAUSIBLE
 from roofline.specs.gpu import HEAD, KINDS, CollectiveEfficiency, Efficiency
 from roofline.specs.workload import Measurement
 

@@ -61,6 +61,23 @@ def main() -> None:
     model: rl.Model = rl.load_model(rl.models(moe=False)[0])
     workload: rl.NamedWorkload = rl.load_workload(rl.workloads()[0])
     faults: list[str] = rl.check_specs()
+    runs: rl.Checks = rl.check({"mean_ttft_ms": 30.0}, model=MODEL, gpu=GPU, tp=1, isl="1k", batch=1)
+    slower: float | None = runs[0].ratio("ttft")
+
+    # one family: predictions ask further questions, and every answer has rows
+    idle, wide = rl.predict(MODEL, GPU, isl=2000), rl.predict(MODEL, "h200", isl=2000)
+    knee: float | None = rl.knee(idle).half
+    many: NDArray[np.float64] | float | None = rl.knee(sweep).half
+    gains: list[str] = [entry.label for entry in rl.compare(idle, wide).gpus]
+    slopes: rl.Sensitivities = rl.sensitivity(idle, of="tpot")
+    parts: str = rl.formula(idle, "tpot").flat
+    target: float | None = rl.solve(idle, "bandwidth", tpot="5ms").value
+    points: rl.Curve = rl.curve(p, against="users")
+    simulated: float = rl.simulate(p, requests=100).ttft
+    gpus: list[str] = [row["gpu"] for row in rl.goodput(MODEL, [GPU, "h200"], slo="tpot:25").to_rows(["gpu"])]
+    last: list[rl.GpuCost] = rl.cost(MODEL, [GPU, "h200"], request_rate=2.0)[1:]
+    held_row: rl.Row = idle.to_rows()[0]
+    answers: list[rl.Answer[rl.Row]] = [idle, points]
     peak: float = gpu.peaks["bf16"] / gpu.bandwidth
     try:
         rl.predict("llama-3.1-405b", GPU, tp=1)

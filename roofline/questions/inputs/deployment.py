@@ -18,6 +18,7 @@ from roofline.questions.inputs.arguments import COUNTS, PLAIN, name_or_record, p
 from roofline.questions.inputs.options import ALL
 from roofline.serving.knee import check_plan, plan_fault
 from roofline.serving.latency import SIGMA_TPOT, SIGMA_TTFT, Correction, Workload, request_passes, time_per_token
+from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import resolved_quantization
 from roofline.specs.engine import METHODS, MOST_DRAFTS, Acceptance
 from roofline.specs.gpu import Gpu
@@ -90,6 +91,10 @@ def found_model(model: str | Model, options: Mapping[str, Any]) -> tuple[Model, 
     """The record of a model, and a note on its name if it needs one."""
     if isinstance(model, Model):
         return model, ()
+    if isinstance(model, Prediction):
+        raise BadInput(
+            "a model and a GPU are needed here, not a prediction; give its deployment.model and deployment.gpu"
+        )
     record, note = find.find_model(model, options.get("specs"), options.get("assume"))
     return record, () if note is None else (note,)
 

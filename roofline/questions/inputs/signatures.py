@@ -158,3 +158,25 @@ class WorkloadOptions(TypedDict, total=False):
     isl_cv: float
     osl_cv: float
     lengths: str
+
+
+class CheckOptions(TypedDict, total=False):
+    """What `check` takes of a run in place of what its result states."""
+
+    model: str | None
+    gpu: str | None
+    engine: str | None
+    engine_version: str | None
+    tp: int | None
+    pp: int | None
+    ep: int | None
+    dp: int | None
+    quantization: str | None
+    kv_cache_dtype: str | None
+    isl: float | str | None
+    osl: float | str | None
+    prefix: float | str | None
+    batch: float | str | None
+    concurrency: float | str | None
+    request_rate: float | str | None
+    num_prompts: float | str | None

@@ -483,7 +483,7 @@ class _TwoPools(_Simulator):
         self.schedule(now + self.times(len(rank.running), rank.context), end)
 
 
-def latencies(finished: list[Finished]) -> dict[str, float]:
+def simulated_latencies(finished: list[Finished]) -> dict[str, float]:
     """Means and percentiles over requests, by the keys of limits [s]; no TPOT of single tokens."""
     found = {}
     for name in LATENCIES:

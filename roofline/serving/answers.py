@@ -1,0 +1,177 @@
+"""What every answer can do: plain values by key, flat rows, a data frame of pandas, one line in a console."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from itertools import islice
+from math import prod
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, cast, overload
+
+from roofline.support.errors import BadInput, UnknownName, shown
+
+if TYPE_CHECKING:
+    from roofline.numbers.arrays import DataFrame
+
+
+_MOST_KEYS = 1000  # guards against endless iterables
+_LONGEST = 300  # characters of the line that shows a list of answers
+
+_Row = TypeVar("_Row", bound="Mapping[str, object]")
+_One = TypeVar("_One")
+
+
+class Answer(Generic[_Row]):
+    """An answer of any question: `to_dict` has all of it, `to_rows` and `to_pandas` its rows.
+
+    >>> import roofline as rl
+    >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000)
+    >>> p.to_dict(["gpu", "isl"]), p.to_rows(["gpu"]), p.to_pandas(["gpu", "isl"]).shape
+    ({'gpu': 'h100-sxm', 'isl': 2000}, [{'gpu': 'h100-sxm'}], (1, 2))
+    >>> p.to_records(["gpu"]) == p.to_rows(["gpu"])
+    True
+    """
+
+    __slots__ = ()
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
+        """A single row; of an answer with several, what ``--format json`` prints, rows and all.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        raise NotImplementedError  # pragma: no cover - of each answer
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[_Row]:
+        """Flat rows, with the keys and in the order of ``--format json``.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        whole: Mapping[str, Any] = self.to_dict(keys)
+        return cast("list[_Row]", whole.get("rows", [whole]))
+
+    def to_records(self, keys: Iterable[str] | None = None) -> list[_Row]:
+        """The same as `to_rows`, whose former name it is."""
+        return self.to_rows(keys)
+
+    def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
+        """The rows as a data frame, a column for each key.
+
+        Args:
+            keys: of the rows; None for all.
+
+        Raises:
+            BadInput: pandas is not installed.
+        """
+        return data_frame(self.to_rows(keys))
+
+
+class Answers(list[_One], Answer[_Row]):
+    """Answers of one question, or rows, as a list that shows itself on one line.
+
+    >>> Answers([{"gpu": "h100-sxm", "tp": tp} for tp in range(1, 65)])[62:]
+    [{'gpu': 'h100-sxm', 'tp': 63}, {'gpu': 'h100-sxm', 'tp': 64}]
+    >>> len(repr(Answers(range(10**6)))) < 400, Answers([3, 1, 2]) == [3, 1, 2]
+    (True, True)
+    >>> Answers([{"gpu": "l40s", "tp": 2}]).to_dict(["tp"])
+    {'rows': [{'tp': 2}]}
+    """
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
+        """The rows by the name ``rows``, as in ``--format json``.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {"rows": self.to_rows(keys)}
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[_Row]:
+        """Flat rows, with the keys and in the order of ``--format json``.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        columns = None if keys is None else listed_keys(keys)
+        rows: list[Any] = []
+        for each in self:
+            rows += each.to_rows(columns) if isinstance(each, Answer) else [selected(cast("Any", each), columns)]
+        return rows
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> _One: ...
+    @overload
+    def __getitem__(self, index: slice) -> Answers[_One, _Row]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> _One | Answers[_One, _Row]:
+        return Answers(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
+
+    def __repr__(self) -> str:
+        """The first answers, as many as fit on a line, and how many more there are."""
+        line = ""
+        for place, each in enumerate(self):
+            text = " ".join(repr(each).splitlines())
+            if place and len(line) + len(text) > _LONGEST:
+                return f"[{line}, ... {len(self) - place} more]"
+            line += (", " if place else "") + (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
+        return f"[{line}]"
+
+
+def data_frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:
+    """A data frame of flat rows."""
+    from roofline.numbers.arrays import data_frame_of
+
+    return data_frame_of(rows)
+
+
+def rows_of_cases(columns: Mapping[str, Any], shape: tuple[int, ...]) -> list[dict[str, Any]]:
+    """A row for each case of an array: columns of its shape, or of one that broadcasts to it, taken apart.
+
+    >>> rows_of_cases({"gpu": "h100-sxm", "isl": [1000.0, 2000.0]}, (2,))
+    [{'gpu': 'h100-sxm', 'isl': 1000.0}, {'gpu': 'h100-sxm', 'isl': 2000.0}]
+    """
+    from roofline.numbers.arrays import elements
+
+    cells = {key: elements(values, shape) for key, values in columns.items() if key != "warnings"}
+    return [
+        {key: list(values) if key == "warnings" else cells[key][place] for key, values in columns.items()}
+        for place in range(prod(shape))
+    ]
+
+
+# Keys that a caller chooses.
+
+
+def selected(row: Mapping[str, Any], keys: Iterable[str] | None) -> dict[str, Any]:
+    """Some keys of a row, in their order; None for all.
+
+    >>> selected({"gpu": "h100-sxm", "tp": 2, "pp": 1}, ["tp", "gpu"])
+    {'tp': 2, 'gpu': 'h100-sxm'}
+    """
+    columns = tuple(row) if keys is None else listed_keys(keys)
+    check_keys(columns, row)
+    return {key: row[key] for key in columns}
+
+
+def selected_rows(rows: Iterable[Mapping[str, Any]], keys: Iterable[str] | None) -> list[Any]:
+    """Some keys of every row; None for all."""
+    columns = None if keys is None else listed_keys(keys)
+    return [selected(row, columns) for row in rows]
+
+
+def check_keys(keys: Iterable[str], known: Collection[str]) -> None:
+    """Refuse unknown keys of a row."""
+    for key in keys:
+        if not isinstance(key, str) or key not in known:
+            raise UnknownName(f"unknown key {shown(key)}; choose from {', '.join(known)}")
+
+
+def listed_keys(keys: Iterable[str]) -> tuple[str, ...]:
+    """Keys as a tuple; BadInput for a single text, a set, a mapping or what cannot be iterated over."""
+    listed: tuple[str, ...] | None = None
+    if not isinstance(keys, (str, bytes, AbstractSet, Mapping)):
+        with suppress(TypeError):
+            listed = tuple(islice(keys, _MOST_KEYS))
+    if listed is None:
+        raise BadInput(f"keys = {shown(keys)} must be a list of keys of a row, such as ['ttft_ms', 'tpot_ms']")
+    return listed

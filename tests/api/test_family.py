@@ -1,0 +1,363 @@
+"""Python is one family: every answer has rows, a data frame and one line, and questions take predictions."""
+
+import copy
+import inspect
+import json
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+from every_case import each
+
+import roofline as rl
+from roofline.cli.main import cli
+from roofline.serving.shown import ROW_KEYS
+
+MODEL, GPU = "llama-3.1-8b", "h100-sxm"
+CASE = {"isl": 1000, "osl": 200}
+SHELL = ["-m", MODEL, "-g", GPU, "--isl", 1000, "--osl", 200]
+ROOT = Path(__file__).parents[2]
+RESULT, GUIDE = ROOT / "tests" / "fixtures" / "results" / "vllm.json", ROOT / "docs" / "guide.md"
+BESIDE = ["-m", MODEL, "-g", f"{GPU},h200", "--isl", 1000, "--osl", 200]
+
+#: Question -> how Python asks it, and the command with the same rows; None where a command has others or there is none.
+QUESTIONS = {
+    "predict": (lambda: rl.predict(MODEL, GPU, **CASE), ["predict", *SHELL]),
+    "predict, users": (lambda: rl.predict(MODEL, GPU, **CASE, concurrency=4), ["predict", *SHELL, "-c", 4]),
+    "predict, arrays": (lambda: rl.predict(MODEL, GPU, isl=[500, 1000], osl=200, batch=[[1], [2]]), None),
+    "predict, plans": (lambda: rl.predict(MODEL, GPU, isl=[500, 1000], concurrency=[1, 500]), None),
+    "knee": (lambda: rl.knee(MODEL, GPU, **CASE), None),
+    "knee, arrays": (lambda: rl.knee(MODEL, GPU, isl=[500, 1000], osl=200), None),
+    "table": (
+        lambda: rl.table(MODEL, [GPU, "h200"], isl=[500, 1000], osl=200),
+        ["sweep", "-m", MODEL, "-g", f"{GPU},h200", "--isl", "500,1000", "--osl", 200],
+    ),
+    "size": (lambda: rl.size(MODEL, [GPU, "h200"], slo="tpot:25", **CASE), ["size", *BESIDE, "--slo", "tpot:25"]),
+    "goodput": (
+        lambda: rl.goodput(MODEL, [GPU, "h200"], slo="tpot:25", **CASE),
+        ["goodput", *BESIDE, "--slo", "tpot:25"],
+    ),
+    "curve": (lambda: rl.curve(MODEL, GPU, **CASE), ["curve", *SHELL]),
+    "cost": (lambda: rl.cost(MODEL, [GPU, "h200"], request_rate=2, **CASE), ["cost", *BESIDE, "--request-rate", 2]),
+    "compare": (lambda: rl.compare(MODEL, [GPU, "h200"], **CASE), ["compare", *BESIDE]),
+    "quantize": (lambda: rl.quantize(MODEL, GPU, **CASE), ["quantize", *SHELL]),
+    "sensitivity": (lambda: rl.sensitivity(MODEL, GPU, of="tpot", **CASE), ["sensitivity", *SHELL, "--of", "tpot"]),
+    "solve": (
+        lambda: rl.solve(MODEL, GPU, "bandwidth", tpot=0.005, **CASE),
+        ["solve", *SHELL, "--for", "bandwidth", "--tpot", "5ms"],
+    ),
+    "formula": (
+        lambda: rl.formula(MODEL, GPU, "tpot", basis="ideal", **CASE),
+        ["formula", "tpot", *SHELL, "--basis", "ideal"],
+    ),
+    "levers": (lambda: rl.levers(MODEL, GPU, request_rate=2, **CASE), ["levers", *SHELL, "--request-rate", 2]),
+    "prompt_cache": (lambda: rl.prompt_cache(MODEL, GPU, prefix=800, **CASE), ["cache", *SHELL, "--prefix", 800]),
+    "speculate": (
+        lambda: rl.speculate(MODEL, GPU, draft="ngram", acceptance=0.6, draft_tokens=2, batch=[1, 64], **CASE),
+        ["speculate", *SHELL, "--draft", "ngram", "--acceptance", "0.6", "--draft-tokens", 2, "-b", "1,64"],
+    ),
+    "disaggregate": (
+        lambda: rl.disaggregate(MODEL, "h100:tp1x2", "h100:tp1", request_rate=2, **CASE),
+        f"disaggregate -m {MODEL} --isl 1000 --osl 200 --request-rate 2 --prefill h100:tp1x2 --decode h100:tp1".split(),
+    ),
+    "simulate": (
+        lambda: rl.simulate(MODEL, GPU, request_rate=2, requests=50, **CASE),
+        ["predict", *SHELL, "--request-rate", 2, "--simulate", "--requests", 50],
+    ),
+    "check": (lambda: rl.check(RESULT), ["check", RESULT]),
+    "check, after": (lambda: rl.check(RESULT, after=[RESULT, RESULT]), ["check", RESULT, "--after", RESULT, RESULT]),
+    "calibrate_once": (lambda: rl.calibrate_once(MODEL, GPU, {"tpot": 0.01}, **CASE), None),
+}
+#: What `--format json` has beside the answer.
+SCHEMA = "schema_version"
+
+
+@pytest.fixture(scope="module")
+def answers():
+    return {name: ask() for name, (ask, _) in QUESTIONS.items()}
+
+
+def document(*arguments):
+    """JSON of a command that must succeed."""
+    result = CliRunner().invoke(cli, [*map(str, arguments), "--format", "json"])
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def plain(value):
+    """As JSON holds it."""
+    return json.loads(json.dumps(value, allow_nan=False))
+
+
+@each("name", QUESTIONS)
+def test_rows_are_those_of_the_shell(answers, name):
+    answer, command = answers[name], QUESTIONS[name][1]
+    rows, whole = answer.to_rows(), plain(answer.to_dict())
+    assert rows
+    assert all(list(row) == list(rows[0]) for row in rows)
+    assert whole["rows"] == plain(rows) if "rows" in whole else "arrays" in name or "plans" in name or [whole] == rows
+    if command is None:
+        return
+    shell = document(*command)
+    assert [list(row) for row in rows] == [list(row) for row in shell["rows"]]
+    for row in (*rows, *shell["rows"]) if name == "levers" else ():
+        row["options"] = None  # as stated, and a shell states defaults, too
+    assert plain(rows) == shell.pop("rows")
+    of_python = ("rows", "refused")  # of GPUs that cannot run a case, the shell has rows
+    if "rows" in whole:
+        assert {key: value for key, value in whole.items() if key not in of_python} == {
+            key: value for key, value in shell.items() if key != SCHEMA
+        }
+
+
+@each("name", QUESTIONS)
+def test_keys_choose_columns_in_their_order(answers, name):
+    answer = answers[name]
+    rows = answer.to_rows()
+    keys = list(reversed(list(rows[0])[:3]))
+    assert answer.to_rows(iter(keys)) == [{key: row[key] for key in keys} for row in rows]
+    with pytest.raises(rl.UnknownName, match="unknown key 'nonsense'; choose from "):
+        answer.to_rows(["nonsense"])
+    with pytest.raises(rl.BadInput, match="must be a list of keys"):
+        answer.to_rows("ttft_ms")
+
+
+@each("name", QUESTIONS)
+def test_a_data_frame_has_a_column_for_each_key(answers, name):
+    rows, frame = answers[name].to_rows(), answers[name].to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    assert (len(frame), list(frame.columns)) == (len(rows), list(rows[0]))
+    key = next(iter(rows[0]))
+    assert list(frame[key]) == [row[key] for row in rows]
+    assert list(answers[name].to_pandas([key]).columns) == [key]
+
+
+@each("name", QUESTIONS)
+def test_an_answer_shows_itself_on_one_line(answers, name):
+    text = repr(answers[name])
+    assert "\n" not in text
+    assert 10 < len(text) < 500
+
+
+@each("name", [name for name in QUESTIONS if name not in ("knee", "knee, arrays", "calibrate_once")])
+def test_every_answer_is_of_the_family(answers, name):
+    assert isinstance(answers[name], rl.Answer)  # the others are named tuples, with the same methods
+
+
+def test_every_public_question_is_asked_here():
+    asked = {name.partition(",")[0] for name in QUESTIONS}
+    numbers, records, names = {"ttft", "tpot", "sheet"}, {"load_gpu", "load_model", "load_workload"}, {"check_specs"}
+    names |= {"gpus", "models", "workloads", "workload_options"}
+    public = {name for name in rl.__all__ if inspect.isfunction(getattr(rl, name))}
+    assert asked == public - numbers - records - names
+
+
+def test_without_pandas_the_error_says_what_to_install(monkeypatch, answers):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(rl.BadInput, match="to_pandas needs pandas: pip install pandas; to_rows gives the same rows"):
+        answers["predict"].to_pandas()
+
+
+def test_importing_an_answer_imports_no_pandas():
+    code = (
+        "import roofline as rl, sys; rl.predict('llama-3.1-8b', 'h100').to_rows(); assert 'pandas' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- lists ---------------------------------------------------------------------------------------
+
+LISTS = ("goodput", "cost", "prompt_cache", "table", "check, after")
+
+
+@each("name", LISTS)
+def test_a_list_of_answers_is_still_a_list(answers, name):
+    answer = answers[name]
+    items = [*answer]
+    assert isinstance(answer, list)
+    assert answer == items
+    assert (answer[0], answer[-1], len(answer)) == (items[0], items[-1], len(items))
+    assert isinstance(answer[1:], rl.Answers)
+    assert answer[1:] == items[1:]
+    assert answer[1:].to_rows() == answer.to_rows()[1:]
+    assert sorted(answer, key=str) == sorted(items, key=str)
+    assert [*reversed(answer)] == items[::-1]
+    assert items[0] in answer
+    assert [*answer, 1] == [*items, 1]
+    for twin in (copy.copy(answer), pickle.loads(pickle.dumps(answer))):
+        assert type(twin) is type(answer)
+        assert twin.to_rows() == answer.to_rows()
+
+
+def test_a_table_does_not_flood_a_notebook():
+    rows = rl.table(MODEL, GPU, isl=range(100, 600))
+    assert len(repr(rows)) < 400
+    assert repr(rows).endswith(", ... 499 more]")
+    assert str(rows) == repr(rows)
+    assert repr(rl.table(MODEL, GPU, isl=[100], keys=["isl"])) == "[{'isl': 100, 'reason': None}]"
+    assert json.loads(json.dumps(rows[:1]))[0]["isl"] == 100
+
+
+def test_an_empty_list_has_no_rows():
+    assert (repr(rl.Answers()), rl.Answers().to_rows(), rl.Answers().to_dict()) == ("[]", [], {"rows": []})
+    assert rl.Answers().to_pandas().empty
+
+
+# --- arrays --------------------------------------------------------------------------------------
+
+
+@each("name", ["predict, arrays", "predict, plans"])
+def test_rows_of_arrays_are_those_of_each_case(answers, name):
+    prediction = answers[name]
+    cases = (
+        [{"isl": isl, "osl": 200, "batch": batch, "tp": 1} for batch in (1, 2) for isl in (500, 1000)]
+        if name == "predict, arrays"
+        else [{"isl": 500, "concurrency": 1}, {"isl": 1000, "concurrency": 500}]
+    )
+    rows = prediction.to_rows()
+    assert len(rows) == prediction.ttft.size == len(cases)
+    for row, case in zip(rows, cases, strict=True):
+        alone = rl.predict(MODEL, GPU, **case).to_rows(ROW_KEYS[:-1])[0]
+        for key, value in alone.items():
+            if isinstance(value, float):
+                assert row[key] == pytest.approx(value, rel=1e-12), key
+            else:
+                assert row[key] == value, key
+
+
+# --- predictions in place of a model, a GPU and options -------------------------------------------
+
+USERS = {**CASE, "tp": 1, "concurrency": 8, "slo": "ttft:300,tpot:25"}
+TAKING = {
+    "sensitivity": (CASE, lambda *case, **options: rl.sensitivity(*case, of="tpot", **options)),
+    "sensitivity, users": (USERS, lambda *case, **options: rl.sensitivity(*case, of=["ttft"], **options)),
+    "knee": (CASE, rl.knee),
+    "knee, users": (USERS, rl.knee),
+    "knee, arrays": ({"isl": [500, 1000]}, rl.knee),
+    "formula": ({**CASE, "basis": "ideal"}, lambda *case, **options: rl.formula(*case, "tpot", **options)),
+    "formula, ttft": (CASE, rl.formula),
+    "solve": (CASE, lambda *case, **options: rl.solve(*case, "isl", ttft="200ms", **options)),
+    "solve, SLO": (USERS, lambda *case, **options: rl.solve(*case, "bandwidth", **options)),
+    "solve, tp": (CASE, lambda *case, **options: rl.solve(*case, "tp", tpot=0.004, **options)),
+    "simulate": (USERS, lambda *case, **options: rl.simulate(*case, requests=50, **options)),
+}
+
+
+@each("name", TAKING)
+def test_a_prediction_asks_as_its_options_do(name):
+    options, ask = TAKING[name]
+    by_prediction, by_options = ask(rl.predict(MODEL, GPU, **options)), ask(MODEL, GPU, **options)
+    assert by_prediction.to_dict() == by_options.to_dict()
+    assert repr(by_prediction) == repr(by_options)
+    assert str(by_prediction) == str(by_options)
+
+
+@each("against", ["rate", "users"])
+def test_a_curve_takes_deployment_and_limits_from_a_prediction(against):
+    options = {**CASE, "tp": 1, "slo": "tpot:25"}
+    for load in ({}, {"concurrency": 9}, {"request_rate": 1}):  # it varies
+        taken = rl.curve(rl.predict(MODEL, GPU, **options, **load), against=against)
+        asked = rl.curve(MODEL, GPU, against=against, **options)
+        assert (taken.rows, taken.goodput, taken.saturation, taken.slo) == (
+            asked.rows, asked.goodput, asked.saturation, asked.slo,
+        )  # fmt: skip
+
+
+def test_predictions_are_compared_as_gpus_are():
+    first, second = (rl.predict(MODEL, gpu, **USERS) for gpu in (GPU, "h200"))
+    by_options = rl.compare(MODEL, [GPU, "h200"], **USERS)
+    for by_prediction in (rl.compare(first, second), rl.compare(first, [second])):
+        assert by_prediction.to_dict() == by_options.to_dict()
+        assert str(by_prediction) == str(by_options)
+
+
+def test_a_gpu_is_compared_with_itself_by_plan_and_format():
+    cases = [{}, {"tp": 2}, {"tp": 1, "quantization": "fp8"}]
+    answer = rl.compare(*(rl.predict(MODEL, GPU, **CASE, **case) for case in cases))
+    assert [row["label"] for row in answer.to_rows()] == ["h100-sxm:tp1:bf16", "h100-sxm:tp2:bf16", "h100-sxm:tp1:fp8"]
+    assert answer.reference.label == "h100-sxm:tp1:bf16"
+
+
+REFUSED = {
+    "GPU beside": (lambda p: rl.knee(p, GPU), "knee takes its case from the prediction; leave out gpu, or give it to"),
+    "option beside": (lambda p: rl.sensitivity(p, isl=5), "leave out isl, or give it to predict"),
+    "limits beside": (lambda p: rl.curve(p, slo="tpot:25"), "curve takes its case from the prediction; leave out slo"),
+    "no GPU": (lambda p: rl.sensitivity(MODEL), "sensitivity needs a model and a GPU, or a prediction alone"),
+    "no GPU of a curve": (lambda p: rl.curve(MODEL), "curve needs a model and a GPU, or a prediction alone"),
+    "another load": (lambda p: rl.solve(p, "request_rate", tpot=0.1), "the prediction has a batch; give request_rate"),
+    "no target": (lambda p: rl.solve(p, "bandwidth"), "solve needs a target"),
+    "a burst": (rl.simulate, "a burst is exact without simulation"),
+    "arrays": (lambda p: rl.curve(rl.predict(MODEL, GPU, isl=[1, 2])), "a curve takes one case"),
+    "rate": (lambda p: rl.knee(rl.predict(MODEL, GPU, request_rate=1)), "a knee is a batch"),
+    "one": (rl.compare, "compare needs two GPUs or more"),
+    "alike": (lambda p: rl.compare(p, p), "h100-sxm:tp1:bf16 is named twice"),
+    "a name beside": (lambda p: rl.compare(p, "h200"), "not 'h200'; give rl.predict"),
+    "two ways": (lambda p: rl.compare(MODEL, p), "or predictions alone"),
+    "options beside": (lambda p: rl.compare(p, p, isl=5), "leave out isl"),
+    "lengths": (lambda p: rl.compare(p, rl.predict(MODEL, "h200")), "these predictions differ in lengths or load"),
+    "models": (lambda p: rl.compare(p, rl.predict("qwen3-8b", GPU, **CASE)), "these predictions differ in model"),
+    "limits": (lambda p: rl.compare(p, rl.predict(MODEL, "h200", slo="tpot:9", **CASE)), "differ in SLO"),
+    "another question": (lambda p: rl.goodput(p, GPU, slo="tpot:25"), "a model and a GPU are needed here, not a"),
+    "predict": (lambda p: rl.predict(p, GPU), "a model and a GPU are needed here, not a prediction"),
+    "measured": (
+        lambda p: rl.compare(rl.predict(MODEL, GPU, measured={"tpot": 0.01}, **CASE), p),
+        "a measurement is of one deployment only",
+    ),
+}
+
+
+@each("name", REFUSED)
+def test_what_a_prediction_does_not_tell_is_refused(name):
+    ask, words = REFUSED[name]
+    with pytest.raises(rl.RooflineError) as error:
+        ask(rl.predict(MODEL, GPU, **CASE))
+    assert words in str(error.value)
+
+
+# --- check ---------------------------------------------------------------------------------------
+
+
+def test_results_are_paths_or_what_json_reads():
+    content = json.loads(RESULT.read_text())
+    (by_path,), (by_content,), (by_list,) = rl.check(str(RESULT)), rl.check(content), rl.check([RESULT])
+    assert {**by_content.to_dict(), "source": by_path.measured.source} == by_path.to_dict() == by_list.to_dict()
+
+
+def test_runs_that_cannot_be_compared_are_told_beside_the_others():
+    answer = rl.check([RESULT, "none.json"])
+    assert len(answer) == 1
+    assert "none.json: cannot be read" in str(answer.refused[0])
+    assert repr(answer).endswith("; 1 refused")
+
+
+def test_a_change_is_told():
+    answer = rl.check(RESULT, after=RESULT)
+    assert (answer.changed.answer, answer.to_dict()["changed"]["text"]) == ("nothing changed", answer.changed.text)
+    assert f"; changed: {answer.changed.text}" in repr(answer)
+    assert rl.check(RESULT).changed is None
+
+
+@each("given, options, words", [
+    ("none.json", {}, "none.json: cannot be read"),
+    ([], {}, "check needs results"),
+    (3, {}, "results = 3 must be the path of a file"),
+    ({"a": object()}, {}, "must be what json.load reads from a file of results"),
+    (RESULT, {"batchsize": 3}, "unknown option 'batchsize'"),
+    (RESULT, {"after": "none.json"}, "none.json: cannot be read"),
+    ([RESULT, "a.json"], {"after": ["b.json", "c.json"]}, "c.json: cannot be read"),
+])  # fmt: skip
+def test_results_that_say_nothing_are_refused(given, options, words):
+    with pytest.raises(rl.RooflineError) as error:
+        rl.check(given, **options)
+    assert words in str(error.value)
+
+
+def test_the_python_of_the_guide_runs_and_answers():
+    (block,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    exec(block, names := {})
+    assert names["p"].deployment.plan == names["q"].deployment.plan
