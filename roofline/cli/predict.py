@@ -234,7 +234,9 @@ _SIMULATION = (
         help="Simulate every step as well, and print both beside each other.",
     ),
     click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
-    click.option("--requests", type=COUNT, help="Requests to simulate.  [default: 4000, more for many users]"),
+    click.option(
+        "--requests", type=COUNT, help="Requests to simulate.  [default: 4000, more for many users and near saturation]"
+    ),
 )
 
 
@@ -470,7 +472,7 @@ def _simulation(prediction: Prediction, query: _Query) -> Simulation:
     """Simulate a case, with a progress bar on a terminal."""
     from roofline.questions.simulate import arrivals_of, simulation
 
-    count = arrivals_of(prediction, query.requests, query.seed, None).requests
+    count = arrivals_of(prediction, query.requests, query.seed, None).least
     with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
         return simulation(
             prediction,

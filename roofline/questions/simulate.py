@@ -13,7 +13,7 @@ from roofline.questions.inputs.arguments import number, one_case, whole
 from roofline.questions.predict import predict
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
-from roofline.serving.load.simulation import Arrivals, Finished, latencies, simulated
+from roofline.serving.load.simulation import Arrivals, Finished, intervals, latencies, simulated
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
@@ -33,11 +33,10 @@ _PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVE
 #: Keys of a row in addition to those of a prediction.
 SIMULATED_KEYS = (
     *(f"simulated_{name}_ms" for name in (*SIMULATED[:4], *_PERCENTILES)),
+    *(f"simulated_{name}_{end}_ms" for name in LATENCIES for end in ("low", "high")),
     *("simulated_concurrency", "simulated_request_rate", "simulated_requests", "seed"),
 )
 
-_FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 4000, 20, 200_000  # default number of requests
-_FULL = 0.8  # utilization beyond which queues take long to settle
 _USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
 _UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
@@ -65,6 +64,7 @@ class Simulation:
     concurrency: float  # [requests] in flight on the whole deployment
     request_rate: float  # [1/s] answered by the whole deployment
     percentiles: Mapping[str, float]  # [s] by the keys of limits, such as `ttft_p99`
+    intervals: Mapping[str, tuple[float, float]]  # [s] 95 % intervals of means in steady state, such as of `ttft`
 
     @cached_property
     def alike(self) -> Prediction:
@@ -84,6 +84,9 @@ class Simulation:
         """Flat row: the keys of a prediction, and the means of the simulation."""
         times = {f"simulated_{name}_ms": _milliseconds(getattr(self, name)) for name in SIMULATED[:4]}
         times |= {f"simulated_{key}_ms": _milliseconds(self.percentiles.get(key)) for key in _PERCENTILES}
+        for name in LATENCIES:
+            low, high = self.intervals.get(name, (None, None))
+            times |= {f"simulated_{name}_low_ms": _milliseconds(low), f"simulated_{name}_high_ms": _milliseconds(high)}
         return {
             **row(self.prediction),
             **times,
@@ -116,8 +119,10 @@ class Simulation:
             metric, level = name.split("_")
             lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
         lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
-        if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
-            lines.append("this close to saturation, tails vary by seed; use --seed 1 --requests 100000")
+        if self.intervals:
+            widths = {name: 50.0 * (high - low) / getattr(self, name) for name, (low, high) in self.intervals.items()}
+            ends = ", ".join(f"{_NAMES[name]} +-{rounded(width)} %" for name, width in widths.items())
+            lines.append(f"95 % intervals of the simulated means: {ends}")
         return "\n".join(lines)
 
 
@@ -189,8 +194,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
             f"{users_per_rank:g} of them; try {users * ranks:g}"
         )
     run = max(round(workload.num_prompts / ranks), users) if workload.load.is_run else None
-    usual = run or min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
-    count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
+    count = run if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     lengths = workload.lengths
     if lengths is not None and spread is not None:
         raise BadInput("the case already has a spread; leave out spread")
@@ -219,6 +223,7 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
         queue=fmean(request.wait for request in finished),
         concurrency=rate * e2el,
         request_rate=rate,
+        intervals={} if arrivals.is_burst else intervals(finished),
         percentiles={key: found[key] for key in _PERCENTILES if key in found and not arrivals.is_burst},
     )
 

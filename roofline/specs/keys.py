@@ -56,6 +56,9 @@ def _latencies() -> dict[str, Key]:
         keys[f"{metric}_verdict"] = _text(f"How {metric.upper()} as measured compares with the prediction.")
         for end in ("low", "high"):
             keys[f"predicted_{metric}_{end}_ms"] = _number("ms", f"{end.capitalize()} end of the 80 % interval of it.")
+            keys[f"simulated_{metric}_{end}_ms"] = _number(
+                "ms", f"{end.capitalize()} end of the 95 % interval of that mean; null for a run, or for few requests."
+            )
         keys[f"{metric}_light_frac"] = _number("1", f"Share of the hardware limit that {metric.upper()} reaches.")
     for metric in LATENCIES:
         for level in (None, *LEVELS):
