@@ -323,7 +323,9 @@ class _Simulation:
             dp, self.layers = pools.prefill.plan.dp, float(pools.prefill.model.layers)
             for number, rank in enumerate(self.senders):
                 rank.peers = self.senders[number - number % dp :][:dp]
-        self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode)
+        # Of one pool, the ranks beside the simulated one do the same; those of two pools are simulated, and differ.
+        self.alike = 1 if pools is not None else int(min(plan.dp, server.users or plan.dp))
+        self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode, self.alike)
         self.events: list[_Event] = []
         self.order = 0  # of events: breaks ties
         self.sent = self.decoding = 0  # requests
@@ -514,7 +516,7 @@ class _Simulation:
             request.left -= new
             if not request.left:
                 rank.computed.append(partial.popleft())
-        linear = prompts.linear[sum(peer.is_busy for peer in rank.peers) if rank.peers else 0]
+        linear = prompts.linear[sum(peer.is_busy for peer in rank.peers) if rank.peers else self.alike]
         slowdown = self.slowdown if rank.running else 1.0
         if decoding:
             rank.steps = 1
@@ -589,10 +591,10 @@ class _Table(dict[float, float]):
 class _DecodeTimes(dict[int, tuple[float, float]]):
     """Decode steps by sequences: time without context, and time per token of context of all together [s]."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: Server, alike: int) -> None:
         super().__init__()
         self.contexts = float(server.isl) + 1.0, float(server.isl) + float(server.osl) + 1.0
-        self.tables = [_Table(partial(_decode_time, server, context)) for context in self.contexts]
+        self.tables = [_Table(partial(_decode_time, server.deployment, alike, context)) for context in self.contexts]
 
     def __missing__(self, sequences: int) -> tuple[float, float]:
         (short, long), (low, high) = self.contexts, (table[sequences] for table in self.tables)
@@ -601,11 +603,9 @@ class _DecodeTimes(dict[int, tuple[float, float]]):
         return times
 
 
-def _decode_time(server: Server, context: float, sequences: float) -> Real:
-    """Time of a decode step of a rank among equally full ones [s]."""
-    dp = server.deployment.plan.dp
-    busy = 1.0 if server.users is None else min(float(dp), float(server.users))
-    return decode_pass(server.deployment, busy + (sequences - 1.0) * dp, context).time
+def _decode_time(deployment: Deployment, alike: int, context: float, sequences: float) -> Real:
+    """Time of a decode step of a rank [s], with `alike` ranks in step with it; on others a sequence fewer decodes."""
+    return decode_pass(deployment, alike + (sequences - 1.0) * deployment.plan.dp, context).time
 
 
 class _Attention(dict[tuple[int, float], float]):
@@ -648,10 +648,8 @@ class _PromptTimes:
         mean = prompt_of(server)
         self.alone, self.head, self.launches = float(mean.alone), float(mean.head), float(mean.launches)
         self.attention = _Attention(server.deployment)
-        # everything but attention, head and host, by tokens; by ranks of the worker that compute, 0: as the server says
-        self.linear = _Tables(
-            lambda busy: _Table(partial(_linear_time, replace(server, users=busy) if busy else server))
-        )
+        # everything but attention, head and host, by ranks of the worker that compute, then by tokens
+        self.linear = _Tables(lambda busy: _Table(partial(_linear_time, replace(server, users=busy))))
 
 
 def _linear_time(server: Server, tokens: float) -> Real:
