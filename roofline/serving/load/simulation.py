@@ -298,7 +298,7 @@ class _Simulation:
     ) -> None:
         self.server, self.decode, self.arrivals, self.progress, self.pools = server, decode, arrivals, progress, pools
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
-        self.draw = arrivals.lengths.draw
+        self.is_fixed = arrivals.lengths.is_fixed
         self.fresh, self.osl = float(server.fresh), float(decode.osl)  # means of what varies
         self.kinds = [(float(k.cached), float(k.computed - server.fresh), float(k.loading)) for k in server.kinds]
         self.hits = float(server.kinds[0].weight)
@@ -336,7 +336,7 @@ class _Simulation:
         """Simulate until enough requests are answered after the warm-up, or a run is over."""
         arrivals, most = self.arrivals, self.checked_most()
         if arrivals.rate is not None:
-            self.schedule(self.random.expovariate(arrivals.rate), self.arrive)
+            self.schedule(self.random.expovariate(arrivals.rate), self.send)
         elif arrivals.is_burst:
             for _ in range(min(arrivals.users, arrivals.least)):
                 self.schedule(0.0, self.send)
@@ -388,15 +388,10 @@ class _Simulation:
         self.order += 1
         heappush(self.events, (time, is_last, self.order, action, subject))
 
-    def arrive(self, now: float, _: None) -> None:
-        """Send a request, and draw when the next one is sent."""
-        self.send(now, None)
-        self.schedule(now + self.random.expovariate(self.arrivals.rate or 1.0), self.arrive)
-
     def send(self, now: float, _: None) -> None:
-        """Send a request."""
+        """Send a request; under a rate, draw when the next one is sent."""
         # Integer lengths with the given mean; the cached prefix does not vary.
-        prompts, answers = self.draw(self.random)
+        prompts, answers = (1.0, 1.0) if self.is_fixed else self.arrivals.lengths.draw(self.random)
         is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
         cached, more, loading = self.kinds[0 if is_hit else 1]
         prompt, answer = max(round(self.fresh * prompts + more), 1), max(round(self.osl * answers), 1)
@@ -412,6 +407,8 @@ class _Simulation:
         tokens = cached + prompt + self.reserve * answer
         self.sent += 1
         self.schedule(ready, self.receive, _Request(now, ready, cached, prompt, prompt, answer, steps, tokens, rank))
+        if self.arrivals.rate is not None:
+            self.schedule(now + self.random.expovariate(self.arrivals.rate), self.send)
 
     def receive(self, now: float, request: _Request) -> None:
         """Let a request wait at its rank, which takes it in after the decode step that is running."""
@@ -447,7 +444,8 @@ class _Simulation:
             rank.is_busy = False
             return
         rank.begun, rank.ends = now, now + time
-        self.schedule(rank.ends, self.end, rank)
+        self.order += 1
+        heappush(self.events, (rank.ends, False, self.order, self.end, rank))  # `schedule`, without the call
 
     def end(self, now: float, rank: _Rank) -> None:
         """End what a rank is at, and begin the next."""
