@@ -248,22 +248,21 @@ def half_widths(finished: Sequence[Finished]) -> dict[str, float]:
         finished: requests in steady state, in the order of completion.
 
     Returns:
-        Half widths, of those latencies that all requests have.
+        Half widths; without TPOT where answers are single tokens.
 
     Source:
         Batch means: Law, "Simulation Modeling and Analysis", 5th edition, 2015, section 9.5.3.
     """
-    size = len(finished) // _BATCHES
-    if size < 2:
-        return {}
     found = {}
     for name in LATENCIES:
-        times = [getattr(request, name) for request in finished[-size * _BATCHES :]]
+        times = [time for request in finished if not isnan(time := getattr(request, name))]
+        size = len(times) // _BATCHES
+        if size < 2:
+            continue
+        times = times[-size * _BATCHES :]
         means = [sum(times[at : at + size]) / size for at in range(0, len(times), size)]
         off = [mean - sum(means) / _BATCHES for mean in means]
         squares = sum(each * each for each in off)
-        if isnan(squares):  # single tokens
-            continue
         together = sum(one * other for one, other in pairwise(off))
         correlation = min(max(together / squares, 0.0), _CORRELATED) if squares else 0.0
         variance = squares / (_BATCHES - 1) / _BATCHES * (1.0 + correlation) / (1.0 - correlation)
