@@ -362,9 +362,9 @@ class _Simulation:
         events = _EVENTS + passes + draws / _DRAWS  # per request
         start = 0 if arrivals.rate is not None or arrivals.is_burst else arrivals.users
         if events * (arrivals.least + start) > _MOST_EVENTS:
-            users = "" if arrivals.rate is not None else f" of {arrivals.users:,} users"
+            users = "" if arrivals.rate is not None else f" of {arrivals.users:g} users"
             raise BadInput(
-                f"a simulation of {arrivals.least:,} requests{users} takes about "
+                f"a simulation of {arrivals.least:g} requests{users} takes about "
                 f"{events * (arrivals.least + start):.1g} events, more than {_MOST_EVENTS:.0g}; give fewer requests "
                 f"(--requests){' or users, or more GPUs' if users else ''}"
             )
