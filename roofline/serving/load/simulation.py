@@ -14,7 +14,7 @@ import random
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from heapq import heappop, heappush
 from itertools import pairwise
 from math import isnan
@@ -320,6 +320,7 @@ class _Simulation:
                 rank.computes_prompts = False
             self.senders = [_Rank() for _ in range(int(lanes(pools.prefill)))]
             dp, self.layers = pools.prefill.plan.dp, float(pools.prefill.model.layers)
+            self.transfer_time = cache(partial(kv_transfer_time, pools))
             for number, rank in enumerate(self.senders):
                 rank.peers = self.senders[number - number % dp :][:dp]
         # Of one pool, the ranks beside the simulated one do the same; those of two pools are simulated, and differ.
@@ -532,7 +533,7 @@ class _Simulation:
         else:
             receiver = min(self.receivers, key=lambda rank: len(rank.waiting) + len(rank.running) + rank.coming)
         sender = request.rank
-        time = kv_transfer_time(pools, request.cached + request.prompt)
+        time = self.transfer_time(request.cached + request.prompt)
         shown = float(shown_transfer(pools.link, self.layers, time, now - request.started))
         start = max(now, sender.free, receiver.free) if shown else now
         sender.free = receiver.free = start + shown
