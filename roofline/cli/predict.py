@@ -225,7 +225,9 @@ def _simulated(function: Command) -> Command:
     """Add a simulation of every step."""
     for option in (
         click.option(
-            "--requests", type=read(COUNT), help="Requests to simulate.  [default: 4000, more for many users]"
+            "--requests",
+            type=read(COUNT),
+            help="Requests to simulate.  [default: 4000, more for many users and near saturation]",
         ),
         click.option("--seed", type=int, default=0, show_default=True, help="Seed of the simulation."),
         click.option(
@@ -455,7 +457,7 @@ def _simulation(prediction: Prediction, query: _Query) -> Simulation:
     """Simulate a case, with a progress bar on a terminal."""
     from roofline.questions.simulate import arrivals_of, simulation
 
-    count = arrivals_of(prediction, query.requests, query.seed, None).requests
+    count = arrivals_of(prediction, query.requests, query.seed, None).least
     with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
         return simulation(
             prediction,

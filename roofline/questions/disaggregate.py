@@ -691,7 +691,6 @@ def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:
 
 # Two pools simulated, compared with their closed forms.
 
-_FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 8000, 20, 200_000  # default number of requests
 _USERS_CV = 0.3 / 3.0**0.5  # equal lengths would keep users in step forever
 
 
@@ -703,6 +702,7 @@ class PoolSimulation:
     requests: int
     seed: int
     latencies: Mapping[str, float]  # [s] by the keys of limits, such as `ttft` or `tpot_p99`
+    intervals: Mapping[str, tuple[float, float]]  # [s] 95 % intervals of means
 
     def ratio(self, key: str) -> float | None:
         """Closed form over simulation [1]; None where either does not apply."""
@@ -720,7 +720,7 @@ class PoolSimulation:
 
 def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int) -> PoolSimulation:
     """The case of an answer, simulated; users' lengths vary a little, or they would stay in step."""
-    from roofline.serving.load.simulation import Arrivals, pools_simulated, simulated_latencies
+    from roofline.serving.load.simulation import Arrivals, intervals, pools_simulated, simulated_latencies
 
     workload = closed.workload
     whole("seed", seed)
@@ -731,9 +731,8 @@ def simulation_of_pools(closed: Disaggregation, requests: int | None, seed: int)
     users = 1 if stated is None else round(stated)
     if stated not in (None, users):
         raise BadInput(f"a simulation has whole users; concurrency = {stated:g}")
-    usual = min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
-    count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
+    count = None if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     cv = 0.0 if workload.load.is_open else _USERS_CV
     lengths = workload.lengths or lengths_by_law(UNIFORM, cv, cv)
     finished = pools_simulated(closed.pools, workload, Arrivals(count, rate, users, lengths=lengths, seed=seed))
-    return PoolSimulation(closed, len(finished), seed, simulated_latencies(finished))
+    return PoolSimulation(closed, len(finished), seed, simulated_latencies(finished), intervals(finished))

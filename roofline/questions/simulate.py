@@ -15,7 +15,7 @@ from roofline.questions.predict import predicted
 from roofline.serving.answers import Answer, selected
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
-from roofline.serving.load.simulation import Arrivals, Finished, simulated, simulated_latencies
+from roofline.serving.load.simulation import Arrivals, Finished, intervals, simulated, simulated_latencies
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
@@ -40,6 +40,10 @@ def _mean(name: str) -> Callable[[Simulation], float | None]:
     return lambda s: _milliseconds(getattr(s, name))
 
 
+def _end(name: str, place: int) -> Callable[[Simulation], float | None]:
+    return lambda s: _milliseconds(s.intervals[name][place]) if name in s.intervals else None
+
+
 def _percentile(key: str) -> Callable[[Simulation], float | None]:
     return lambda s: _milliseconds(s.percentiles.get(key))
 
@@ -57,6 +61,15 @@ SIMULATED_KEYS: Keys[Simulation] = {
         )
         for key in _PERCENTILES
     },
+    **{
+        f"simulated_{name}_{end}_ms": Key.number(
+            "ms",
+            f"{end.capitalize()} end of the 95 % interval of that mean; null for a run, or for few requests.",
+            _end(name, place),
+        )
+        for name in LATENCIES
+        for place, end in enumerate(("low", "high"))
+    },
     "simulated_concurrency": Key.number(
         "requests", "Mean requests in flight in the simulation.", lambda s: s.concurrency
     ),
@@ -67,8 +80,6 @@ SIMULATED_KEYS: Keys[Simulation] = {
     "seed": Key.integer("1", "Seed of the random numbers."),
 }
 
-_FEWEST_REQUESTS, _REQUESTS_PER_USER, _MOST_REQUESTS = 4000, 20, 200_000  # default number of requests
-_FULL = 0.8  # utilization beyond which queues take long to settle
 _USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
 _UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
 _NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
@@ -96,6 +107,7 @@ class Simulation(Answer[dict[str, Json]]):
     concurrency: float  # [requests] in flight on the whole deployment
     request_rate: float  # [1/s] answered by the whole deployment
     percentiles: Mapping[str, float]  # [s] by the keys of limits, such as `ttft_p99`
+    intervals: Mapping[str, tuple[float, float]]  # [s] 95 % intervals of means in steady state, such as of `ttft`
 
     @cached_property
     def alike(self) -> Prediction:
@@ -142,8 +154,10 @@ class Simulation(Answer[dict[str, Json]]):
             metric, level = name.split("_")
             lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
         lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
-        if float(self.prediction.util or 0.0) > _FULL and not self.prediction.workload.num_prompts:
-            lines.append("this close to saturation, tails vary by seed; use `seed` 1 and `requests` 100000")
+        if self.intervals:
+            widths = {name: 50.0 * (high - low) / getattr(self, name) for name, (low, high) in self.intervals.items()}
+            ends = ", ".join(f"{_NAMES[name]} +-{rounded(width)} %" for name, width in widths.items())
+            lines.append(f"95 % intervals of the simulated means: {ends}")
         return "\n".join(lines)
 
 
@@ -237,8 +251,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
             f"{users_per_rank:g} of them; try {users * ranks:g}"
         )
     run = max(round(workload.num_prompts / ranks), users) if workload.load.is_run else None
-    usual = run or min(max(_FEWEST_REQUESTS, _REQUESTS_PER_USER * users), _MOST_REQUESTS)
-    count = usual if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
+    count = run if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
     lengths = workload.lengths
     if lengths is not None and spread is not None:
         raise BadInput("the case already has a spread; leave out spread")
@@ -267,6 +280,7 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
         queue=fmean(request.wait for request in finished),
         concurrency=rate * e2el,
         request_rate=rate,
+        intervals={} if arrivals.is_burst else intervals(finished),
         percentiles={key: found[key] for key in _PERCENTILES if key in found and not arrivals.is_burst},
     )
 

@@ -128,6 +128,8 @@ def test_drafts_are_proposed_and_verified_where_answers_are_written():
     alone = [rl.predict("llama-3.3-70b", "h200:tp4", **case, **options).tpot for options in ({}, drafts)]
     assert found.tpot / plain.tpot == pytest.approx(alone[1] / alone[0], rel=0.05)
     seen = found.simulate(requests=1000, seed=1)
+    assert all(low < seen.latencies[name] < high for name, (low, high) in seen.intervals.items())
+    assert set(seen.intervals) == {"ttft", "tpot", "e2el"}
     assert seen.ratio("tpot") == pytest.approx(1.0, abs=0.05)
     assert seen.ratio("ttft") == pytest.approx(1.0, abs=0.05)
 

@@ -21,14 +21,15 @@ from roofline.serving.load.pools import KvLink, Pools
 from roofline.serving.load.server import PROMPTS_FIRST
 from roofline.serving.load.simulation import (
     Arrivals,
-    _longest,
-    _OnePool,
-    _pool_table,
-    _step_times,
-    _table,
+    Finished,
+    _Simulation,
+    _Table,
     drawn_steps,
+    half_widths,
+    latencies,
     pools_simulated,
     simulated,
+    warm_up,
 )
 from roofline.specs.engine import Engine, PromptCache
 from roofline.specs.load import Users
@@ -163,38 +164,22 @@ def test_steps_of_an_answer_are_drawn_by_what_is_kept_of_the_proposals():
 
 def test_users_begin_spread_over_an_answer_of_an_idle_server():
     # three seconds of a prompt and three steps: four users begin a second and a half apart
-    loop = _OnePool(server_of(deployment(), Workload(50.0, 4.0, Users(4.0))), Arrivals(1, users=4), None)
-    assert loop.idle_latency() == pytest.approx(6.0)
+    server = server_of(deployment(), Workload(50.0, 4.0, Users(4.0)))
+    loop = _Simulation(server, server, Arrivals(1, users=4))
     sent = []
-    loop.ask = sent.append
+    loop.schedule = lambda time, action: sent.append(time)
     with pytest.raises(IndexError):  # nothing else happens
         loop.run()
     assert sent == pytest.approx([0, 1.5, 3, 4.5])
 
 
-def test_tables_read_a_line_exactly_and_go_on_beyond_their_ends():
-    for table in (_table(lambda place: 3 * place + 2, 100), _pool_table(lambda place: 3 * place + 2, 100.0)):
-        assert [table(place) for place in (1.0, 37.3, 100.0, 120.0, 0.5)] == pytest.approx([5, 113.9, 302, 362, 3.5])
-    for short in (_table(lambda place: 3 * place + 2, 1), _pool_table(lambda place: 3 * place + 2, 1.0)):
-        assert (short.nodes, short.values) == ([1.0, 2.0], [5.0, 8.0])
-
-
-@each(("spread", "longest"), [
-    (Spread(), 1.0), (Spread(UNIFORM, 0.5), 1 + 0.5 * 3**0.5), (Spread("lognormal", 0.5, slices=((1.0, 1.75),)), 3.5),
-    (Spread("lognormal", 0.5, slices=((1.0, 0.75),)), 2.0),
-])  # fmt: skip
-def test_times_are_pool_table_up_to_the_longest_prompt(spread, longest):
-    assert _longest(Lengths(prompts=spread)) == pytest.approx(longest)
-    rows = ((0.5, 1.0), (2.5, 3.0), (1.5, 1.0))
-    assert _longest(Lengths(prompts=spread, rows=rows)) == 2.5
-
-
-def test_times_are_pool_table_up_to_twice_as_many_sequences_as_there_is_room_for():
-    server = server_of(deployment(), Workload(50.0, 4.0, Users(1.0)))
-    found = _step_times(server, 1 << 60, 1.0, 10.0)
-    assert [table.nodes[-1] for table in (found.decode.growth, *found.decode.parts)] == [22.0, 22.0, 122.0, 22.0]
-    assert found.linear.nodes[-1] == 22 + 100  # and a budget of prompts
-    assert _step_times(server, 7, 1.0, 10.0).decode.growth.nodes[-1] == 7.0
+def test_tables_read_a_line_exactly_and_ask_for_nothing_but_nodes_once():
+    asked = []
+    table = _Table(lambda place: asked.append(place) or 3 * place + 2)
+    assert [table[place] for place in (1.0, 37.3, 100.0, 1e6, 0.5)] == pytest.approx([5, 113.9, 302, 3e6 + 2, 3.5])
+    assert [table[place] for place in (37.0, 5, 5.0)] == pytest.approx([113, 17, 17])
+    assert len(asked) == len(set(asked))
+    assert all(place == round(place) for place in asked)
 
 
 # --- two pools -------------------------------------------------------------------------------------
@@ -247,3 +232,109 @@ def test_no_prompt_of_two_pools_is_empty():
     found = pooled(Arrivals(40, users=1, lengths=uniform), 131072.0, isl=1.0)
     # one or two tokens, of which each moves in a second
     assert {round(ttft, 6) for _, ttft, _, _ in found} <= {4.75, 5.75}
+
+
+# --- many steps at once, the start, and how sure a mean is ------------------------------------------
+
+
+class Stepping(_Simulation):
+    """One decode step after the other."""
+
+    def begin(self, now, rank):
+        super().begin(now, rank)
+        if rank.steps > 1:
+            rank.steps, rank.ends = 1, now + rank.time(1)
+            self.schedule(rank.ends, self.end, rank)
+
+
+CASES = {
+    "random": {"request_rate": 8.0, "isl_cv": 0.5, "osl_cv": 0.8, "engine": "vllm"},
+    "prompts first": {"request_rate": 8.0, "engine": "sglang"},
+    "users": {"concurrency": 12, "max_num_seqs": 5, "engine": "vllm"},
+    "drafts": {"request_rate": 8.0, "draft": "eagle", "draft_tokens": 3, "acceptance": 0.7},
+}
+
+
+@each("load", CASES.values(), ids=CASES.keys())
+def test_many_decode_steps_at_once_end_when_one_after_the_other_does(load):
+    found = rl.predict("llama-3.1-8b", "h100:tp1", isl=900, osl=120, **load)
+    server, workload = server_of(found.deployment, found.workload), found.workload
+    arrivals = Arrivals(200, workload.load.rate_on(1.0), int(load.get("concurrency", 1)), seed=3)
+    at_once, stepped = (loop(server, server, arrivals) for loop in (_Simulation, Stepping))
+    for one, other in zip(at_once.run(), stepped.run(), strict=True):
+        assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+    assert at_once.order < stepped.order / 2.0  # events
+
+
+def test_answers_of_two_pools_end_when_one_step_after_the_other_does():
+    on = rl.predict("llama-3.1-8b", "h100:tp1", isl=900, osl=120, request_rate=1e-3).deployment
+    pools, workload = Pools(on, replace(on, replicas=2), KvLink("rdma", 2e10)), Workload(900.0, 120.0)
+    servers = (server_of(on, replace(workload, osl=1.0)), server_of(pools.decode, workload))
+    arrivals = Arrivals(200, 8.0, seed=3)
+    at_once, stepped = (loop(*servers, arrivals, None, pools) for loop in (_Simulation, Stepping))
+    for one, other in zip(at_once.run(), stepped.run(), strict=True):
+        assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+    assert at_once.order < stepped.order / 2.0
+
+
+def answered(*times, answer=2.0):
+    return [Finished(time, answer, time + answer, 0.0) for time in times]
+
+
+def test_the_start_is_what_is_unlike_the_rest():
+    noise = Random(1)
+    steady = [1.0 + noise.random() for _ in range(400)]
+    assert warm_up(answered(*steady)) <= 40
+    assert 60 <= warm_up(answered(*[9.0] * 60, *steady)) <= 80
+    assert warm_up(answered(*[1.0] * 100)) == 0
+    assert warm_up(answered(*[1.0] * 100), 30) == 30
+    assert warm_up(answered(*[1.0] * 4)) == 0  # no batch
+    assert warm_up(answered(*[9.0] * 90, *[1.0] * 10)) <= 50  # at most half
+
+
+def test_the_interval_of_a_mean_is_that_of_batches_of_requests():
+    noise = Random(1)
+    independent = [noise.gauss(1.0, 0.2) for _ in range(4000)]
+    widths = half_widths(answered(*independent))
+    assert widths["ttft"] == pytest.approx(1.96 * 0.2 / 4000**0.5, rel=0.4)
+    assert widths["e2el"] == pytest.approx(widths["ttft"])
+    assert widths["tpot"] == 0.0
+    slow = [independent[place // 400] for place in range(4000)]  # two batches are alike
+    assert half_widths(answered(*slow))["ttft"] > 10 * widths["ttft"]
+    assert half_widths(answered(*independent[:39])) == {}
+    assert set(half_widths(answered(*independent, answer=float("nan")))) == {"ttft"}
+    assert latencies(answered(1.0, 2.0, 6.0))["ttft"] == pytest.approx(3.0)
+    assert latencies(answered(1.0, 2.0, 6.0))["ttft_p50"] == 2.0
+
+
+def test_near_saturation_more_requests_are_counted_until_means_are_known():
+    case = {"isl": 1000, "osl": 20, "tp": 1}
+    most = rl.predict("llama-3.1-8b", "h100", request_rate=1.0, **case).max_request_rate
+    calm, busy = (rl.simulate("llama-3.1-8b", "h100", request_rate=share * most, **case) for share in (0.3, 0.6))
+    assert calm.requests == 4000 < busy.requests
+    for found in (calm, busy):
+        for name, (low, high) in found.intervals.items():
+            assert low < getattr(found, name) < high <= 1.06 * getattr(found, name)
+    assert busy.to_dict()["simulated_ttft_low_ms"] == 1e3 * busy.intervals["ttft"][0]
+    assert "95 % intervals of the simulated means: TTFT +-" in str(busy)
+    run = rl.simulate("llama-3.1-8b", "h100", concurrency=8, num_prompts=80, **case)
+    assert run.intervals == {}
+    assert run.to_dict()["simulated_ttft_low_ms"] is None
+
+
+@each(("case", "said"), [
+    ({"concurrency": 1e6}, "a simulation of 2e+07 requests of 1e+06 users takes about 1e+08 events"),
+    ({"concurrency": 1e6}, " events, more than 1e+07; give fewer requests"),
+    ({"concurrency": 1e6}, "; give fewer requests (--requests) or users, or more GPUs"),
+    ({"request_rate": 1.0, "requests": 10_000_000}, "of 1e+07 requests takes about 5e+07 events"),
+    ({"request_rate": 0.001, "isl": 100_000, "max_num_batched_tokens": 8, "osl": 5}, "give fewer requests"),
+])  # fmt: skip
+def test_what_would_take_too_long_is_refused_before_it_starts(case, said):
+    with pytest.raises(rl.BadInput) as refused:
+        rl.simulate("llama-3.1-8b", "h100:tp1", **case)
+    assert said in str(refused.value)
+
+
+def test_very_long_answers_are_no_more_work():
+    found = rl.simulate("llama-3.1-8b", "h100", isl=1000, osl=100_000, request_rate=1e-4, requests=100)
+    assert found.ratio("tpot") == pytest.approx(1.0, abs=0.03)

@@ -1,8 +1,11 @@
-"""Simulation of servers: every token of every request, with the step times of the closed forms.
+"""Simulation of servers: every step of every request, with the step times of the closed forms.
 
 The reference for the equations of `serving.load.equations` and `serving.load.pools`. Requests of Poisson arrivals, or
 of users who ask again once they are answered, go through one loop of events. One pool and two pools differ in what a
 step of a rank holds: prompts and answers under a token budget; or the prompts in one pool, the answers in the other.
+
+While the same sequences decode, each step takes longer than the one before by the same time. So decode steps up to the
+next answer that ends, or the next request that comes, are one event.
 """
 
 from __future__ import annotations
@@ -10,44 +13,60 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from heapq import heappop, heappush
-from itertools import count, pairwise
+from itertools import pairwise
 from math import isnan
 from statistics import fmean
+from typing import Any
 
 from roofline.numbers.operations import Real
-from roofline.numbers.quantity import NANO
+from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.memory import largest_batch
-from roofline.physics.passes import decode_pass, prefill_pass
+from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import EQUAL, UNIFORM, Lengths, Workload, lanes
+from roofline.serving.latency import EQUAL, Lengths, Workload, lanes
 from roofline.serving.load.equations import server_of
-from roofline.serving.load.pools import Pools, kv_transfer_time, prompt_rank, shown_transfer
-from roofline.serving.load.server import PROMPTS_FIRST, Server
-from roofline.specs.gpu import HEAD
+from roofline.serving.load.pools import Pools, kv_transfer_time, shown_transfer
+from roofline.serving.load.server import PROMPTS_FIRST, Server, prompt_of
 from roofline.specs.load import Burst
 from roofline.specs.workload import LATENCIES, LEVELS, key_of
+from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
-_NODES, _GROWTH = 24, 1.35  # of a table of step times: how many, ratio of neighbours
-_POOL_NODES, _POOL_GROWTH = 40, 1.25
-_ROUNDS = 3  # warm-up requests per user
-_WARM, _FEWEST_WARM = 20, 50  # under a rate one request in so many is warm-up, and at least so many are
-_REPORT = 4096  # events between two reports of progress
+#: Half width of the 95 % intervals of mean latencies, over the means, at which enough requests are counted [1].
+PRECISION = 0.05
+
+_FEWEST, _PER_USER = 4000, 20  # requests, where nobody says how many
+_MOST = 200_000  # requests, whatever their intervals
+_MOST_EVENTS = 10_000_000  # some minutes
+_EVENTS, _DRAWS = 5, 20  # events per request that are not passes; drawn decode steps that take as long as an event
+_GROWTH = 1.25  # ratio of neighbouring nodes of a table of step times
+_LARGEST = 10.0 * BILLION  # node
+_REPORT = 1000  # events between two reports of progress
 _UNLIMITED = 1 << 60  # sequences
+_MEANS = 5  # requests of a batch in which the end of the warm-up is looked for
+_START = 10  # at least one in so many requests is warm-up
+_BATCHES, _QUANTILE = 20, 2.093  # batches of an interval, and Student's t of 19 degrees of freedom at 97.5 %
+_CORRELATED = 0.9  # correlation of neighbouring batches at most
 
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
     """Arrivals of requests, and their lengths."""
 
-    requests: int  # counted ones
+    requests: int | None = None  # counted ones; None: enough for the mean latencies to be known to within `PRECISION`
     rate: float | None = None  # [1/s] Poisson arrivals; None: users
     users: int = 1  # of a closed loop
     is_burst: bool = False  # all users begin at once, and these requests count
     lengths: Lengths = EQUAL  # spread around the server's means
     seed: int = 0
+
+    @property
+    def least(self) -> int:
+        """Counted requests at least."""
+        return self.requests or max(_FEWEST, _PER_USER * self.users)
 
 
 class Finished(NamedTuple):
@@ -68,17 +87,17 @@ class _Request:
     left: int  # of them, still to compute
     answer: int
     steps: int  # decode steps of its answer
-    sender: int  # rank that computes its prompt
+    tokens: float  # of memory that it takes
+    rank: _Rank  # computes its prompt, then its answer
     started: float = -1.0
     first: float = 0.0
 
 
 @dataclass(slots=True)
 class _Rank:
-    """Prompts and sequences of one rank."""
+    """Prompts and sequences of one rank, and what it is at."""
 
     memory: float = float("inf")  # [tokens]
-    reserve: float = 0.0  # share of an answer for which there must be room at its start
     most: int = _UNLIMITED  # sequences
     waiting: deque[_Request] = field(default_factory=deque)
     partial: deque[_Request] = field(default_factory=deque)  # admitted, prompt not finished
@@ -89,53 +108,38 @@ class _Rank:
     gain: float = 0.0  # tokens that they gain per step
     held: float = 0.0  # tokens of memory taken by admitted requests
     coming: int = 0  # requests in transfer
-    is_busy: bool = False
     free: float = 0.0  # [s] when its link is free
+    computes_prompts: bool = True
+    peers: list[_Rank] = field(default_factory=list)  # of its worker, itself included: their passes slow each other
+    # what it is at
+    is_busy: bool = False
+    begun: float = 0.0
+    ends: float = float("inf")
+    ended: float = -1.0  # what it was at before
+    steps: int = 0  # decode steps
+    step: float = 0.0  # [s] the first of them
+    growth: float = 0.0  # [s] of each over the one before
+    computed: list[_Request] = field(default_factory=list)  # prompts that are finished then
 
-    def tokens(self, request: _Request) -> float:
-        """Memory of a request [tokens]."""
-        return request.cached + request.prompt + self.reserve * request.answer
+    def has_room(self, request: _Request) -> bool:
+        """Whether a request can be admitted."""
+        taken = len(self.running) + len(self.partial)
+        if not taken:
+            return True
+        return taken < self.most and self.held + request.tokens <= self.memory
 
-    def admitted(self) -> Iterator[_Request]:
-        """The waiting requests for which there is room, in their order."""
-        while self.waiting and len(self.running) + len(self.partial) < self.most:
-            needed = self.tokens(self.waiting[0])
-            if self.held + needed > self.memory * (1.0 + NANO) and (self.running or self.partial):
-                break
-            self.held += needed
-            yield self.waiting.popleft()
+    def time(self, steps: int) -> float:
+        """Time of the first decode steps [s]."""
+        return steps * (self.step + self.growth * (steps - 1) / 2.0)
 
-    def chunks(self, now: float, room: int) -> Iterator[tuple[_Request, int, int]]:
-        """Chunks of prompts that fill a step from `now` on: of which, from which token on, and how many."""
-        while self.partial and room > 0:
-            request = self.partial[0]
-            if request.started < 0.0:
-                request.started = now
-            done, new = request.prompt - request.left, min(request.left, room)
-            request.left -= new
-            room -= new
-            if request.left == 0:
-                self.partial.popleft()
-            yield request, done, new
-
-    def join(self, request: _Request, now: float) -> None:
-        """Decode a sequence from its first token on."""
-        request.first = now
-        self.order += 1
-        heappush(self.running, (self.clock + request.steps, self.order, request))
-        self.context += request.cached + request.prompt
-        self.gain += (request.answer - 1) / request.steps
-
-    def advance(self) -> Iterator[_Request]:
-        """Every sequence gains tokens; those that end."""
-        self.clock += 1
-        self.context += self.gain
-        while self.running and self.running[0][0] <= self.clock:
-            _, _, request = heappop(self.running)
-            self.context -= request.cached + request.prompt + request.answer - 1
-            self.gain -= (request.answer - 1) / request.steps
-            self.held -= self.tokens(request)
-            yield request
+    def steps_until(self, now: float) -> int:
+        """Decode steps, at least one, that have ended or will be running at `now`: `time` is a parabola."""
+        elapsed, slope = now - self.begun, self.step - self.growth / 2.0
+        root = (slope * slope + 2.0 * self.growth * elapsed) ** 0.5
+        steps = max(int(2.0 * elapsed / (slope + root)), 1)
+        while self.time(steps) < elapsed:
+            steps += 1
+        return steps
 
 
 def simulated(server: Server, arrivals: Arrivals, progress: Callable[[int], None] | None = None) -> list[Finished]:
@@ -155,7 +159,7 @@ def simulated(server: Server, arrivals: Arrivals, progress: Callable[[int], None
     Source:
         The schedulers of vLLM (v1/core/sched/scheduler.py) and SGLang (srt/managers/scheduler.py), as of 2026-11.
     """
-    return _OnePool(server, arrivals, progress).run()
+    return _Simulation(server, server, arrivals, progress).run()
 
 
 def pools_simulated(
@@ -179,311 +183,12 @@ def pools_simulated(
     Source:
         Schedulers of Dynamo (components/router) and of SGLang's and vLLM's disaggregated modes, as of 2026-11.
     """
-    return _TwoPools(pools, workload, arrivals, progress).run()
+    means = replace(workload, load=Burst(), lengths=arrivals.lengths)
+    server = server_of(pools.prefill, replace(means, osl=1.0))
+    return _Simulation(server, server_of(pools.decode, means), arrivals, progress, pools).run()
 
 
-class _Simulator:
-    """Requests from their arrival to their answer; subclasses serve them."""
-
-    def __init__(
-        self, server: Server, decode: Server, arrivals: Arrivals, progress: Callable[[int], None] | None
-    ) -> None:
-        # `server` computes prompts, `decode` answers
-        self.server, self.decode, self.arrivals, self.progress = server, decode, arrivals, progress
-        self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
-        self.budget = int(server.budget)
-        engine, plan = decode.deployment.engine, decode.deployment.plan  # its limits hold on the ideal basis too
-        self.reserve = engine.reserve
-        length = float(decode.isl) + self.reserve * float(decode.osl)
-        self.batch = float(largest_batch(decode.deployment, length)) / plan.dp  # sequences in memory
-        self.memory = self.batch * length
-        self.most = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else _UNLIMITED
-        self.events: list[tuple[float, bool, int, Callable[[float], None]]] = []
-        self.order = count()  # of events: breaks ties
-        self.sent = 0
-        self.answered: list[Finished] = []
-        self.link = 0.0  # when the link for prefix loads is free
-        self.skipped = 0  # requests of the warm-up that are not answered
-
-    def run(self) -> list[Finished]:
-        """Simulate until enough requests are answered."""
-        arrivals = self.arrivals
-        if arrivals.rate is not None:
-            self.skipped = max(arrivals.requests // _WARM, _FEWEST_WARM)
-            self.schedule(self.random.expovariate(arrivals.rate), self.send)
-        elif arrivals.is_burst:
-            for _ in range(min(arrivals.users, arrivals.requests)):
-                self.ask(0.0)
-        else:
-            self.skipped = _ROUNDS * arrivals.users
-            # Users that began together would stay in step for long.
-            for number in range(arrivals.users):
-                self.ask(self.idle_latency() * number / arrivals.users)
-        events = 0
-        while len(self.answered) < arrivals.requests:
-            now, _, _, action = heappop(self.events)
-            action(now)
-            events += 1
-            if self.progress is not None and events % _REPORT == 0:
-                self.progress(len(self.answered))
-        return self.answered
-
-    def schedule(self, time: float, action: Callable[[float], None], *, is_last: bool = False) -> None:
-        """Let something happen at a time; if `is_last`, after all else that happens then."""
-        heappush(self.events, (time, is_last, next(self.order), action))
-
-    def send(self, now: float) -> None:
-        """Send a request; under a rate, draw the next arrival."""
-        server, arrivals = self.server, self.arrivals
-        # Integer lengths with the given mean; the cached prefix does not vary.
-        prompts, answers = arrivals.lengths.draw(self.random)
-        hit, *miss = server.kinds
-        kind = miss[0] if miss and self.random.random() >= hit.weight else hit
-        prompt = max(round(float(server.fresh * prompts + (kind.computed - server.fresh))), 1)
-        answer = max(round(float(self.decode.osl) * answers), 1)
-        sender = self.sender()
-        ready = now + float(server.engine.network + server.engine.request)
-        if kind.loading:
-            self.link = ready = max(ready, self.link) + float(kind.loading)
-        if self.is_decoding():
-            ready += float(server.engine.arrival)
-        if server.cold_start is not None and self.random.random() < server.cold_start[0]:
-            ready += server.cold_start[1]
-        steps = drawn_steps(answer - 1, self.decode.deployment, self.random)
-        request = _Request(now, ready, float(kind.cached), prompt, prompt, answer, steps, sender)
-        self.sent += 1
-        self.schedule(ready, lambda at: self.receive(at, request))
-        if arrivals.rate is not None:
-            self.schedule(now + self.random.expovariate(arrivals.rate), self.send)
-
-    def finish(self, now: float, request: _Request) -> None:
-        """Count an answered request; its user asks again."""
-        arrivals = self.arrivals
-        if arrivals.rate is None and (not arrivals.is_burst or self.sent < arrivals.requests):
-            self.ask(now)
-        if self.skipped:
-            self.skipped -= 1
-            return
-        tokens = request.answer - 1
-        tpot = (now - request.first) / tokens if tokens else float("nan")
-        wait = request.started - request.ready
-        self.answered.append(Finished(request.first - request.arrival, tpot, now - request.arrival, wait))
-
-    def ask(self, at: float) -> None:
-        """Let a user ask at a time."""
-        self.schedule(at, self.send)
-
-    def idle_latency(self) -> float:
-        """Time of a request on idle ranks [s]."""
-        raise NotImplementedError
-
-    def is_decoding(self) -> bool:
-        """Whether any rank decodes."""
-        raise NotImplementedError
-
-    def sender(self) -> int:
-        """Rank that computes the next prompt."""
-        raise NotImplementedError
-
-    def receive(self, now: float, request: _Request) -> None:
-        """Take in a request that reaches the scheduler."""
-        raise NotImplementedError
-
-
-class _OnePool(_Simulator):
-    """A rank that computes prompts and answers."""
-
-    def __init__(self, server: Server, arrivals: Arrivals, progress: Callable[[int], None] | None) -> None:
-        super().__init__(server, server, arrivals, progress)
-        self.is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
-        self.times = _step_times(server, self.most, _longest(arrivals.lengths), self.batch)
-        self.rank = _Rank(self.memory, self.reserve, self.most)
-        self.queries = float(server.deployment.queries)
-
-    def ask(self, at: float) -> None:
-        self.send(at)
-
-    def idle_latency(self) -> float:
-        server = self.server
-        decode = (float(server.osl) - 1.0) * float(server.decode(1.0).total)
-        return float(server.prompt(server.computed, server.kinds[0].cached).alone) + decode
-
-    def is_decoding(self) -> bool:
-        return bool(self.rank.running)
-
-    def sender(self) -> int:
-        return 0
-
-    def receive(self, now: float, request: _Request) -> None:
-        self.rank.waiting.append(request)
-        if not self.rank.is_busy:
-            self.rank.is_busy = True
-            self.schedule(now, self.step, is_last=True)
-
-    def step(self, now: float) -> None:
-        """Run a step, and start the next one at its end."""
-        rank, times, engine = self.rank, self.times, self.server.engine
-        rank.partial.extend(rank.admitted())
-        rank.is_busy = bool(rank.running or rank.partial)
-        if not rank.is_busy:
-            return
-        decoding = 0 if self.is_prompts_first and rank.partial else len(rank.running)
-        decoded = decoding * self.queries
-        room = max(int(self.budget - decoded), self.budget // 50, 1)
-        slowdown = engine.prefill_slowdown if rank.running else 1.0
-        length, attention, computed = 0, 0.0, []
-        for request, done, new in rank.chunks(now, room):
-            attention += times.prompt_attention(new, request.cached + done)
-            length += new
-            if request.left == 0:
-                computed.append(request)
-        if decoding:
-            time = times.decode(decoding, rank.context)
-            if length:
-                time += max(slowdown * (times.linear(decoded + length) - times.linear(decoded)), 0.0)
-        else:
-            time = slowdown * (times.linear(length) + times.head)
-        time += slowdown * attention
-        if not decoding:
-            time = max(time, times.launches)
-        if length:
-            time += float(engine.prefill)
-        end = now + time
-        for request in rank.advance() if decoding else ():
-            self.finish(end, request)
-        for request in computed:
-            if request.answer > 1:
-                rank.join(request, end)
-            else:
-                request.first = end
-                rank.held -= rank.tokens(request)
-                self.finish(end, request)
-        self.schedule(end, self.step, is_last=True)
-
-
-class _TwoPools(_Simulator):
-    """Ranks that compute prompts, ranks that compute answers, and the link between them."""
-
-    def __init__(
-        self, pools: Pools, workload: Workload, arrivals: Arrivals, progress: Callable[[int], None] | None
-    ) -> None:
-        means = replace(workload, load=Burst(), lengths=arrivals.lengths)
-        server = server_of(pools.prefill, replace(means, osl=1.0))
-        super().__init__(server, server_of(pools.decode, means), arrivals, progress)
-        self.pools = pools
-        self.prompt = prompt_rank(server).prompt
-        self.senders = [_Rank() for _ in range(int(lanes(pools.prefill)))]
-        self.receivers = [_Rank(self.memory, self.reserve, self.most) for _ in range(int(lanes(pools.decode)))]
-        self.linear: dict[int, Interpolation] = {}
-        kind, computed = server.kinds[0], float(server.computed)
-        self.cached = float(kind.cached)
-        self.attention = _pool_table(lambda tokens: server.prompt(tokens, kind.cached).attention, 64 * computed)
-        most = min(self.most, int(self.memory / (self.cached + 1.0)) + 2)
-        self.times = _decode_times(self.decode, most)
-
-    def idle_latency(self) -> float:
-        return float(self.prompt.alone + self.decode.steps_of() * self.times.parts[0](1.0))
-
-    def is_decoding(self) -> bool:
-        return any(rank.is_busy for rank in self.receivers)
-
-    def sender(self) -> int:
-        return self.random.randrange(len(self.senders))
-
-    def receive(self, now: float, request: _Request) -> None:
-        rank = self.senders[request.sender]
-        rank.waiting.append(request)
-        if not rank.is_busy:
-            self.start_pass(now, request.sender, is_first=True)
-
-    def start_pass(self, now: float, number: int, *, is_first: bool = False) -> None:
-        """A pass over the prompts that wait at a rank."""
-        rank = self.senders[number]
-        rank.partial.extend(rank.admitted())
-        rank.is_busy = bool(rank.partial)
-        if not rank.is_busy:
-            return
-        tokens, attention, computed = 0, 0.0, []
-        for request, done, new in rank.chunks(now, self.budget):
-            attention += self.prompt_attention(request.prompt, done, done + new)
-            tokens += new
-            if request.left == 0:
-                computed.append(request)
-        dp = self.pools.prefill.plan.dp
-        worker = number - number % dp
-        busy = sum(peer.is_busy for peer in self.senders[worker : worker + dp])
-        time = self.pass_time(tokens, attention, busy)
-        if is_first:  # after another pass, the host has launched the kernels ahead
-            time = max(time, float(self.prompt.launches) + float(self.server.engine.prefill))
-
-        def end(at: float) -> None:
-            for request in computed:
-                self.transfer(at, request)
-            self.start_pass(at, number)
-
-        self.schedule(now + time, end)
-
-    def pass_time(self, tokens: int, attention: float, busy: int) -> float:
-        """Time of a pass, with `busy` ranks of its worker active [s]."""
-        if busy not in self.linear:
-            server = replace(self.server, users=float(busy))
-            most = min(self.budget, int(64 * float(server.computed)))
-            self.linear[busy] = _pool_table(lambda place: server.linear(1.0, place - 1.0), most)
-        return self.linear[busy](tokens) + attention + float(self.prompt.head) + float(self.server.engine.prefill)
-
-    def prompt_attention(self, prompt: int, start: int, end: int) -> float:
-        """Attention of a chunk [s]: the prompt's share by query-key pairs."""
-        cached = self.cached
-        pairs = ((end + cached) ** 2 - (start + cached) ** 2) / ((prompt + cached) ** 2 - cached**2)
-        return self.attention(prompt) * pairs
-
-    def transfer(self, now: float, request: _Request) -> None:
-        """Transfer the KV cache of a prompt; a single-token answer ends here."""
-        if request.answer == 1:
-            request.first = now
-            self.finish(now, request)
-            return
-        number = self.receiver()
-        sender, receiver = self.senders[request.sender], self.receivers[number]
-        receiver.coming += 1
-        time = kv_transfer_time(self.pools, request.cached + request.prompt)
-        layers = float(self.pools.prefill.model.layers)
-        shown = float(shown_transfer(self.pools.link, layers, time, now - request.started))
-        start = max(now, sender.free, receiver.free) if shown else now
-        sender.free = receiver.free = start + shown
-
-        def arrived(at: float) -> None:
-            receiver.coming -= 1
-            receiver.waiting.append(request)
-            if not receiver.is_busy:
-                self.start_step(at, receiver)
-
-        self.schedule(start + shown, arrived)
-
-    def receiver(self) -> int:
-        """Decode rank for the next answer."""
-        if self.arrivals.rate is not None:
-            return self.random.randrange(len(self.receivers))
-        load = [len(rank.waiting) + len(rank.running) + rank.coming for rank in self.receivers]
-        return load.index(min(load))
-
-    def start_step(self, now: float, rank: _Rank) -> None:
-        """A decode step of a rank."""
-        for request in rank.admitted():
-            rank.join(request, now)
-        rank.is_busy = bool(rank.running)
-        if not rank.is_busy:
-            return
-
-        def end(at: float) -> None:
-            for request in rank.advance():
-                self.finish(at, request)
-            self.start_step(at, rank)
-
-        self.schedule(now + self.times(len(rank.running), rank.context), end)
-
-
-def simulated_latencies(finished: list[Finished]) -> dict[str, float]:
+def simulated_latencies(finished: Sequence[Finished]) -> dict[str, float]:
     """Means and percentiles over requests, by the keys of limits [s]; no TPOT of single tokens."""
     found = {}
     for name in LATENCIES:
@@ -494,6 +199,352 @@ def simulated_latencies(finished: list[Finished]) -> dict[str, float]:
                 key_of(name, level): times[min(int(level / 100.0 * len(times)), len(times) - 1)] for level in LEVELS
             }
     return found
+
+
+def warm_up(answered: Sequence[Finished], least: int = 0) -> int:
+    r"""Number of first requests that belong to the start of a server, at most half.
+
+    .. math:: \min_d \frac{1}{(n - d)^2} \sum_{i > d} (y_i - \bar y_d)^2
+
+    over batches of five requests: leaving out fewer keeps those that are unlike the others, leaving out more keeps too
+    few.
+
+    Args:
+        answered: requests, in the order of completion.
+        least: number to leave out in any case [requests].
+
+    Returns:
+        The larger number of those for TTFT and for E2EL [requests].
+
+    Source:
+        MSER-5: White, Cobb and Spratt, "A comparison of five steady-state truncation heuristics for simulation", WSC
+        2000.
+    """
+    most = least
+    for times in ([one.ttft for one in answered], [one.e2el for one in answered]):
+        last = sum(times[-_MEANS:])  # differences from it, lest squares cancel
+        means = [sum(times[at : at + _MEANS]) - last for at in range(0, len(times) - _MEANS + 1, _MEANS)]
+        total = squares = 0.0
+        best, cut = float("inf"), 0
+        for count, mean in enumerate(reversed(means), 1):
+            total, squares = total + mean, squares + mean * mean
+            kept = len(means) - count
+            spread = (squares - total * total / count) / (count * count)
+            if 2 * kept <= len(means) and spread <= best:
+                best, cut = spread, kept
+        most = max(most, cut * _MEANS)
+    return most
+
+
+def half_widths(finished: Sequence[Finished]) -> dict[str, float]:
+    r"""Half widths of the 95 % intervals of means over requests, by latency [s]; none of few requests.
+
+    .. math:: t \sqrt{\frac{s^2}{k} \frac{1 + r}{1 - r}}
+
+    with the variance of the means of k batches. Queues that outlast a batch show in r, the correlation of neighbouring
+    batches, and widen the interval.
+
+    Args:
+        finished: requests in steady state, in the order of completion.
+
+    Returns:
+        Half widths; without TPOT where answers are single tokens.
+
+    Source:
+        Batch means: Law, "Simulation Modeling and Analysis", 5th edition, 2015, section 9.5.3.
+    """
+    found = {}
+    for name in LATENCIES:
+        times = [time for request in finished if not isnan(time := getattr(request, name))]
+        size = len(times) // _BATCHES
+        if size < 2:
+            continue
+        times = times[-size * _BATCHES :]
+        means = [sum(times[at : at + size]) / size for at in range(0, len(times), size)]
+        off = [mean - sum(means) / _BATCHES for mean in means]
+        squares = sum(each * each for each in off)
+        together = sum(one * other for one, other in pairwise(off))
+        correlation = min(max(together / squares, 0.0), _CORRELATED) if squares else 0.0
+        variance = squares / (_BATCHES - 1) / _BATCHES * (1.0 + correlation) / (1.0 - correlation)
+        found[name] = _QUANTILE * variance**0.5
+    return found
+
+
+def intervals(finished: Sequence[Finished]) -> dict[str, tuple[float, float]]:
+    """95 % intervals of mean latencies in steady state [s]."""
+    means = simulated_latencies(finished)
+    return {name: (means[name] - width, means[name] + width) for name, width in half_widths(finished).items()}
+
+
+def _is_precise(finished: Sequence[Finished]) -> bool:
+    return all(high - low <= PRECISION * (low + high) for low, high in intervals(finished).values())
+
+
+_Action = Callable[[float, Any], None]
+_Event = tuple[float, bool, int, _Action, Any]  # time, whether after others, number, what happens to what
+
+
+class _Simulation:
+    """Requests from their arrival to their answer: one rank, or the ranks of two pools and the link between them."""
+
+    def __init__(
+        self,
+        server: Server,  # computes prompts
+        decode: Server,  # computes answers
+        arrivals: Arrivals,
+        progress: Callable[[int], None] | None = None,
+        pools: Pools | None = None,
+    ) -> None:
+        self.server, self.decode, self.arrivals, self.progress, self.pools = server, decode, arrivals, progress, pools
+        self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
+        self.is_fixed = arrivals.lengths.is_fixed
+        self.fresh, self.osl = float(server.fresh), float(decode.osl)  # means of what varies
+        self.kinds = [(float(k.cached), float(k.computed - server.fresh), float(k.loading)) for k in server.kinds]
+        self.hits = float(server.kinds[0].weight)
+        self.way = float(server.engine.network + server.engine.request)
+        self.delay = float(server.engine.arrival)
+        self.cold = server.cold_start
+        self.is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
+        self.slowdown, self.prefill = float(server.engine.prefill_slowdown), float(server.engine.prefill)
+        self.budget, self.queries = int(server.budget), float(decode.deployment.queries)
+        engine, plan = decode.deployment.engine, decode.deployment.plan  # its limits hold on the ideal basis too
+        self.reserve = engine.reserve  # share of an answer for which there must be room at its start
+        length = float(decode.isl) + self.reserve * float(decode.osl)
+        batch = float(largest_batch(decode.deployment, length)) / plan.dp  # sequences in memory
+        most = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else _UNLIMITED
+        ranks = 1 if pools is None else int(lanes(pools.decode))
+        self.receivers = [_Rank(batch * length * (1.0 + NANO), most) for _ in range(ranks)]
+        self.senders = self.receivers
+        if pools is not None:
+            for rank in self.receivers:
+                rank.computes_prompts = False
+            self.senders = [_Rank() for _ in range(int(lanes(pools.prefill)))]
+            dp, self.layers = pools.prefill.plan.dp, float(pools.prefill.model.layers)
+            self.transfer_time = cache(partial(kv_transfer_time, pools))
+            for number, rank in enumerate(self.senders):
+                rank.peers = self.senders[number - number % dp :][:dp]
+        # Of one pool, the ranks beside the simulated one do the same; those of two pools are simulated, and differ.
+        self.alike = 1 if pools is not None else int(min(plan.dp, server.users or plan.dp))
+        self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode, self.alike)
+        self.events: list[_Event] = []
+        self.order = 0  # of events: breaks ties
+        self.sent = self.decoding = 0  # requests
+        self.answered: list[Finished] = []
+        self.link = 0.0  # when the link for prefix loads is free
+
+    def run(self) -> list[Finished]:
+        """Simulate until enough requests are answered after the warm-up, or a run is over."""
+        arrivals, most = self.arrivals, self.checked_most()
+        if arrivals.rate is not None:
+            self.schedule(self.random.expovariate(arrivals.rate), self.send)
+        elif arrivals.is_burst:
+            for _ in range(min(arrivals.users, arrivals.least)):
+                self.schedule(0.0, self.send)
+            return self.first(arrivals.least)[: arrivals.least]
+        else:
+            # Users that began together would stay in step for long.
+            latency = float(self.prompts.alone + self.decode.steps_of() * self.decode.decode(1.0).total)
+            for number in range(arrivals.users):
+                self.schedule(latency * number / arrivals.users, self.send)
+        least = 0 if arrivals.rate is not None else arrivals.users
+        wanted = arrivals.least
+        while True:
+            warm = warm_up(self.first(wanted), max(least, wanted // _START))
+            counted = self.first(warm + wanted)[warm : warm + wanted]
+            if arrivals.requests is not None or wanted >= most or _is_precise(counted):
+                return counted
+            wanted = min(2 * wanted, most)
+
+    def checked_most(self) -> int:
+        """Requests that are counted at most where nobody says how many; refuses what would take too long."""
+        arrivals = self.arrivals
+        passes = float(self.server.computed) / self.budget
+        draws = 0.0 if self.decode.deployment.draft is None else float(self.decode.steps_of())
+        events = _EVENTS + passes + draws / _DRAWS  # per request
+        start = 0 if arrivals.rate is not None or arrivals.is_burst else arrivals.users
+        if events * (arrivals.least + start) > _MOST_EVENTS:
+            users = "" if arrivals.rate is not None else f" of {arrivals.users:g} users"
+            raise BadInput(
+                f"a simulation of {arrivals.least:g} requests{users} takes about "
+                f"{events * (arrivals.least + start):.1g} events, more than {_MOST_EVENTS:.0g}; give fewer requests "
+                f"(`requests`){' or users, or more GPUs' if users else ''}"
+            )
+        return min(_MOST, int(_MOST_EVENTS / events))
+
+    def first(self, requests: int) -> list[Finished]:
+        """The first answered requests; simulates until there are so many."""
+        events, answered, report = self.events, self.answered, self.progress
+        happened = 0
+        while len(answered) < requests:
+            now, _, _, action, subject = heappop(events)
+            action(now, subject)
+            happened += 1
+            if report is not None and happened % _REPORT == 0:
+                report(min(len(answered), self.arrivals.least))
+        return answered
+
+    def schedule(self, time: float, action: _Action, subject: Any = None, *, is_last: bool = False) -> None:
+        """Let something happen at a time; if `is_last`, after all else that happens then."""
+        self.order += 1
+        heappush(self.events, (time, is_last, self.order, action, subject))
+
+    def send(self, now: float, _: None) -> None:
+        """Send a request; under a rate, draw when the next one is sent."""
+        # Integer lengths with the given mean; the cached prefix does not vary.
+        prompts, answers = (1.0, 1.0) if self.is_fixed else self.arrivals.lengths.draw(self.random)
+        is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
+        cached, more, loading = self.kinds[0 if is_hit else 1]
+        prompt, answer = max(round(self.fresh * prompts + more), 1), max(round(self.osl * answers), 1)
+        rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
+        ready = now + self.way
+        if loading:
+            self.link = ready = max(ready, self.link) + loading
+        if self.delay and self.decoding:
+            ready += self.delay
+        if self.cold is not None and self.random.random() < self.cold[0]:
+            ready += self.cold[1]
+        steps = drawn_steps(answer - 1, self.decode.deployment, self.random)
+        tokens = cached + prompt + self.reserve * answer
+        self.sent += 1
+        self.schedule(ready, self.receive, _Request(now, ready, cached, prompt, prompt, answer, steps, tokens, rank))
+        if self.arrivals.rate is not None:
+            self.schedule(now + self.random.expovariate(self.arrivals.rate), self.send)
+
+    def receive(self, now: float, request: _Request) -> None:
+        """Let a request wait at its rank, which takes it in after the decode step that is running."""
+        rank = request.rank
+        rank.waiting.append(request)
+        if not rank.is_busy:
+            rank.is_busy = True
+            self.schedule(now, self.begin, rank, is_last=True)
+        elif rank.steps > 1 and len(rank.waiting) == 1 and rank.has_room(request):
+            steps = rank.steps_until(now)
+            if steps < rank.steps:
+                rank.steps, rank.ends = steps, rank.begun + rank.time(steps)
+                self.schedule(rank.ends, self.end, rank)
+
+    def begin(self, now: float, rank: _Rank) -> None:
+        """Begin a step that holds prompts, or decode steps until an answer ends."""
+        waiting, running = rank.waiting, rank.running
+        while waiting and rank.has_room(waiting[0]):
+            request = waiting.popleft()
+            rank.held += request.tokens
+            if rank.computes_prompts:
+                rank.partial.append(request)
+            else:
+                self.join(now, rank, request)
+        if rank.partial:
+            time = self.prompt_step(now, rank)
+        elif running:
+            fixed, per_token = self.steps[len(running)]
+            rank.step, rank.growth = fixed + per_token * rank.context, per_token * rank.gain
+            rank.steps = running[0][0] - rank.clock
+            time = rank.time(rank.steps)
+        else:
+            rank.is_busy = False
+            return
+        rank.begun, rank.ends = now, now + time
+        self.order += 1
+        heappush(self.events, (rank.ends, False, self.order, self.end, rank))  # `schedule`, without the call
+
+    def end(self, now: float, rank: _Rank) -> None:
+        """End what a rank is at, and begin the next."""
+        if now != rank.ends:  # it was cut short
+            return
+        rank.ends, rank.ended = float("inf"), now
+        if rank.steps:
+            running = rank.running
+            rank.clock += rank.steps
+            rank.context += rank.steps * rank.gain
+            rank.steps = 0
+            while running and running[0][0] <= rank.clock:
+                _, _, request = heappop(running)
+                rank.context -= request.cached + request.prompt + request.answer - 1
+                rank.gain -= (request.answer - 1) / request.steps
+                rank.held -= request.tokens
+                self.decoding -= 1
+                self.finish(now, request)
+        if rank.computed:
+            for request in rank.computed:
+                if request.answer == 1:
+                    request.first = now
+                    rank.held -= request.tokens
+                    self.finish(now, request)
+                elif self.pools is None:
+                    self.join(now, rank, request)
+                else:
+                    self.transfer(now, request, self.pools)
+            rank.computed = []
+        if self.events and self.events[0][0] == now:
+            self.schedule(now, self.begin, rank, is_last=True)
+        else:
+            self.begin(now, rank)
+
+    def join(self, now: float, rank: _Rank, request: _Request) -> None:
+        """Decode a sequence from its first token on."""
+        request.first = now
+        rank.order += 1
+        heappush(rank.running, (rank.clock + request.steps, rank.order, request))
+        rank.context += request.cached + request.prompt
+        rank.gain += (request.answer - 1) / request.steps
+        self.decoding += 1
+
+    def finish(self, now: float, request: _Request) -> None:
+        """Count an answered request; its user asks again."""
+        arrivals, arrival, first = self.arrivals, request.arrival, request.first
+        tokens = request.answer - 1
+        tpot = (now - first) / tokens if tokens else float("nan")
+        self.answered.append(Finished(first - arrival, tpot, now - arrival, request.started - request.ready))
+        if arrivals.rate is None and (not arrivals.is_burst or self.sent < arrivals.least):
+            self.send(now, None)
+
+    def prompt_step(self, now: float, rank: _Rank) -> float:
+        """Time of a step that computes prompts, beside the sequences that decode or alone [s]."""
+        prompts, partial = self.prompts, rank.partial
+        decoding = 0 if self.is_prompts_first else len(rank.running)
+        decoded = decoding * self.queries
+        length, room, attention = 0, max(int(self.budget - decoded), self.budget // 50, 1), 0.0
+        while partial and length < room:
+            request = partial[0]
+            if request.started < 0.0:
+                request.started = now
+            new = min(request.left, room - length)
+            attention += prompts.attention[new, request.cached + (request.prompt - request.left)]
+            length += new
+            request.left -= new
+            if not request.left:
+                rank.computed.append(partial.popleft())
+        linear = prompts.linear[sum(peer.is_busy for peer in rank.peers) if rank.peers else self.alike]
+        slowdown = self.slowdown if rank.running else 1.0
+        if decoding:
+            rank.steps = 1
+            fixed, per_token = self.steps[decoding]
+            more = max(slowdown * (linear[decoded + length] - linear[decoded]), 0.0)
+            return fixed + per_token * rank.context + more + slowdown * attention + self.prefill
+        time = slowdown * (linear[length] + prompts.head + attention)
+        if self.pools is None or rank.ended != now:  # right after a pass, the host has launched the kernels ahead
+            time = max(time, prompts.launches)
+        return time + self.prefill
+
+    def transfer(self, now: float, request: _Request, pools: Pools) -> None:
+        """Move the KV cache of a prompt to a rank that decodes: a random one, or under users the emptiest."""
+        if self.arrivals.rate is not None:
+            receiver = self.receivers[self.random.randrange(len(self.receivers))]
+        else:
+            receiver = min(self.receivers, key=lambda rank: len(rank.waiting) + len(rank.running) + rank.coming)
+        sender = request.rank
+        time = self.transfer_time(request.cached + request.prompt)
+        shown = float(shown_transfer(pools.link, self.layers, time, now - request.started))
+        start = max(now, sender.free, receiver.free) if shown else now
+        sender.free = receiver.free = start + shown
+        receiver.coming += 1
+        request.rank = receiver
+        self.schedule(start + shown, self.take_over, request)
+
+    def take_over(self, now: float, request: _Request) -> None:
+        """Take in a request whose KV cache has arrived."""
+        request.rank.coming -= 1
+        self.receive(now, request)
 
 
 def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -> int:
@@ -512,136 +563,92 @@ def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -
 
 # Tables of step times.
 
-
-@dataclass(slots=True)
-class Interpolation:
-    """A function of one number, linear between nodes."""
-
-    nodes: list[float]
-    values: list[float]
-
-    def __call__(self, argument: float) -> float:
-        right = min(max(bisect_right(self.nodes, argument), 1), len(self.nodes) - 1)
-        low, high = self.nodes[right - 1], self.nodes[right]
-        share = (argument - low) / (high - low)
-        return self.values[right - 1] + share * (self.values[right] - self.values[right - 1])
+_GRID = [1.0]
+while _GRID[-1] < _LARGEST:
+    _GRID.append(max(float(round(_GRID[-1] * _GROWTH)), _GRID[-1] + 1.0))
 
 
-@dataclass(slots=True)
-class _DecodeTimes:
-    """Time of a decode step [s], by sequences and their context."""
+class _Table(dict[float, float]):
+    """A function of one number, linear between the nodes of a grid; values are found when they are first needed."""
 
-    parts: tuple[Interpolation, ...]  # by sequences, at the mean context; they add up
-    growth: Interpolation  # per token of context and sequence, by sequences
-    mean: float  # context
+    def __init__(self, function: Callable[[float], Real]) -> None:
+        super().__init__()
+        self.function = function
 
-    def __call__(self, sequences: int, context: float) -> float:
-        first, *others = self.parts
-        time = first(sequences) + sequences * (context / sequences - self.mean) * self.growth(sequences)
-        return sum((part(sequences) for part in others), time)
-
-
-@dataclass(slots=True)
-class _StepTimes:
-    """Tabulated step times of a rank that computes prompts and answers [s]."""
-
-    decode: _DecodeTimes
-    linear: Interpolation  # by tokens
-    attention: list[tuple[float, Interpolation]]  # cached tokens -> attention of a chunk by its tokens
-    head: float
-    launches: float  # lower bound of a prefill-only pass
-
-    def prompt_attention(self, new: int, cached: float) -> float:
-        """Attention of a chunk after cached tokens [s]."""
-        (low, first), (high, last) = next(
-            (pair for pair in pairwise(self.attention) if cached <= pair[1][0]), tuple(self.attention[-2:])
-        )
-        share = (cached - low) / (high - low)
-        return (1.0 - share) * first(new) + share * last(new)
+    def __missing__(self, argument: float) -> float:
+        place = min(max(bisect_right(_GRID, argument), 1), len(_GRID) - 1)
+        low, high = _GRID[place - 1], _GRID[place]
+        if argument in (low, high):
+            value = float(self.function(argument))
+        else:
+            value = self[low] + (argument - low) / (high - low) * (self[high] - self[low])
+        self[argument] = value
+        return value
 
 
-def _longest(lengths: Lengths) -> float:
-    """Longest tabulated prompt, over the mean [1]."""
-    if lengths.rows is not None:
-        return max(prompt for prompt, _ in lengths.rows)
-    if lengths.prompts.law == UNIFORM:
-        return float(1.0 + lengths.prompts.cv * 3.0**0.5)
-    return max(2.0, 2.0 * lengths.prompts.slices[-1][1])
+class _DecodeTimes(dict[int, tuple[float, float]]):
+    """Decode steps by sequences: time without context, and time per token of context of all together [s]."""
+
+    def __init__(self, server: Server, alike: int) -> None:
+        super().__init__()
+        self.contexts = float(server.isl) + 1.0, float(server.isl) + float(server.osl) + 1.0
+        self.tables = [_Table(partial(_decode_time, server.deployment, alike, context)) for context in self.contexts]
+
+    def __missing__(self, sequences: int) -> tuple[float, float]:
+        (short, long), (low, high) = self.contexts, (table[sequences] for table in self.tables)
+        per_context = (high - low) / (long - short)
+        self[sequences] = times = low - per_context * short, per_context / sequences
+        return times
 
 
-def _step_times(server: Server, most: int, longest: float, room: float) -> _StepTimes:
-    """Tabulated step times."""
-    deployment, engine = server.deployment, server.engine
-    isl, osl = float(server.isl), float(server.osl)
-    sequences = min(most, int(room * 2.0) + 2)
-    queries = float(deployment.queries)
-    tokens = int(sequences * queries) + min(int(server.budget), int(isl * longest * (sequences + 1)))
-    linear = _table(lambda n: server.linear(n / queries, 0.0), tokens)
-    decode = linear if deployment.draft is None else _table(lambda n: server.decode(n).linear, sequences)
-    ends = [_table(lambda n, c=c: _apart_time(server, n, c), sequences) for c in (isl + 1.0, isl + osl + 1.0)]  # type: ignore[misc]
-    growth = Interpolation(
-        ends[0].nodes,
-        [(b - a) / osl / n for a, b, n in zip(ends[0].values, ends[1].values, ends[0].nodes, strict=True)],
-    )
-    apart = Interpolation(ends[0].nodes, [(a + b) / 2.0 for a, b in zip(ends[0].values, ends[1].values, strict=True)])
-    host = _table(lambda n: server.decode(n).host, sequences)
-    reach = float(server.prefix) + server.fresh * longest
-    first = min(float(kind.cached) for kind in server.kinds)
-    cached = [first + (reach - first) * share for share in (0.0, 0.25, 0.5, 1.0)]
-    chunk = min(server.budget, reach - first)
-    attention = [(c, _table(lambda n, c=c: _chunk_attention(server, n, c), int(chunk) + 1)) for c in cached]  # type: ignore[misc]
-    launches = float(engine.launch) * float(prefill_pass(deployment, 1.0, server.computed).launches)
-    head = float(server.prompt(server.computed, server.kinds[0].cached).head)
-    decode_times = _DecodeTimes((apart, decode, host), growth, isl + osl / 2.0 + 1.0)
-    return _StepTimes(decode_times, linear, attention, head, launches)
+def _decode_time(deployment: Deployment, alike: int, context: float, sequences: float) -> Real:
+    """Time of a decode step of a rank [s], with `alike` ranks in step with it; on others a sequence fewer decodes."""
+    return decode_pass(deployment, alike + (sequences - 1.0) * deployment.plan.dp, context).time
 
 
-def _decode_times(server: Server, most: int) -> _DecodeTimes:
-    """Tabulated times of decode steps without prompts."""
-    isl, osl = float(server.isl), float(server.osl)
-    long = max(osl, 2.0)
+class _Attention(dict[tuple[int, float], float]):
+    """Attention of chunks [s], by their tokens and the cached ones before them."""
 
-    def growth(sequences: float) -> Real:
-        passes = [decode_pass(server.deployment, sequences * server.deployment.plan.dp, isl + at) for at in (0.0, long)]
-        return (passes[1].time - passes[0].time) / long / sequences
+    def __init__(self, deployment: Deployment) -> None:
+        super().__init__()
+        self.after = _Tables(lambda cached: _Table(partial(_attention_time, deployment, cached)))
 
-    step = _pool_table(lambda number: server.decode(number).total, most)
-    return _DecodeTimes((step,), _pool_table(growth, most), isl + osl / 2.0 - 1.0)
-
-
-def _table(function: Callable[[float], Real], most: int) -> Interpolation:
-    """A function on [1, most], with denser nodes at small arguments."""
-    nodes = sorted(set(_nodes(most)))
-    return Interpolation(nodes, [float(function(node)) for node in nodes])
+    def __missing__(self, chunk: tuple[int, float]) -> float:
+        new, cached = chunk
+        self[chunk] = time = _Table(lambda place: self.after[place - 1.0][new])[cached + 1.0]
+        return time
 
 
-def _nodes(most: int) -> Iterator[float]:
-    yield 1.0
-    node, growth = 1.0, max(_GROWTH, (max(most, 2)) ** (1.0 / _NODES))
-    while node < most:
-        yield float(round(node))
-        node = max(node * growth, node + 1.0)
-    yield float(max(most, 2))
+class _Tables(dict[float, _Table]):
+    """Tables by one more number."""
+
+    def __init__(self, table: Callable[[float], _Table]) -> None:
+        super().__init__()
+        self.table = table
+
+    def __missing__(self, number: float) -> _Table:
+        self[number] = table = self.table(number)
+        return table
 
 
-def _pool_table(function: Callable[[float], Real], most: float) -> Interpolation:
-    """The same with nodes of its own, of which the last may lie beyond."""
-    nodes, node, growth = [1.0], 1.0, max(_POOL_GROWTH, max(most, 2.0) ** (1.0 / _POOL_NODES))
-    while node < most:
-        node = max(round(node * growth), node + 1.0)
-        nodes.append(node)
-    if len(nodes) == 1:
-        nodes.append(2.0)
-    return Interpolation(nodes, [float(function(node)) for node in nodes])
+def _attention_time(deployment: Deployment, cached: float, new: float) -> Real:
+    return prefill_pass(deployment, 1.0, new, cached).figures(_per_sequence)[0]
 
 
-def _apart_time(server: Server, sequences: float, context: float) -> Real:
-    """Attention and head of a decode step at a context [s]."""
-    dp = server.deployment.plan.dp
-    passed = decode_pass(server.deployment, sequences * dp, context)
-    return sum(k.time for k in passed.kernels if k.kind.is_per_sequence or k.part == HEAD)
+def _per_sequence(passed: Pass) -> tuple[Real, ...]:
+    return (sum(kernel.time for kernel in passed.kernels if kernel.kind.is_per_sequence),)
 
 
-def _chunk_attention(server: Server, new: float, cached: float) -> Real:
-    """Attention of a chunk [s]."""
-    return sum(k.time for k in prefill_pass(server.deployment, 1.0, new, cached).kernels if k.kind.is_per_sequence)
+class _PromptTimes:
+    """Times of parts of a step that computes prompts [s]."""
+
+    def __init__(self, server: Server) -> None:
+        mean = prompt_of(server)
+        self.alone, self.head, self.launches = float(mean.alone), float(mean.head), float(mean.launches)
+        self.attention = _Attention(server.deployment)
+        # everything but attention, head and host, by ranks of the worker that compute, then by tokens
+        self.linear = _Tables(lambda busy: _Table(partial(_linear_time, replace(server, users=busy))))
+
+
+def _linear_time(server: Server, tokens: float) -> Real:
+    return server.linear(tokens / server.deployment.queries, 0.0)
