@@ -26,9 +26,9 @@ from roofline.serving.load.simulation import (
     _Table,
     drawn_steps,
     half_widths,
-    latencies,
     pools_simulated,
     simulated,
+    simulated_latencies,
     warm_up,
 )
 from roofline.specs.engine import Engine, PromptCache
@@ -303,8 +303,8 @@ def test_the_interval_of_a_mean_is_that_of_batches_of_requests():
     assert half_widths(answered(*slow))["ttft"] > 10 * widths["ttft"]
     assert half_widths(answered(*independent[:39])) == {}
     assert set(half_widths(answered(*independent, answer=float("nan")))) == {"ttft"}
-    assert latencies(answered(1.0, 2.0, 6.0))["ttft"] == pytest.approx(3.0)
-    assert latencies(answered(1.0, 2.0, 6.0))["ttft_p50"] == 2.0
+    assert simulated_latencies(answered(1.0, 2.0, 6.0))["ttft"] == pytest.approx(3.0)
+    assert simulated_latencies(answered(1.0, 2.0, 6.0))["ttft_p50"] == 2.0
 
 
 def test_near_saturation_more_requests_are_counted_until_means_are_known():
