@@ -104,7 +104,7 @@ def test_the_link_is_nvlink_in_one_domain_else_the_slower_network():
         ("h200:tp4", "l40s:tp1", {}, rl.DoesNotFit, "decode pool: llama-3.3-70b does not fit l40s"),
         ("h200:tp4", "h200:tp4", {"request_rate": None}, rl.BadInput, "needs a load; give concurrency or request_rate"),
         ("h200:tp4", "h200:tp4", {"batch": 4}, rl.BadInput, "a burst has no pools to fill"),
-        ("h200:tp4", "h200:tp4", {"tp": 4}, rl.BadInput, "tp belongs to a pool"),
+        ("h200:tp4", "h200:tp4", {"tp": 4}, rl.BadInput, "it belongs to a pool"),
         ("h200:tp4", "h200:tp4", {"kv_link": "ethernet"}, rl.BadInput, "neither nvlink, rdma, pcie nor a bandwidth"),
         ("h200:tp4", "h200:tp4", {"kv_link": 0}, rl.BadInput, "kv_link = 0 must be nvlink, rdma, pcie"),
         ("b200:tp2", "h200:tp4", {"kv_link": "nvlink"}, rl.BadInput, "needs both pools in one scale-up domain"),

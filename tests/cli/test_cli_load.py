@@ -93,7 +93,6 @@ def test_a_simulation_stands_beside_the_closed_forms():
         (("predict", *CASE, "--num-prompts", "4"), "num_prompts needs concurrency"),
         (("predict", *CASE, "-c", "8", "--max-num-batched-tokens", "0"), "whole number of tokens"),
         (("predict", *CASE, "-c", "8", "--max-model-len", "512"), "exceed max_model_len"),
-        (("knee", *CASE, "--rate", "2"), "a knee is a batch"),
         (("formula", "tpot", *CASE, "-c", "2"), "fixed point"),
         (("size", *CASE, "--slo", "ttft:1", "-c", "8"), "at the hardware limit"),
     ],

@@ -102,7 +102,7 @@ def test_a_row_of_the_schema_refuses_a_key_that_is_not_listed_and_one_that_is_mi
 
 def test_every_command_that_prints_json_has_a_definition_and_a_question():
     names = set(cli.list_commands(None)) - SILENT
-    assert names | {"gpus show", "models show"} == set(QUESTIONS)
+    assert names | {"gpus show", "models show", "knee"} == set(QUESTIONS)
     assert {name for name in SCHEMA["$defs"] if not name.endswith("Row")} - {"Keys"} == set(QUESTIONS)
 
 
