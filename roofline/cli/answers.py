@@ -416,7 +416,8 @@ def latency(metric: str, options: Mapping[str, Any], rank: int = 0, *, with_rang
 
 #: What may vary from row to row -> heading.
 VARYING = {
-    "weight_dtype": "weights", "isl": "isl", "osl": "osl", "prefix": "prefix", "batch": "burst",
+    "weight_dtype": "weights", "kv_cache_dtype": "KV cache", "draft_tokens": "drafts", "isl": "isl", "osl": "osl",
+    "prefix": "prefix", "batch": "burst",
     **{name: kind.heading for name, kind in LASTING.items() if name in ROW_KEYS},
 }  # fmt: skip
 _FORMATS_OF = {"quantization": "weight_dtype", "weights": "weight_dtype"}

@@ -16,7 +16,7 @@ from roofline.cli.options import GPU, MODEL, Parsed, PathName, output_options, s
 from roofline.cli.screen import Screen, ScreenColumn
 from roofline.questions.inputs.arguments import LATENCIES, plain_options, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
-from roofline.questions.inputs.options import ALL, FLAG, OPTIONS, QUESTIONS, Option, Value
+from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTIONS, Option, Value
 from roofline.questions.inputs.options import Question as Taken
 from roofline.questions.predict import LOADS
 from roofline.support.records import replace
@@ -64,7 +64,7 @@ def option_of(option: Option, taken: Taken) -> click.Option:
         text = f"{text}  [default: {option.default}]"
     if value is FLAG:
         return click.Option([option.name, *option.flags], is_flag=True, default=None, help=text)
-    of_several = (taken.each or is_listed) and value.read_all is not None
+    of_several = is_listed or (taken.each and option.name in LISTED)
     return click.Option([option.name, *option.flags], type=_type(value, of_several=of_several), help=text)
 
 

@@ -24,7 +24,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
-from roofline.questions.inputs.options import understood
+from roofline.questions.inputs.options import ALL, understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, predict
 from roofline.serving.answers import Answer, listed_keys
 from roofline.serving.capacity import (
@@ -380,6 +380,8 @@ def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> li
 def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
     """Degrees that the caller fixed, taken out of `options`; refused where no GPU allows them."""
     degrees = {name: options.pop(name) for name in _DEGREES if name in options}
+    if degrees.get("ep") == ALL:
+        raise BadInput(f"size tries the degrees of experts itself; leave out ep = {ALL}, or give a number")
     if not COUNTS.issuperset(map(type, degrees.values())):
         degrees = dict(zip(degrees, plain_counts(**degrees), strict=True))
     fixed = Degrees(**degrees)

@@ -13,7 +13,7 @@ from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, deployment, load
 from roofline.questions.inputs.arguments import all_values, listed_names, plain_value, slo_limits
 from roofline.questions.inputs.case import LENGTHS
-from roofline.questions.inputs.options import understood
+from roofline.questions.inputs.options import ALL, understood
 from roofline.questions.predict import DEFAULTS, predict, refused_row
 from roofline.serving.answers import Answers, check_keys, listed_keys
 from roofline.serving.knee import check_count
@@ -248,7 +248,7 @@ def _option(name: str, value: Any) -> Any:
     if name in _DEGREES:
         (degree,) = arguments.scalars(**{name: value})
         degree = int(degree) if type(degree) is float and degree.is_integer() else degree  # as a column holds them
-        if degree is not None:
+        if degree is not None and (name, degree) != ("ep", ALL):
             check_count(name, degree)
         return degree
     if name == "lengths" and isinstance(value, Lengths):

@@ -257,7 +257,11 @@ _NO_LOAD = "a workbook holds bursts on an idle server; sweep writes rows of user
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
 _SEARCHED = "Tensor-parallel degree.  [default: searched]"
-_LISTED = tuple(option.name for option in OPTIONS.values() if option.value.read_all is not None)
+#: Options of which several values make rows that show the difference.
+LISTED = (
+    "isl", "osl", "prefix", "concurrency", "request_rate", "batch", "tp", "pp", "ep", "dp", "num_gpus", "draft_tokens",
+    "quantization", "weights", "kv_cache_dtype",
+)  # fmt: skip
 _IN_CELLS = (
     "isl", "osl", "prefix", "slo", "p99_within", "batch", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype",
     "engine", "network", "routing", "basis", "specs", "assume",
@@ -275,7 +279,7 @@ QUESTIONS: Mapping[str, Question] = {
         },
         each=True,
     ),
-    "sweep": Question({"measured": _ONE}, several=_LISTED),
+    "sweep": Question({"measured": _ONE}, several=LISTED),
     "size": Question(
         {
             "num_gpus": "it finds how many are needed",
@@ -376,7 +380,7 @@ QUESTIONS: Mapping[str, Question] = {
             **{name: _NOT_IN_CELLS for name in OPTIONS if name not in _IN_CELLS},
             **dict.fromkeys((*LASTING, RUN), _NO_LOAD),
         },
-        several=tuple(name for name in _LISTED if name in _IN_CELLS),
+        several=tuple(name for name in LISTED if name in _IN_CELLS),
     ),
 }
 
