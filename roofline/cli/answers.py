@@ -290,7 +290,7 @@ def _cached(options: Mapping[str, Any], isl: Any) -> str:
 def _unusual(options: Mapping[str, Any], formats: Sequence[str]) -> Iterator[str]:
     """What else is not the default: drafts, formats, engine and its limits, hardware lost, cold starts, price."""
     if options.get("draft") is not None:
-        settings = [f"{options['draft_tokens']} tokens"] if options.get("draft_tokens") is not None else []
+        settings = [f"{_number(options['draft_tokens'])} tokens"] if options.get("draft_tokens") is not None else []
         kept = options.get("acceptance")
         settings += [] if kept is None else [f"acceptance {kept if isinstance(kept, str) else _number(kept)}"]
         yield f"{options['draft']} drafts" + (f" ({', '.join(settings)})" if settings else "")
