@@ -32,7 +32,7 @@ from roofline.support.errors import BadInput, shown
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.signatures import Slo, Unlimited
+    from roofline.questions.inputs.signatures import Slo, WithoutLoad
 
 
 #: Keys of a point of a curve.
@@ -111,7 +111,7 @@ def curve(
     against: str = Rate.option,
     slo: Slo | None = None,
     share: float | str | None = None,
-    **options: Unpack[Unlimited],
+    **options: Unpack[WithoutLoad],
 ) -> Curve: ...
 @understood
 def curve(
@@ -121,7 +121,7 @@ def curve(
     against: str = Rate.option,
     slo: Slo | None = None,
     share: float | str | None = None,
-    **options: Unpack[Unlimited],
+    **options: Unpack[WithoutLoad],
 ) -> Curve:
     """Latencies and throughput of a deployment over its load.
 

@@ -38,7 +38,7 @@ from roofline.support.errors import BadInput, DoesNotFit, RooflineError, Unsuppo
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.signatures import Slo, Unlimited
+    from roofline.questions.inputs.signatures import Slo, WithoutLoad
 
 __all__ = ["IDLE", "limits_text"]
 
@@ -139,7 +139,7 @@ def goodput(
     *,
     slo: Slo,
     share: float | str | None = None,
-    **options: Unpack[Unlimited],
+    **options: Unpack[WithoutLoad],
 ) -> Answers[GpuGoodput, GoodputRow]:
     """For every kind of GPU, the largest request rate at which an SLO is met, and the limit that binds.
 

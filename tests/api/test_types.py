@@ -38,6 +38,7 @@ NAMES = {
     **{name: thing for module in MODULES for name, thing in vars(module).items() if inspect.isclass(thing)},
     **vars(arrays),
     **vars(options),
+    **vars(signatures),
     "Expression": sympy.Expr,
     "sympy": sympy,
 }
@@ -174,14 +175,20 @@ def test_any_is_found_where_it_hides():
 
 
 def keys(kind):
-    return set(typing.get_type_hints(kind, localns=Known(vars(options))))
+    return set(typing.get_type_hints(kind, localns=Known(vars(signatures))))
 
 
 def test_the_options_for_a_type_checker_are_the_parameters_of_predict():
     stated = set(inspect.signature(rl.predict).parameters) - {"model", "gpu"}
     assert keys(signatures.Case) == stated
     assert keys(signatures.Grid) == stated
-    for part in (signatures.Unloaded, signatures.Unmeasured, signatures.Unlimited, signatures.SizeOptions):
+    for part in (
+        signatures.Unloaded,
+        signatures.WithoutLoad,
+        signatures.Unmeasured,
+        signatures.Unlimited,
+        signatures.SizeOptions,
+    ):
         assert keys(part) < stated
     assert stated == set(options.OPTIONS) - set(options.IN_PYTHON)  # the table of options has the same
     for name in rl.workloads():

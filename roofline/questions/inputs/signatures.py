@@ -85,6 +85,12 @@ class Unloaded(_Plain, _Lengths[Length], Generic[Length], total=False):
     quantization: str | None
 
 
+class WithoutLoad(Unloaded[float | str], _Drafts, total=False):
+    """Options of a question that finds or varies the load, and names its limits itself."""
+
+    measured: str | Mapping[str, float | str] | None
+
+
 class Unmeasured(Unloaded[Length], _Drafts, _Load[Length], Generic[Length], total=False):
     """Options of a question that names its measurement itself."""
 
