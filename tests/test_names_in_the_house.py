@@ -18,7 +18,7 @@ def is_command(function):
     """Whether a function is the callback of a command, which bears the command's name."""
     called = [decorator.func for decorator in function.decorator_list if isinstance(decorator, ast.Call)]
     names = {getattr(decorator, "attr", getattr(decorator, "id", "")).removeprefix("_") for decorator in called}
-    return bool(names & {"command", "group"})
+    return bool(names & {"command", "group", "question"})
 
 
 def is_overload(function):

@@ -26,6 +26,7 @@ from roofline.cli.answers import (
 from roofline.cli.case import one_case, question
 from roofline.cli.options import (
     OUTPUT_FORMATS,
+    Parsed,
     PathName,
     echo,
     for_people,
@@ -36,7 +37,6 @@ from roofline.cli.options import (
     print_rows,
     read,
     show,
-    suggested,
     with_unit,
 )
 from roofline.cli.screen import MARK, MOST_ROWS, Screen, ScreenColumn, flags
@@ -215,7 +215,7 @@ _UNKNOWNS = ("bandwidth", "peak", "batch", "concurrency", "request-rate", "isl",
 @click.option(
     "--for",
     "unknown",
-    type=suggested("input", lambda: _UNKNOWNS),
+    type=Parsed("input", questions.input_named, lambda: _UNKNOWNS),
     required=True,
     help="bandwidth, peak, batch, concurrency, request-rate, isl, prefix, tp, weights (bits), or any input that "
     "roofline sensitivity lists.",

@@ -20,7 +20,7 @@ from roofline.physics.passes import Pass
 from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits, values_of
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import choice
-from roofline.questions.inputs.options import understood
+from roofline.questions.inputs.options import SPELLINGS, understood
 from roofline.questions.predict import given_gpu, meeting_first, predict, predicted
 from roofline.serving.answers import Answer, selected
 from roofline.serving.capacity import MOST
@@ -264,8 +264,18 @@ def plot_sensitivities(sensitivities: Sensitivities, rows: Sequence[Sensitivity]
         raise BadInput(f"cannot write a chart: {fault}") from None
 
 
+def input_named(text: str) -> str:
+    """The name of an input as people may write it.
+
+    >>> input_named("users"), input_named("request-rate"), input_named("Bandwidth")
+    ('concurrency', 'request_rate', 'bandwidth')
+    """
+    name = text.strip().lower().replace("-", "_")
+    return SPELLINGS.get(name, name)
+
+
 def _input_name(unknown: Any) -> str:
-    return unknown.strip().lower().replace("-", "_") if isinstance(unknown, str) else ""
+    return input_named(unknown) if isinstance(unknown, str) else ""
 
 
 def _on_every_plan(model: str | Model, gpu: str | Gpu, options: dict[str, Any], unknown: Any) -> list[Prediction]:
@@ -637,7 +647,7 @@ def _input(prediction: Prediction, unknown: str) -> Input:
     known = inputs(prediction)
     model, quantization = prediction.deployment.model, prediction.deployment.quantization
     weights, _, compute = summary(model, quantization)
-    name = unknown.strip().lower().replace("-", "_") if isinstance(unknown, str) else shown(unknown)
+    name = input_named(unknown) if isinstance(unknown, str) else shown(unknown)
     if name == "peak":
         name = f"peak_{compute}"
     if name == "kv":
