@@ -18,14 +18,14 @@ CASES = [
     (
         ("llama-3.1-8b", "h100-sxm", {"quantization": "nvfp4"}),
         rl.UnsupportedPrecision,
-        ("nvfp4", "h100-sxm has no fp4", "--compute bf16"),
+        ("nvfp4", "h100-sxm has no fp4", "`compute` bf16"),
     ),
     (("llama-3.1-70b", "h100-sxm", {"tp": 1}), rl.DoesNotFit, ("tp 1", "141.1 GB", "tp = 2")),
     (("llama-3.1-70b", "h100-sxm", {"tp": 3}), rl.BadInput, ("tp = 3", "64 heads", "choose from 1, 2, 4")),
     (
         ("llama-3.1-8b", "h100-sxm", {"request_rate": 900}),
         rl.Overloaded,
-        ("request_rate = 900", "answers at most", "lower it", "--num-gpus"),
+        ("request_rate = 900", "answers at most", "lower it", "`num_gpus`"),
     ),
     (
         ("llama-3.1-8b", "h100-sxm", {"concurrency": 4, "request_rate": 1}),

@@ -115,7 +115,7 @@ def test_an_imported_model_keeps_the_rule_of_all_names(name):
     config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
               "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
     assert name_fault(name) is not None
-    with pytest.raises(rl.BadSpec, match=r"cannot be a model name.*--name") as caught:
+    with pytest.raises(rl.BadSpec, match=r"cannot be a model name.*`name`") as caught:
         config_document(config, name)
     assert harmless(str(caught.value))
     assert config_document(config, "模型 1.5B").document["name"] == "模型 1.5B"

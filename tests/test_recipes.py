@@ -340,7 +340,7 @@ def test_a_workbook_is_overwritten_only_when_asked(plan, monkeypatch, capsys):
     assert results(filled)[4]["fits"] is True
     assert str(filled) in capsys.readouterr().out
     for arguments in ([plan], [plan, "-o", plan]):
-        with pytest.raises(SystemExit, match="--force"):
+        with pytest.raises(SystemExit, match="`force`"):
             run(monkeypatch, "fill_workbook", *arguments)
     assert plan.read_bytes() == before
     run(monkeypatch, "fill_workbook", plan, "-o", plan, "--force")
@@ -415,7 +415,7 @@ def test_google_sheets_get_the_rows_of_the_table(monkeypatch, capsys, tmp_path):
     path = tmp_path / "predictions.csv"
     run(monkeypatch, "google_sheets", path)
     assert path.read_text(encoding="utf-8") == printed
-    with pytest.raises(SystemExit, match="--force"):
+    with pytest.raises(SystemExit, match="`force`"):
         run(monkeypatch, "google_sheets", path)
     run(monkeypatch, "google_sheets", path, "--force")
 

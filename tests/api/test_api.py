@@ -164,7 +164,7 @@ def test_a_preset_sets_weights_kv_cache_and_compute_and_says_so(asked, formats_s
     assert formats("llama-3.1-8b", gpu, quantization=preset) == formats_set
     weights, kv, compute = formats_set
     assert preset is None or said(
-        prediction, f"--quantization {preset}", f"weights {weights}", f"compute {compute}", f"KV cache {kv}"
+        prediction, f"`quantization` {preset}", f"weights {weights}", f"compute {compute}", f"KV cache {kv}"
     )
 
 
@@ -237,7 +237,7 @@ def test_four_bit_arithmetic_on_hopper_is_refused_with_the_dtypes_that_exist_and
     message = str(caught.value)
     assert f"{gpu} has no fp4 tensor cores" in message
     assert "(bf16, fp16, fp8, int8)" in message
-    assert "--compute bf16" in message
+    assert "`compute` bf16" in message
 
 
 @pytest.mark.parametrize(("gpu", "weights"), [("h100-sxm", "nvfp4"), ("a100-sxm-80gb", "fp8"), ("l40s", "nvfp4")])
@@ -284,7 +284,7 @@ def test_deepseek_without_fp8_tensor_cores_is_weight_only():
 
 @pytest.mark.parametrize("compute", ["fp8", "int8"])
 def test_sixteen_bit_weights_cannot_be_multiplied_in_eight(compute):
-    with pytest.raises(rl.BadInput, match=f"bf16 weights cannot run in {compute}.*--weights .*{compute}"):
+    with pytest.raises(rl.BadInput, match=f"bf16 weights cannot run in {compute}.*`weights` .*{compute}"):
         rl.predict(*SMALL, compute=compute)
 
 
@@ -615,7 +615,7 @@ def test_what_the_error_proposes_really_fits(model, gpu, options):
     tried = 0
     for proposal in proposals:
         changes = {name: int(number) for name, number in re.findall(r"\b(tp|pp|batch) = (\d+)", proposal)}
-        preset = re.search(r"--quantization (\w+)", proposal)
+        preset = re.search(r"`quantization` (\w+)", proposal)
         if preset:
             changes["quantization"] = preset[1]
         if changes:

@@ -259,7 +259,7 @@ def test_a_row_has_the_keys_of_a_prediction_and_its_own(chat):
 @each(
     ("options", "said"),
     [
-        ({}, "give --request-rate or --concurrency"),
+        ({}, "give `request_rate` or `concurrency`"),
         ({"batch": 4}, "takes no batch"),
         ({"concurrency": 8, "num_prompts": 80}, "takes no num_prompts"),
         ({"request_rate": 1, "measured": {"tpot": 0.02}}, "takes no measured"),

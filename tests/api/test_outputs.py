@@ -49,7 +49,7 @@ def test_a_file_is_overwritten_only_when_forced_and_is_never_half_written(tmp_pa
     path = tmp_path / "rows.csv"
     write_rows(ROWS, str(path), force=False)
     before = path.read_bytes()
-    with pytest.raises(rl.BadInput, match="--force"):
+    with pytest.raises(rl.BadInput, match="`force`"):
         write_rows(ROWS[:1], str(path), force=False)
     assert path.read_bytes() == before
 

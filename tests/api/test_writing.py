@@ -72,7 +72,7 @@ def test_a_link_is_followed_and_stays_and_one_that_leads_nowhere_is_refused(tmp_
     target.chmod(0o600)
     (tmp_path / "first").symlink_to("folder/target")
     (tmp_path / "second").symlink_to(tmp_path / "first")
-    assert "--force" in refusal(tmp_path / "second")
+    assert "`force`" in refusal(tmp_path / "second")
     save(tmp_path / "second", force=True)
     assert (target.read_text(), mode(target)) == ("new", 0o600)
     assert (tmp_path / "first").is_symlink()
@@ -180,7 +180,7 @@ def test_a_file_that_appears_meanwhile_is_not_overwritten_unasked(tmp_path):
         beside.write_text("mine")
         path.write_text("theirs")
 
-    with pytest.raises(rl.BadInput, match="--force"):
+    with pytest.raises(rl.BadInput, match="`force`"):
         write_whole(str(path), overtaken, force=False)
     assert path.read_text() == "theirs"
     write_whole(str(path), overtaken, force=True)
@@ -253,7 +253,7 @@ def test_a_target_is_refused_before_there_is_anything_to_write(tmp_path):
     path = tmp_path / "a"
     check_target(str(path), force=False)
     path.write_text("")
-    with pytest.raises(rl.BadInput, match="--force"):
+    with pytest.raises(rl.BadInput, match="`force`"):
         check_target(str(path), force=False)
     check_target(str(path), force=True)
     check_target("/dev/null", force=False)

@@ -89,7 +89,7 @@ def test_bytes_that_are_no_text_a_missing_file_and_a_huge_one_are_refused(tmp_pa
 
 @pytest.mark.parametrize("name", ["", "a\nb", "x" * 300, None, "\ud800"])
 def test_a_name_that_no_file_can_hold_is_refused(name):
-    with pytest.raises(BadSpec, match="--name"):
+    with pytest.raises(BadSpec, match="`name`"):
         config_document(LLAMA, name)
 
 

@@ -264,7 +264,7 @@ def test_an_unknown_type_is_refused_with_the_nearest_and_read_only_as_what_is_as
     config = LLAMA | {"model_type": "qwen9"}
     text = refusal(config)
     assert "model_type: 'qwen9' is unknown; nearest known: qwen" in text
-    assert "--assume llama" in text
+    assert "`assume` llama" in text
     content, cautions = config_document(config, "org/model", assume="llama")
     assert layers(content) == layers(document(LLAMA))
     assert "model_type 'qwen9' is unknown: read as llama, as assumed; its counts may be wrong" in cautions

@@ -131,7 +131,7 @@ def test_a_preset_replaces_what_the_checkpoint_quantises_or_all_matrices():
         (MODEL, FP8, {"quantization": "nvfp4"}, UnsupportedPrecision, "part has no fp4 tensor cores"),
         (MODEL, FP8, {"compute": "fp4"}, UnsupportedPrecision, "part has no fp4 tensor cores"),
         (MODEL, gpu("fp8"), {}, UnsupportedPrecision, "part has no 16-bit peak"),
-        (MODEL, FP8, {"compute": "fp8"}, BadInput, "bf16 weights cannot run in fp8; choose --weights fp8 or"),
+        (MODEL, FP8, {"compute": "fp8"}, BadInput, "bf16 weights cannot run in fp8; choose `weights` fp8 or"),
         (MODEL, INT8, {"quantization": "w8a16", "compute": "int8"}, BadInput, "stated twice: bf16 by 'w8a16'"),
         (MODEL, gpu("fp16", "int8"), {"quantization": "w8a16", "compute": "bf16"}, BadInput, "twice: fp16 by .w8a16."),
         (MODEL, FP8, {"compute": 8}, UnknownName, "compute 8 must be the name of a dtype"),

@@ -83,8 +83,8 @@ def test_suggestions_are_the_nearest_cases_that_fit(share, batch, length):
         fitting = [tp for tp in (1, 2, 4, 8) if fits(quantised, batch, length, tp=tp)]
         if fitting and (not tps or fitting[0] < tps[0]):
             fewer = {"preset": preset, "tp": fitting[0]}
-    text = [each for each in remedies if "--quantization" in each]
-    assert text == ([f"--quantization {fewer['preset']} at tp = {fewer['tp']}"] if fewer else [])
+    text = [each for each in remedies if "`quantization`" in each]
+    assert text == ([f"`quantization` {fewer['preset']} at tp = {fewer['tp']}"] if fewer else [])
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "gemma-3-27b", "llama-4-scout", "deepseek-v3", "nemotron-h-56b"])
@@ -111,7 +111,7 @@ def test_a_context_that_fits_to_the_byte_is_the_longest(length, more, tokens):
 def test_formats_that_a_gpu_does_not_run_or_that_save_nothing_are_not_suggested():
     assert not [each for each in suggested(deploy("llama-3.1-405b", "a100-sxm-80gb"), 1.0, 1000.0) if "fp8" in each]
     stored = replace(deploy("llama-3.1-405b", "h100-sxm", quantization="int4"))
-    assert not [each for each in suggested(of_memory(stored, 0.4), 1.0, 1000.0) if "--quantization" in each]
+    assert not [each for each in suggested(of_memory(stored, 0.4), 1.0, 1000.0) if "`quantization`" in each]
 
 
 def test_where_nothing_helps_the_message_says_so():

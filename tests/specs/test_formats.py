@@ -100,7 +100,7 @@ def test_a_preset_that_states_its_compute_dtype_agrees_with_the_option_or_is_ref
     assert dtypes("h100-sxm", quantization="w8a16", compute="bf16") == ("int8", "bf16")
     with pytest.raises(rl.BadInput, match="compute dtype is stated twice: fp8 by 'w4afp8', and compute = 'bf16'"):
         rl.predict(*SMALL, quantization="w4afp8", compute="bf16")
-    with pytest.raises(rl.UnknownName, match="write --weights int8 --compute bf16, or --quantization w8a16"):
+    with pytest.raises(rl.UnknownName, match="write `weights` int8, `compute` bf16, or `quantization` w8a16"):
         rl.predict(*SMALL, weights="w8a16")
 
 

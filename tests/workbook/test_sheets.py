@@ -573,7 +573,7 @@ def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
 def test_nothing_is_overwritten_unasked(book, tmp_path):
     path = tmp_path / "mine.xlsx"
     path.write_text("a planner's work")
-    with pytest.raises(rl.BadInput, match="overwrite it with --force"):
+    with pytest.raises(rl.BadInput, match="overwrite it with `force`"):
         rl.sheet(str(path), "llama-3.1-8b", "h100-sxm")
     assert path.read_text() == "a planner's work"
     rl.sheet(str(path), "llama-3.1-8b", "h100-sxm", spare=0, force=True)
