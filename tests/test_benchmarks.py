@@ -42,7 +42,7 @@ def test_growth_leaves_out_what_would_take_too_long(part):
 def test_every_command_is_timed_and_on_the_page(part):
     start_up = part("start_up")
     asked = {question.split()[0] for question in (*start_up.MAIN, *start_up.OTHERS)}
-    assert set(cli.list_commands(None)) | {"--help", "--version"} == asked
+    assert set(cli.list_commands(None)) | {"--help", "--version"} <= asked
     for question in (*start_up.MAIN, *start_up.OTHERS):
         assert f"| `{start_up.shown(question)}` |" in PAGE, "run: python benchmarks/run.py"
 

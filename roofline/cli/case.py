@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
+from itertools import chain, product
 from typing import Any
 
 import click
@@ -65,7 +65,8 @@ def option_of(option: Option, taken: Taken) -> click.Option:
     if value is FLAG:
         return click.Option([option.name, *option.flags], is_flag=True, default=None, help=text)
     of_several = is_listed or (taken.each and option.name in LISTED)
-    return click.Option([option.name, *option.flags], type=_type(value, of_several=of_several), help=text)
+    kind = _type(value, of_several=of_several)
+    return click.Option([option.name, *option.flags], type=kind, multiple=of_several, help=text)
 
 
 def stated_options(question: str) -> Callable[[Answer], Answer]:
@@ -189,8 +190,12 @@ def _names(
 
 
 def _cases(values: Mapping[str, Any], taken: Taken) -> list[dict[str, Any]]:
-    """Each combination of values, where a question answers a row for each."""
-    chosen = {name: value for name, value in values.items() if value is not None}
+    """Each combination of values, where a question answers a row for each; an option may be repeated."""
+    joined = {
+        name: list(chain(*value)) if name in LISTED and isinstance(value, tuple) else value
+        for name, value in values.items()
+    }
+    chosen = {name: value for name, value in joined.items() if value not in (None, [])}
     lists = {name: value for name, value in chosen.items() if isinstance(value, list) and name not in taken.several}
     combinations = product(*lists.values())
     return [{**chosen, **dict(zip(lists, combination, strict=True))} for combination in combinations]

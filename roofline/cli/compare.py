@@ -194,7 +194,7 @@ def _evidence(row: Row) -> str:
 
 _HOW = "why: --explain"
 #: Beginnings of notes that repeat a column or a note on all rows.
-_REPEATED = ("--quantization ", "only the ", "does not fit: ")
+_REPEATED = ("`quantization` ", "only the ", "does not fit: ")
 
 
 @question(

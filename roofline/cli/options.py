@@ -26,7 +26,7 @@ from roofline.cli.screen import (
     styled,
 )
 from roofline.numbers.quantity import count_from_text, rounded, to_text
-from roofline.outputs.files import SUFFIXES, csv_text, json_text, write_rows
+from roofline.outputs.files import SUFFIXES, csv_text, is_stream, json_text, write_rows
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments
 from roofline.questions.inputs.options import Value
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
 
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
 OUTPUT_FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
-PICTURES = (".svg", ".png", ".pdf")
 
 Command = Callable[..., Any]
 
@@ -103,7 +102,7 @@ def for_people(output_format: str) -> bool:
 def picture_file() -> str | None:
     """The file of ``--output`` where it names a picture, which then takes no rows."""
     file = flags().output
-    if file is None or not file.lower().endswith(PICTURES):
+    if file is None or file.lower().endswith(SUFFIXES) or is_stream(file):
         return None
     set_flag(click.get_current_context(), None, "-", name="output")
     return file

@@ -207,7 +207,9 @@ def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
     """Write the same pictures to a file; its suffix names the format."""
     form = Path(path).suffix.lower().removeprefix(".")
     if not form:
-        raise BadInput(f"{path}: not a picture; end the name in .svg, .png or .pdf")
+        raise BadInput(
+            f"{path}: not a picture; end the name in .svg, .png or .pdf (for rows: .csv, .json, .parquet, .xlsx)"
+        )
     title = "; ".join(dict.fromkeys(f"{curve.title}" for curve in curves))
     write_whole(path, lambda file: draw_panels(_panels(curves), title, file, form), force=force)
 

@@ -228,7 +228,7 @@ def test_a_run_that_the_file_states_is_not_advised_and_what_is_compared_is_said(
     assert not any("--num-prompts" in note for note in (*median.notes, *mean.notes))
     unknown = expected(replace(run, num_prompts=None))
     assert unknown.against == "the mean of the steady state"
-    assert any("--num-prompts 640" in note for note in unknown.notes)
+    assert any("`num_prompts` 640" in note for note in unknown.notes)
     assert expected(MEASURED).against == ""
 
 

@@ -292,10 +292,10 @@ def test_a_share_that_is_none_is_refused(share):
 @each(
     ("options", "said"),
     [
-        ({"batch": 1}, "leave out batch"),
-        ({"concurrency": 8}, "leave out concurrency"),
-        ({"request_rate": 2.0}, "leave out request_rate"),
-        ({"num_prompts": 100}, "leave out num_prompts"),
+        ({"batch": 1}, "takes no batch: "),
+        ({"concurrency": 8}, "takes no concurrency: "),
+        ({"request_rate": 2.0}, "takes no request_rate: "),
+        ({"num_prompts": 100}, "takes no num_prompts: "),
         ({"slo": None}, "goodput needs an SLO"),
         ({"slo": {}}, "goodput needs an SLO"),
         ({"slo": "ttft:0"}, "'0' is not a time; write it as 300"),

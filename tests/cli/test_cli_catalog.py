@@ -153,7 +153,7 @@ def test_an_unknown_entry_is_answered_with_the_nearest(listing, near):
     assert near in result.stderr
 
 
-@each("arguments", [("show",), ("list",), ("show", "h100", "b200"), ("-f", "xml"), ("--everything",)])
+@each("arguments", [("show",), ("show", "h100", "b200"), ("-f", "xml"), ("--everything",)])
 @each("listing", ["gpus", "models"])
 def test_a_wrong_use_ends_in_exit_code_2(listing, arguments):
     result = ask(listing, *arguments)

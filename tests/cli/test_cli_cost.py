@@ -32,8 +32,8 @@ def test_rows_are_those_of_the_api():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("-g", "mi355x"), "give one: --gpu-price 2.5"),
-        (("-g", "h100", "--gpu-price", "cheap"), "is not a price such as 2.5"),
+        (("-g", "mi355x"), "give one, such as --gpu-price 2.5"),
+        (("-g", "h100", "--gpu-price", "cheap"), "is not a price in USD such as 2.5/h"),
         (("-g", "h100", "--api-price", "in:1,on:2"), "write in:0.5,out:1.5"),
         (("-g", "h100", "--headroom", "20%", "-b", "4"), "leave out batch"),
     ],

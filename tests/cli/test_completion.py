@@ -73,7 +73,7 @@ COMPLETIONS = [
     ("roofline ttft --format ", ["table", "markdown", "csv", "json"]),
     ("roofline sensitivity -f la", ["latex"]),
     ("roofline curve --against ", ["rate", "users"]),
-    ("roofline kn", ["knee"]),
+    ("roofline go", ["goodput"]),
     ("roofline ", list(cli.list_commands(None))),
     ("roofline ttft --kv", ["--kv-cache-dtype"]),
     ("roofline ttft --isl", ["--isl", "--isl-cv"]),

@@ -35,7 +35,7 @@ def test_an_unknown_family_is_refused_unless_one_is_assumed_and_every_row_then_s
     refused = CliRunner().invoke(models, ["import", path])
     assert isinstance(refused.exception, BadSpec)
     assert "model_type: 'newcomer' is unknown" in str(refused.exception)
-    with pytest.raises(BadSpec, match="--assume llama"):
+    with pytest.raises(BadSpec, match="`assume` llama"):
         rl.predict(path, "h100-sxm")
     said = "model_type 'newcomer' is unknown: read as llama, as assumed; its counts may be wrong"
     for row in (
@@ -68,7 +68,7 @@ def test_a_file_is_overwritten_by_force_alone(tmp_path):
     output.write_text("precious", encoding="utf-8")
     refused = run(written(tmp_path), "-o", str(output))
     assert isinstance(refused.exception, BadInput)
-    assert "--force" in str(refused.exception)
+    assert "`force`" in str(refused.exception)
     assert output.read_text(encoding="utf-8") == "precious"
     assert run(written(tmp_path), "-o", str(output), "--force").exit_code == 0
     assert checked_document(str(output))["hidden"] == 64

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.questions.inputs.options import Case
+from roofline.questions.inputs.signatures import Case
 
 _CASE = frozenset(Case.__optional_keys__) - {"specs"}
 _LENGTHS = st.sampled_from(("isl", "osl", "prefix", "batch", "concurrency", "request_rate"))

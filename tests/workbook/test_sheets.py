@@ -547,7 +547,7 @@ def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
         rl.sheet(path, [name for name in rl.models() if rl.load_model(name).streams == 1], "h100-sxm")
     with pytest.raises(rl.BadInput, match=r"no\.csv: the file name must end in \.xlsx"):
         rl.sheet(str(tmp_path / "no.csv"), "llama-3.1-8b", "h100-sxm")
-    with pytest.raises(rl.BadInput, match="unknown option 'measured' of a workbook; choose from quantization"):
+    with pytest.raises(rl.BadInput, match="sheet takes no measured: a workbook has no cell for it"):
         rl.sheet(path, "llama-3.1-8b", "h100-sxm", measured={"ttft": 1.0})
     with pytest.raises(rl.BadInput, match="512943 scenarios exceed the limit of 5000; use fewer"):
         rl.sheet(path, "llama-3.1-8b", isl=list(range(1, 9000)))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
-from roofline.numbers.quantity import from_text
+from roofline.numbers.quantity import KIBI, from_text
 from roofline.physics.equation import BASES
 from roofline.specs.engine import TIERS
 from roofline.specs.load import LASTING, RUN
@@ -122,7 +122,7 @@ _OSL = (
 #: Group of the help -> options, the common ones first.
 CASE: Mapping[str, tuple[Option, ...]] = {
     "Case": (
-        Option("isl", _ISL, COUNT, "Prompt length in tokens, e.g. 4096 or 4k.", "1024", "tokens",
+        Option("isl", _ISL, COUNT, "Prompt length in tokens, e.g. 4096 or 4k.", str(KIBI), "tokens",
                each="Prompt lengths in tokens, e.g. 500,2k,8k or 1k:32k:x2."),
         Option("osl", _OSL, COUNT, "Output length in tokens.", "128", "tokens", each="Output lengths in tokens."),
         Option("prefix", ("--prefix", "--prefix-prompt-length"), PREFIX,
@@ -253,7 +253,7 @@ _NO_LIMIT = {"slo": "it judges no limit", "p99_within": "it judges no limit", "g
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4x2"
-_NO_LOAD = "a workbook holds bursts on an idle server; sweep writes rows of users or rates to a file"
+_NO_LOAD = "a workbook holds bursts on an idle server; ask predict, curve or goodput, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
 _SEARCHED = "Tensor-parallel degree.  [default: searched]"
