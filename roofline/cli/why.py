@@ -25,6 +25,7 @@ from roofline.cli.answers import (
 )
 from roofline.cli.case import one_case, question
 from roofline.cli.options import (
+    EVERY_REASON,
     OUTPUT_FORMATS,
     PathName,
     echo,
@@ -35,6 +36,7 @@ from roofline.cli.options import (
     output_options,
     print_rows,
     read,
+    reasons_text,
     show,
     suggested,
     with_unit,
@@ -199,7 +201,6 @@ def _solve_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn
 
 
 _NO_P99_WITHIN = "solve takes time limits, not the p99 over the median; use roofline goodput"
-_MOST_REASONS = 3
 _DIGITS = 4
 
 
@@ -255,6 +256,13 @@ def solve(
         failures += refused.values() if gpus else ()
     people = for_people(output_format)
     rows = [_row(solution, people=people) for solution in solutions]
+    failures += [
+        BadInput(f"{_gpu_prefix(solution, solutions)}{solution.reason}")
+        for solution in solutions
+        if not solution.is_met
+    ]
+    is_failure = gpus or not any(solution.is_met for solution in solutions)
+    failure = reasons_text(failures, EVERY_REASON) if is_failure else ""
     reasons = [
         f"{_gpu_prefix(solution, solutions)}{solution.reason}"
         for solution in solutions
@@ -273,18 +281,11 @@ def solve(
             *([_NO_P99_WITHIN] if is_within else []),
             *labelled((solution.base.deployment.gpu.name, solution.warnings) for solution in solutions),
         ],
+        below=failure,
     )
     show(screen, output_format, rows)
-    failures += [
-        BadInput(f"{_gpu_prefix(solution, solutions)}{solution.reason}")
-        for solution in solutions
-        if not solution.is_met
-    ]
-    if failures and (gpus or not any(solution.is_met for solution in solutions)):
-        messages = list(dict.fromkeys(str(failure) for failure in failures))
-        hidden = 0 if gpus else max(len(messages) - _MOST_REASONS, 0)  # of the whole catalog, only a few
-        more = [f"and {hidden} more: --format json has every reason"] if hidden else []
-        raise RooflineError("\n".join([*messages[: len(messages) - hidden], *more]))
+    if failure:
+        raise RooflineError(failure)
 
 
 def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bool) -> str:
