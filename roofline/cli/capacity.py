@@ -56,7 +56,7 @@ from roofline.cli.options import (
     show,
 )
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, room, terminal_width
-from roofline.numbers.quantity import rounded, rounded_down
+from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, LOADS, Load
 from roofline.questions.inputs.options import SHARE
@@ -365,7 +365,7 @@ def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
     best = first[0]
     cost = best.get("usd_per_m_output_tok")
     price = "" if cost is None else f" at {output_price(cost)}"
-    price = f", next to none: {100.0 * best['goodput_util']:.2g} % of the saturation" if is_idle(best) else price
+    price = f", next to none: {percent_figure(best['goodput_util'], 2)} % of the saturation" if is_idle(best) else price
     which = f"; {'first' if cost is None else 'cheapest'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
     more = f", {others} more below the rule" if others else ""
     rate = f"{rounded_down(best['goodput'])} requests/s within the SLO"
@@ -652,7 +652,7 @@ def _cost_answer(
         )
         more = f", {others} more below the rule" if others else ""
         if is_idle(row) and not _has_load(options):
-            least = f"its goodput is {100.0 * row['goodput_util']:.2g} % of the saturation"
+            least = f"its goodput is {percent_figure(row['goodput_util'], 2)} % of the saturation"
             first = f"{gpus_text(row)}: {least}, next to none, so no price is shown"
         else:
             price = f"{rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens"

@@ -30,6 +30,7 @@ _MORE = "..."
 _TYPED = "$ roofline"  # begins the line of a command
 _FEWEST_ROWS = 4  # left in a table that makes room for the lines below it
 _AROUND_A_LIST = 5  # terminal lines of heading, footer and prompt
+_RULE = "-- "  # begins a line above those that it names
 _LEAST_TEXT = 8  # characters of a shortened text
 
 Row = Mapping[str, Any]
@@ -172,6 +173,8 @@ def screen_text(screen: Screen, requested: Flags, width: int | None = None) -> s
         lines = _lines(screen, requested, max(shown - over, _FEWEST_ROWS), columns)
         over = _taken(lines) - left
     for count in reversed(range(len(screen.lines) if over > 0 else 0)):
+        if count and screen.lines[count - 1].startswith(_RULE):
+            continue  # a rule with nothing below it
         shorter = replace(screen, lines=screen.lines[:count], cut=len(screen.lines) - count)
         lines = _lines(shorter, requested, most if screen.is_whole else _FEWEST_ROWS, columns)
         if _taken(lines) <= left:
@@ -383,7 +386,7 @@ def _shortened(cells: list[list[str]], over: int) -> list[list[str]]:
 
 
 def _rule_line(text: str, width: int) -> str:
-    return f"-- {text} ".ljust(width, "-")[:width]
+    return f"{_RULE}{text} ".ljust(width, "-")[:width]
 
 
 def _coloured(line: str) -> str:
