@@ -125,6 +125,7 @@ def compare(
         ],
         notes=[*compared.notes, *labelled((row["label"], row["warnings"]) for row in rows)],
         is_whole=len(gpus) <= MOST_ROWS,
+        is_long=explain,
         below=failure,
     )
     show(screen, output_format, extra={"kernels": kernels, "notes": list(compared.notes)})
@@ -262,6 +263,7 @@ def quantize(
         case=case_text([rows[0]["model"]], options, end=baseline),
         lines=reasons if explain or output_format == "markdown" else [_HOW],
         notes=[*comparison.notes, *texts],
+        is_long=explain,
     )
     show(screen, output_format, rows, {"kernels": kernels, "notes": list(comparison.notes)})
     if explain and for_people(output_format):

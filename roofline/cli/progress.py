@@ -50,10 +50,9 @@ def _show(*_: Any) -> None:
 
 def _write(line: str) -> None:
     """Replace the line; past the stream, whose buffer may be in use when the timer rings."""
-    global _shown  # noqa: PLW0603 - there is one terminal
+    global _shown
     if line == _shown:
         return
-    blank = " " * len(_shown)
+    blank, _shown = " " * len(_shown), line  # before it is written: Ctrl-C may come in between
     with suppress(OSError, ValueError):
         os.write(sys.stderr.fileno(), f"\r{blank}\r{line}".encode())
-    _shown = line

@@ -77,6 +77,7 @@ class Screen:
     is_list: bool = False  # rows are looked up, not ranked: pipes get all
     is_whole: bool = False  # show all rows
     is_curve: bool = False  # rows are points of a curve: show a selection from end to end
+    is_long: bool = False  # explained: no screen holds it
     below: str = ""  # printed after the screen, with room for it
     cut: int = 0  # number of its lines left out
 
@@ -164,7 +165,8 @@ def screen_text(screen: Screen, requested: Flags, width: int | None = None) -> s
     columns = terminal_width() if width is None else width
     most = _most_rows(screen, requested)
     lines = _lines(screen, requested, most, columns)
-    left = None if screen.is_list and not _is_terminal() else room(requested, screen.below)
+    is_open = screen.is_long or (screen.is_list and not _is_terminal())
+    left = None if is_open else room(requested, screen.below)
     if left is None:
         return "\n".join(lines)
     over = _taken(lines) - left

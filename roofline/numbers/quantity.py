@@ -152,7 +152,7 @@ def percent_figure(share: float, digits: int = 3) -> str:
     if "e" not in text:
         return text
     near = float(text)
-    return f"{near:.0f}" if abs(near) >= 1.0 else f"{near:.12f}".rstrip("0").rstrip(".")
+    return f"{100.0 * share:.0f}" if abs(near) >= 1.0 else f"{near:.12f}".rstrip("0").rstrip(".")
 
 
 def to_text(value: float, unit: str, digits: int = 3) -> str:
