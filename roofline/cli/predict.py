@@ -382,8 +382,8 @@ def _print_prose(prediction: Prediction, below: str, *, in_full: bool) -> bool:
 def _simulations_text(simulations: Sequence[Simulation], *, in_full: bool) -> str:
     """Simulations beside their predictions; on a first screen a line of each, or of one means and the p99."""
     if len(simulations) > 1 and not in_full:
-        lines = (f"{each.prediction.deployment.gpu.name}: {repr(each)[1:-1]}" for each in simulations)
-        return "\n".join(prose(line, indent="  ") for line in lines)
+        named = {each.prediction.deployment.gpu.name: repr(each)[1:-1] for each in simulations}
+        return "\n".join(prose(f"{name}: {text}", indent="  ") for name, text in named.items())
     texts = []
     for each in simulations:
         lines = str(each).split("\n")
