@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
-from roofline.cli.screen import Row, ScreenColumn, cell_text
+from roofline.cli.screen import MOST_MS, Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, rounded, to_text
 from roofline.questions.inputs.arguments import LATENCIES, binding_text, limits_words, tokens_of_prefix
 from roofline.questions.inputs.case import (
@@ -256,11 +256,16 @@ def _binding(row: Row, *, is_mean: bool) -> str:
     if key is None:
         return ""
     name = binding_text(str(key), is_mean=is_mean)
-    return f"{name} {rounded(row[f'{key}_ms'])} ms" if row.get(f"{key}_ms") is not None else f"{name} binds"
+    return f"{name} {_milliseconds(row[f'{key}_ms'])}" if row.get(f"{key}_ms") is not None else f"{name} binds"
 
 
 def _time(row: Row, key: str) -> str:
-    return f"{binding_text(key)} {rounded(row[f'{key}_ms'])} ms"
+    return f"{binding_text(key)} {_milliseconds(row[f'{key}_ms'])}"
+
+
+def _milliseconds(time: float) -> str:
+    """A time [ms] as text; long ones are in seconds."""
+    return f"{rounded(time)} ms" if time <= MOST_MS else to_text(time * MILLI, "s")
 
 
 def _lengths(options: Mapping[str, Any]) -> str:

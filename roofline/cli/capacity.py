@@ -55,13 +55,14 @@ from roofline.cli.options import (
     share_option,
     show,
 )
-from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, terminal_width
-from roofline.numbers.quantity import rounded, rounded_down
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, room, terminal_width
+from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, LOADS, Load
 from roofline.questions.inputs.options import SHARE
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
+from roofline.support.progress import each
 from roofline.support.records import replace
 
 if TYPE_CHECKING:
@@ -139,14 +140,15 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, A
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
-    show(replace(screen, notes=[*shared, *owners]), output_format, rows, {"notes": shared})
     missed = [
         model
         for (model, _), answer in zip(asked, answers, strict=True)
         if all(size.meets is False for size in answer.sizes)
     ]
-    if missed:
-        raise RooflineError(_none_meets(list(dict.fromkeys(missed)), gpus, options["slo"]))
+    failure = _none_meets(list(dict.fromkeys(missed)), gpus, options["slo"]) if missed else ""
+    show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, {"notes": shared})
+    if failure:
+        raise RooflineError(failure)
 
 
 def _size_screen(
@@ -318,11 +320,14 @@ def goodput(
     if output_format == "markdown":
         columns = [*screen.columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
-    show(screen, output_format, rows)
+    failure = ""
     if not any(answer.rate for answer in answers):
         is_said = bool(gpus) or output_format != "table"
         why = "" if is_said else "; --format markdown or json says why for each"
-        raise RooflineError(f"{', '.join(models)}: no request meets the SLO on {named_gpus(gpus)}{why}")
+        failure = f"{', '.join(models)}: no request meets the SLO on {named_gpus(gpus)}{why}"
+    show(replace(screen, below=failure), output_format, rows)
+    if failure:
+        raise RooflineError(failure)
 
 
 def _goodput_screen(
@@ -360,7 +365,7 @@ def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
     best = first[0]
     cost = best.get("usd_per_m_output_tok")
     price = "" if cost is None else f" at {output_price(cost)}"
-    price = f", next to none: {100.0 * best['goodput_util']:.2g} % of the saturation" if is_idle(best) else price
+    price = f", next to none: {percent_figure(best['goodput_util'], 2)} % of the saturation" if is_idle(best) else price
     which = f"; {'first' if cost is None else 'cheapest'} of {len(first)} kinds of GPU" if len(first) > 1 else ""
     more = f", {others} more below the rule" if others else ""
     rate = f"{rounded_down(best['goodput'])} requests/s within the SLO"
@@ -388,8 +393,8 @@ def _curve_columns(curves: int, against: type[Load], *, with_slo: bool) -> list[
     ]
 
 
-_LOWEST = 14  # rows of a chart
-_OTHER = 4  # terminal rows beside a chart
+_SUMMARIES = 2  # above the table; more stand below it
+_HIGH = 20  # rows of a chart that need not share a screen
 
 
 @question(
@@ -416,23 +421,27 @@ def curve(
     plot: bool,
 ) -> None:
     """TTFT, TPOT and throughput from an idle server to a full one: what a user gets against what a GPU gives."""
-    import shutil
-
     from roofline.questions import curve as curve_question
 
     if not gpus:
         raise click.UsageError("curve needs one GPU or several, e.g. -g h100,b200")
     share = required_share(options, share)
     curves = [
-        curve_question.curve(model, gpu, against=against, share=share, **options) for model in models for gpu in gpus
+        curve_question.curve(model, gpu, against=against, share=share, **options)
+        for model, gpu in each(list(product(models, gpus)), "curves")
     ]
     picture = picture_file()
     if picture is not None:
         curve_question.save_curves(curves, picture, force=flags().force)
     if plot:
-        width, height = shutil.get_terminal_size()
-        echo(curve_question.curves_text(curves, width - 1, max(height - _OTHER, _LOWEST)))
-        notes(text for curve in curves for text in _warnings(curve))
+        lines = room(flags())
+        width = terminal_width() - 1
+        if lines is None:
+            echo(curve_question.curves_text(curves, width, _HIGH))
+        else:
+            echo(curve_question.first_curves_text(curves, width, lines - 1))
+        warnings = [text for curve in curves for text in _warnings(curve)]
+        notes(warnings, *(["tok/s per GPU against tok/s per user: --all"] if lines is not None else []))
     else:
         _print(models, curves, options, output_format, share)
     if picture is not None:
@@ -448,11 +457,13 @@ def _print(
 ) -> None:
     formats = asked_format(options)
     end = "" if len(curves) > 1 else _deployed(curves[0])
+    summaries = [_summary(curve, is_mean=share is None) for curve in curves]
     screen = Screen(
         columns=_curve_columns(len(curves), KIND_OF[curves[0].against], with_slo=bool(curves[0].slo)),
         rows=[row for curve in curves for row in curve.rows],
         case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
-        answer="; ".join(_summary(curve, is_mean=share is None) for curve in curves),
+        answer="\n".join(summaries) if len(curves) <= _SUMMARIES else "",
+        lines=summaries if len(curves) > _SUMMARIES else (),
         notes=[text for curve in curves for text in _warnings(curve)],
         is_curve=True,
     )
@@ -605,11 +616,14 @@ def cost(
         hidden=0 if gpus else len(refused),
         notes=[_COST_LEGEND, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
     )
-    show(one_answer(screen, cases), output_format, rows)
+    failure = ""
     if best is None:
         is_said = bool(gpus) or not for_people(output_format)
         why = "" if is_said else "; --format json says why for each"
-        raise RooflineError(f"{', '.join(models)}: no cost on {named_gpus(gpus)}{why}")
+        failure = f"{', '.join(models)}: no cost on {named_gpus(gpus)}{why}"
+    show(replace(one_answer(screen, cases), below=failure), output_format, rows)
+    if failure:
+        raise RooflineError(failure)
 
 
 def _has_load(options: Mapping[str, Any]) -> bool:
@@ -638,7 +652,7 @@ def _cost_answer(
         )
         more = f", {others} more below the rule" if others else ""
         if is_idle(row) and not _has_load(options):
-            least = f"its goodput is {100.0 * row['goodput_util']:.2g} % of the saturation"
+            least = f"its goodput is {percent_figure(row['goodput_util'], 2)} % of the saturation"
             first = f"{gpus_text(row)}: {least}, next to none, so no price is shown"
         else:
             price = f"{rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -22,7 +22,7 @@ from roofline.cli.options import (
     show,
     specs_option,
 )
-from roofline.cli.screen import MARK, Screen, ScreenColumn
+from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, prose, room
 from roofline.numbers.quantity import GIGA, from_text, rounded, to_text
 from roofline.questions import catalog, listing
 from roofline.questions.catalog import spec_report
@@ -127,10 +127,8 @@ def gpus(
 def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     """Every figure of one GPU with unit, source and date."""
     gpu, note = catalog.find_gpu(name, specs)
-    if for_people(output_format):
-        describe_gpu(gpu)
-    print_document(listing.document(name, "gpu", specs), output_format)
-    notes([note] if note else [])
+    content = listing.document(name, "gpu", specs)
+    _print_entry([*_gpu_lines(gpu), *_figure_lines(content)], content, output_format, note)
 
 
 @click.group(
@@ -171,10 +169,8 @@ def models(
 def _show_model(name: str, output_format: str, specs: str | None) -> None:
     """Layers, counts, formats and figures of one model with source and date."""
     model, note = catalog.find_model(name, specs)
-    if for_people(output_format):
-        describe_model(model)
-    print_document(listing.document(name, "model", specs), output_format, {"counted": listing.model_counts(model)})
-    notes([note] if note else [])
+    counts = {"counted": listing.model_counts(model)}
+    _print_entry(list(_model_lines(model)), listing.document(name, "model", specs), output_format, note, counts)
 
 
 def _of_workloads(function: Any) -> Any:
@@ -306,12 +302,42 @@ _FIGURES = {
     "note": "note",
 }
 _GIBI = from_text("1 GiB", "B")
+_UNGROUPED = "others"
+_DESCRIBED = ("memory", "scale_up", "scale_out", "host_link")  # groups of which the first lines say all
 _WORDS = {"True": "yes", "False": "no"}
 _PER_DIRECTION = ("scale_up.bandwidth", "scale_up.peer_bandwidth", "scale_out.bandwidth", "host_link.bandwidth")
 
 
-def print_document(content: Mapping[str, Any], output_format: str, summary: Mapping[str, Any] | None = None) -> None:
-    """Print every figure of a specification, for people with notes and sources; `summary` adds keys to the JSON."""
+def _print_entry(
+    described: Sequence[str],
+    content: Mapping[str, Any],
+    output_format: str,
+    note: str | None,
+    summary: Mapping[str, Any] | None = None,
+) -> None:
+    """Print what an entry is, behind ``--all`` with every figure and its source; `summary` adds keys to the JSON."""
+    people = for_people(output_format)
+    left = room(flags()) if output_format == "table" else None
+    if people:
+        lines = [part for line in described for part in _wrapped(line)]
+        for line in lines if left is None else lines[: left - 1]:
+            echo(line)
+    if people and left is not None:
+        notes([note] if note else [], "notes, and every figure with its source: --all")
+        return
+    if people:
+        echo()
+    _print_figures(content, output_format, summary)
+    notes([note] if note else [])
+
+
+def _wrapped(line: str) -> list[str]:
+    """Lines of the terminal, indented below the first."""
+    start = line[: len(line) - len(line.lstrip())]
+    return prose(line, indent=f"{start}  ").split("\n")
+
+
+def _print_figures(content: Mapping[str, Any], output_format: str, summary: Mapping[str, Any] | None) -> None:
     people = for_people(output_format)
     rows = []
     for figure in figures(content):
@@ -319,56 +345,86 @@ def print_document(content: Mapping[str, Any], output_format: str, summary: Mapp
         if people:
             row["value"] = _value_text(figure.field, figure.value)
         rows.append(row)
-    print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
+    if output_format == "table" and people:
+        _print_listed(rows)
+    else:
+        print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
     if people:
         echo()
         for note in content.get("notes") or ():
-            echo(f"- {one_line(note)}")
+            _echo_wrapped(f"- {one_line(note)}")
         for source in sources(content):
-            echo(one_line(f"[{source.date}] {source.source} {source.url}"))
+            _echo_wrapped(one_line(f"[{source.date}] {source.source} {source.url}"))
 
 
-def describe_gpu(gpu: Gpu) -> None:
-    echo(f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}")
+def _print_listed(rows: Sequence[Mapping[str, Any]]) -> None:
+    """Figures one below the other, each with its source and note in lines of their own."""
+    wide = [max((len(str(row[key])) for row in rows), default=0) for key in ("field", "value")]
+    for row in rows:
+        name, value = (str(row[key]).ljust(width) for key, width in zip(("field", "value"), wide, strict=True))
+        echo(f"{name}  {value}  {row['confidence'] or ''}".rstrip())
+        _echo_wrapped(f"    [{row['date']}] {row['source']}")
+        if row["note"]:
+            _echo_wrapped(f"    {one_line(row['note'])}")
+
+
+def _echo_wrapped(line: str) -> None:
+    for part in _wrapped(line):
+        echo(part)
+
+
+def _figure_lines(content: Mapping[str, Any]) -> Iterator[str]:
+    """Figures of a specification by their group, without sources."""
+    groups: dict[str, list[str]] = {}
+    for figure in figures(content):
+        group, _, name = figure.field.partition(".")
+        texts = groups.setdefault(group if name else _UNGROUPED, [])
+        texts.append(f"{(name or group).replace('_', ' ')} {_value_text(figure.field, figure.value)}".strip())
+    for group, texts in groups.items():
+        if group not in _DESCRIBED:
+            yield f"{group}: {', '.join(texts)}"
+
+
+def _gpu_lines(gpu: Gpu) -> Iterator[str]:
+    yield f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}"
     if gpu.aliases:
-        echo(f"also called {', '.join(gpu.aliases)}")
+        yield f"also called {', '.join(gpu.aliases)}"
     rate = to_text(float(gpu.bandwidth), "B/s")
     usable = f"{_binary(gpu.memory)} usable ({_decimal(gpu.memory)})"
-    echo(f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}")
+    yield f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}"
     link = gpu.link
     reduction = ", in-switch reduction" if link.in_switch_reduction else ""
     peer = f", {to_text(float(link.peer_bandwidth), 'B/s')} to one peer" if link.peer_bandwidth else ""
     joins = "1 GPU: tp > 1 crosses the network" if link.domain == 1 else f"{link.domain} GPUs"
-    echo(f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, {joins}{reduction}")
+    yield f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, {joins}{reduction}"
     if gpu.host_domain is not None and gpu.host_link is not None:
-        echo(f"beyond the bridge: {gpu.node_link}, {to_text(float(gpu.host_link), 'B/s')}, {gpu.node} GPUs of a host")
+        yield f"beyond the bridge: {gpu.node_link}, {to_text(float(gpu.host_link), 'B/s')}, {gpu.node} GPUs of a host"
     if gpu.other_nodes:
-        echo(f"in other nodes: {', '.join(gpu.other_nodes)}")
+        yield f"in other nodes: {', '.join(gpu.other_nodes)}"
     if gpu.sustained != 1.0:
-        echo(f"sustains {100.0 * gpu.sustained:.3g} % of its peaks, relative to the GPU that was timed")
-    echo()
+        yield f"sustains {rounded(100.0 * gpu.sustained)} % of its peaks, relative to the GPU that was timed"
 
 
-def describe_model(model: Model) -> None:
+def _model_lines(model: Model) -> Iterator[str]:
     counts = model_counts(model)
     active = counts["active"]
-    echo(f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}")
-    echo(
+    yield f"{model.short_name} ({model.name}): {model.layers} layers, width {model.hidden}"
+    yield (
         f"parameters {counts['parameters']:,.0f}, active {active['no-embedding']:,.0f} (without input embedding)"
         + _stated_text(model)
     )
-    echo(f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}")
+    yield f"active with both ends {active['all']:,.0f}, without either {active['no-embedding-no-head']:,.0f}"
     for group in model.groups:
         alike = [(layer, len(list(run))) for layer, run in groupby(group.layers)]
         lines = [f"{_part_text(layer.mixer)} + {_part_text(layer.ffn)}" for layer, _ in alike]
         if len(alike) == 1:
-            echo(f"  {group.repeat * alike[0][1]} x {lines[0]}")
+            yield f"  {group.repeat * alike[0][1]} x {lines[0]}"
             continue
-        echo(f"  {group.repeat} x")
+        yield f"  {group.repeat} x"
         for (_, number), line in zip(alike, lines, strict=True):
-            echo(f"    {number} x {line}")
-    echo("formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items()))
-    echo(f"cache: {_cache_text(counts)}\n")
+            yield f"    {number} x {line}"
+    yield "formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items())
+    yield f"cache: {_cache_text(counts)}"
 
 
 def _value_text(field: str, value: str) -> str:

@@ -29,8 +29,18 @@ from roofline.cli.answers import (
     with_refusals,
 )
 from roofline.cli.case import question
-from roofline.cli.options import REASONS, echo, for_people, labelled, print_table, show, suggested
-from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, cell_text
+from roofline.cli.options import (
+    EVERY_REASON,
+    REASONS,
+    echo,
+    for_people,
+    labelled,
+    print_table,
+    reasons_text,
+    show,
+    suggested,
+)
+from roofline.cli.screen import MARK, MOST_ROWS, Row, Screen, ScreenColumn, cell_text
 from roofline.questions.compare import COMPARED_KEYS, FORMATS
 from roofline.questions.compare import compare as compare_gpus
 from roofline.questions.compare import quantize as quantize_model
@@ -96,6 +106,7 @@ def compare(
     reference = next(row for row in rows if row["label"] == row["reference"])
     kernels = compared.kernel_records()
     refusals = [_refused(models[0], name, error, options, people=people) for name, error in compared.refused.items()]
+    failure = reasons_text(compared.refused.values(), EVERY_REASON)
     screen = Screen(
         columns=with_refusals(_compare_columns(options), refusals),
         rows=[*rows, *refusals],
@@ -113,12 +124,15 @@ def compare(
             for line in _why(row, reference, in_full=explain or len(rows) == 2)
         ],
         notes=[*compared.notes, *labelled((row["label"], row["warnings"]) for row in rows)],
+        is_whole=len(gpus) <= MOST_ROWS,
+        is_long=explain,
+        below=failure,
     )
     show(screen, output_format, extra={"kernels": kernels, "notes": list(compared.notes)})
     if people and explain:
         print_kernels(kernels, ("label", "reference", "pass"), "{0}, {2} against {1}", output_format)
-    if compared.refused:
-        raise RooflineError("\n".join(dict.fromkeys(str(error) for error in compared.refused.values())))
+    if failure:
+        raise RooflineError(failure)
 
 
 def _why(row: Mapping[str, Any], reference: Mapping[str, Any], *, in_full: bool) -> list[str]:
@@ -249,6 +263,7 @@ def quantize(
         case=case_text([rows[0]["model"]], options, end=baseline),
         lines=reasons if explain or output_format == "markdown" else [_HOW],
         notes=[*comparison.notes, *texts],
+        is_long=explain,
     )
     show(screen, output_format, rows, {"kernels": kernels, "notes": list(comparison.notes)})
     if explain and for_people(output_format):

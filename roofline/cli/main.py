@@ -89,7 +89,9 @@ class _Questions(click.Group):
             return super().make_context(*args, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with _reworded_errors():
+        from roofline.cli.progress import progress
+
+        with _reworded_errors(), progress():
             try:
                 return super().invoke(ctx)
             except RooflineError as error:

@@ -22,9 +22,11 @@ from roofline.cli.options import (
     output_options,
     print_rows,
     print_table,
+    reasons_text,
+    show,
     specs_option,
 )
-from roofline.cli.screen import cell_text
+from roofline.cli.screen import MOST_MS, Screen, ScreenColumn, cell_text, flags, lines_of, room
 from roofline.numbers.quantity import MILLI, rounded
 from roofline.questions.catalog import load_gpu
 from roofline.questions.check import (
@@ -42,11 +44,22 @@ from roofline.questions.check import (
 )
 from roofline.questions.inputs.case import BASES
 from roofline.support.errors import BadInput, RooflineError
+from roofline.support.records import replace
 
 # Benchmark results compared with predictions and with each other: the `check` command.
 
 _CHECK_HEADINGS = ("", "measured ms", "predicted ms", "80 % range", "ratio", "MFU %", "MBU %", "SOL %")
 _METRICS = ("ttft", "tpot", "e2el")
+_ENDS = ("low_ms", "high_ms")
+_RUNS = (
+    ScreenColumn("result", "result"),
+    ScreenColumn("", "metric"),
+    ScreenColumn("measured ms", "measured_ms"),
+    ScreenColumn("predicted ms (80 %)", "predicted_ms", interval=_ENDS),
+    ScreenColumn("ratio", "ratio"),
+    ScreenColumn("80 % range", "range"),
+)
+_BESIDE = 4  # lines of a check beside its texts: two blank ones, the heading of the table, the footer
 _WIDTH = 80
 _AFTER = "--after"
 
@@ -124,12 +137,13 @@ def check(
         sides.append(checked)
         failures += [*unread, *refused]
     changed, why_not = _diagnosis_or_reason(sides[0], sides[1])
-    if any(sides):
-        _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [])
     if why_not is not None and not is_pair:
         failures.append(BadInput(why_not))
-    if failures:
-        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+    failure = reasons_text(failures)
+    if any(sides):
+        _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [], failure)
+    if failure:
+        raise RooflineError(failure)
 
 
 def _reading(file: str, statistic: str | None) -> Reading:
@@ -163,15 +177,30 @@ def _changes(sides: Sequence[list[MeasurementCheck]]) -> list[str]:
     before, after = (side[0].measured for side in sides)
     pairs = {metric: (getattr(before, metric), getattr(after, metric)) for metric in _METRICS}
     moves = [
-        f"{metric.upper()} {cell_text(old / MILLI)} -> {cell_text(new / MILLI)} ms ({100.0 * (new / old - 1.0):+.0f} %)"
+        f"{metric.upper()} {_both(old, new)} ({100.0 * (new / old - 1.0):+.0f} %)"
         for metric, (old, new) in pairs.items()
         if old is not None and new is not None
     ]
     return [", ".join(moves)] if moves else []
 
 
+def _both(old: float, new: float) -> str:
+    unit, second = _unit([old, new])
+    return f"{cell_text(old / second)} -> {cell_text(new / second)} {unit}"
+
+
+def _unit(times: Iterable[float | None]) -> tuple[str, float]:
+    """Milliseconds, or seconds where a time [s] is long; and one of them [s]."""
+    longest = max((time for time in times if time is not None), default=0.0)
+    return ("ms", MILLI) if longest <= MOST_MS * MILLI else ("s", 1.0)
+
+
 def _print(
-    sides: Sequence[list[MeasurementCheck]], changed: Diagnosis | None, output_format: str, further_notes: list[str]
+    sides: Sequence[list[MeasurementCheck]],
+    changed: Diagnosis | None,
+    output_format: str,
+    further_notes: list[str],
+    below: str,
 ) -> None:
     runs = [run for side in sides for run in side]
     if not for_people(output_format):
@@ -180,24 +209,72 @@ def _print(
         if output_format == "csv" and changed is not None:
             echo(f"What changed: {changed.text}", err=True)
         return
-    if changed is not None:
-        _echo_lines([*_changes(sides), f"What changed: {changed.text}", *_remarks(changed)])
+    all_notes = [*further_notes, *_shared_notes(runs)]
+    what = [] if changed is None else [*_changes(sides), f"What changed: {changed.text}", *_remarks(changed)]
+    left = room(flags()) if output_format == "table" else None
+    if len(runs) > 1 and left is not None:
+        show(
+            replace(_runs_screen(runs), answer="\n".join(map(str.strip, what)), notes=all_notes, below=below),
+            output_format,
+        )
+        return
+    if what:
+        _echo_lines(what)
         echo()
+    is_cut = False
     for place, run in enumerate(runs):
         if len(runs) > 1:
             echo(("\n" if place else "") + f"{run.measured.source}:")
-        _echo_lines([*(f"{metric.upper()} {run.verdict(metric)}" for metric in _metrics(run)), *_explanation(run)])
-        echo()
-        _echo_lines(_title(run))
-        echo()
-        print_table(_CHECK_HEADINGS, [_cells(run, metric) for metric in _metrics(run)], output_format)
-    notes([*further_notes, *_shared_notes(runs)])
+        verdicts = _filled(f"{metric.upper()} {run.verdict(metric)}" for metric in _metrics(run))
+        why, title = _filled(_explanation(run)), _filled(_title(run))
+        times = [getattr(of, metric) for of in (run.measured, run.expected) for metric in _metrics(run)]
+        unit, second = _unit(
+            [*times, *(end for metric in _metrics(run) for end in run.expected.interval(metric) or ())]
+        )
+        cells = [_cells(run, metric, second) for metric in _metrics(run)]
+        others = len(verdicts) + len(title) + len(cells) + _BESIDE + lines_of(below)
+        is_cut = left is not None and len(why) + others > left
+        for line in [*verdicts, *(why[: max((left or 0) - others, 1)] if is_cut else why), "", *title, ""]:
+            echo(line)
+        print_table([heading.replace("ms", unit) for heading in _CHECK_HEADINGS], cells, output_format)
+    notes(all_notes, *(["more: --all"] if is_cut else []))
+
+
+def _runs_screen(runs: Sequence[MeasurementCheck]) -> Screen:
+    """A row for each latency of each run, those outside their range first."""
+    rows = [
+        {
+            "result": run.measured.source,
+            "metric": metric.upper(),
+            "measured_ms": getattr(run.measured, metric) / MILLI,
+            "predicted_ms": None if getattr(run.expected, metric) is None else getattr(run.expected, metric) / MILLI,
+            **dict(zip(_ENDS, _milliseconds_of(run.expected.interval(metric)), strict=True)),
+            "ratio": run.ratio(metric),
+            "range": {None: None, True: "inside", False: "outside"}[run.inside(metric)],
+        }
+        for run in runs
+        for metric in _metrics(run)
+    ]
+    rows.sort(key=lambda row: row["range"] != "outside")
+    return Screen(_RUNS, rows, legend="suspects, and what each was compared with: --all")
+
+
+def _milliseconds_of(ends: tuple[float, float] | None) -> tuple[float | None, float | None]:
+    return (None, None) if ends is None else (ends[0] / MILLI, ends[1] / MILLI)
 
 
 def _echo_lines(lines: Iterable[str]) -> None:
+    for line in _filled(lines):
+        echo(line)
+
+
+def _filled(lines: Iterable[str]) -> list[str]:
+    """Lines wrapped at words."""
+    wrapped: list[str] = []
     for line in lines:
         indent = "  " if line.startswith(("  ", "1. ", "2. ")) else ""
-        echo(textwrap.fill(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False))
+        wrapped += textwrap.wrap(line, _WIDTH, subsequent_indent=indent, break_on_hyphens=False, break_long_words=False)
+    return wrapped
 
 
 def _remarks(changed: Diagnosis) -> list[str]:
@@ -259,22 +336,23 @@ def _title(run: MeasurementCheck) -> list[str]:
     ]
 
 
-def _cells(run: MeasurementCheck, metric: str) -> list[str]:
+def _cells(run: MeasurementCheck, metric: str, second: float) -> list[str]:
+    """Cells of a row; times are in this unit [s]."""
     used = {"ttft": (_percent(run.mfu), "-"), "tpot": ("-", _percent(run.mbu))}.get(metric, ("-", "-"))
     ends = run.expected.interval(metric)
     return [
         metric.upper(),
-        _ms(getattr(run.measured, metric)),
-        _ms(getattr(run.expected, metric)),
-        "-" if ends is None else f"{_ms(ends[0])}-{_ms(ends[1])}",
+        _time(getattr(run.measured, metric), second),
+        _time(getattr(run.expected, metric), second),
+        "-" if ends is None else f"{_time(ends[0], second)}-{_time(ends[1], second)}",
         cell_text(run.ratio(metric)),
         *used,
         _percent(run.ideal_share(metric)),
     ]
 
 
-def _ms(time: float | None) -> str:
-    return cell_text(None if time is None else time / MILLI)
+def _time(time: float | None, second: float) -> str:
+    return cell_text(None if time is None else time / second)
 
 
 def _percent(share: float | None) -> str:

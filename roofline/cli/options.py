@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -10,16 +11,19 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from roofline.cli.main import completions
+from roofline.cli.progress import end_progress
 from roofline.cli.screen import (
     Screen,
     cell_text,
     encodable,
     flags,
     has_values,
+    in_seconds,
     joined_cell,
     notes_footer,
     pressing_first,
     pressing_line,
+    prose,
     screen_text,
     set_flag,
     shell_words,
@@ -37,6 +41,9 @@ if TYPE_CHECKING:
 
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
 OUTPUT_FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)
+
+#: Where reasons are that a screen leaves out.
+EVERY_REASON = ": --format json has every reason"
 
 Command = Callable[..., Any]
 
@@ -65,7 +72,7 @@ def output_options(function: Command, formats: tuple[str, ...] = OUTPUT_FORMATS)
     for name, flag, text in (
         ("force", "--force", "Overwrite the file."),
         ("with_notes", "--notes", "Print the notes: assumptions, and what was not checked."),
-        ("is_full", "--all", "Print every row, not just the first ten."),
+        ("is_full", "--all", "Print every row and line, not just a first screen."),
     ):
         function = click.option(
             flag, name, is_flag=True, expose_value=False, callback=partial(set_flag, name=name), help=text
@@ -189,12 +196,26 @@ REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrec
 _MARKDOWN = r"[\\|]|<(?=[a-zA-Z/!?])"  # ends a cell, or starts a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
 _DIGITS = 6
+_MOST_REASONS = 4  # on a screen
 _NAME = "NAME"  # stands for the name in notes that several rows share
+
+
+def _put(text: str, **options: Any) -> None:
+    end_progress()
+    click.echo(text, **options)
 
 
 def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
     """Print text with unprintable characters except line ends escaped; without `nl` it is a document of data."""
-    click.echo(printable(shell_words(text) if nl else text, lines=True), err=err, nl=nl)
+    _put(printable(shell_words(text) if nl else text, lines=True), err=err, nl=nl)
+
+
+def reasons_text(failures: Iterable[RooflineError], more: str = "") -> str:
+    """Errors of several GPUs, each message once and a line; of many the first, and how many `more` there are."""
+    messages = list(dict.fromkeys(map(str, failures)))
+    if len(messages) <= _MOST_REASONS:
+        return "\n".join(messages)
+    return "\n".join([*messages[: _MOST_REASONS - 1], f"and {len(messages) - _MOST_REASONS + 1} more{more}"])
 
 
 def one_line(text: str) -> str:
@@ -213,7 +234,7 @@ def show(
         print_rows(everything if rows is None else rows, output_format, {}, extra)
         return
     if output_format == "markdown":
-        columns = [column for column in screen.columns if has_values(column, everything)]
+        columns = in_seconds([column for column in screen.columns if has_values(column, everything)], everything)
         cells = [[joined_cell(column, row) for column in columns] for row in everything]
         print_table([column.heading for column in columns], cells, output_format)
         for line in screen.lines:
@@ -221,7 +242,7 @@ def show(
         _print_notes(screen.notes)
         return
     asked_flags = flags()
-    click.echo(screen_text(screen, asked_flags), color=None)
+    _put(screen_text(screen, asked_flags), color=None)
     if asked_flags.with_notes:
         _print_notes(pressing_first(screen.notes)[1])
 
@@ -266,23 +287,26 @@ def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_
             for cell, width, numeric in zip(row, widths, right, strict=True)
         )
         line = "  ".join(padded).rstrip()
-        click.echo(styled(line, bold=True) if row is headings else line)
+        _put(styled(line, bold=True) if row is headings else line)
 
 
-def notes(texts: Iterable[str]) -> None:
-    """Print notes to stderr, each once; without ``--notes`` only their number."""
+def notes(texts: Iterable[str], *more: str) -> None:
+    """Print notes to stderr, each once; without ``--notes`` only their number, behind what `more` there is."""
     pressing, unique = pressing_first(map(one_line, texts))
     for text in pressing:
-        click.echo(pressing_line(text))
-    if unique and not flags().with_notes:
-        click.echo(styled(encodable(notes_footer(len(unique))), dim=True))
-        return
-    _print_notes(unique)
+        _put(pressing_line(text))
+    with_notes = flags().with_notes
+    footer = [*more, *([notes_footer(len(unique))] if unique and not with_notes else [])]
+    if footer:
+        _put(styled(encodable(" \u00b7 ".join(footer)), dim=True))
+    if with_notes:
+        _print_notes(unique)
 
 
 def _print_notes(texts: Iterable[str]) -> None:
     for text in dict.fromkeys(map(one_line, texts)):
-        echo(f"note: {text}", err=True)
+        line = f"note: {text}"
+        echo(prose(line, indent="  ") if sys.stderr is not None and sys.stderr.isatty() else line, err=True)
 
 
 def labelled(warnings: Iterable[tuple[str, Iterable[str]]], *, named: bool = True) -> list[str]:

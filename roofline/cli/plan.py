@@ -33,7 +33,7 @@ from roofline.cli.options import (
     show,
     suggested,
 )
-from roofline.cli.screen import Row, Screen, ScreenColumn, flags, prose, terminal_width
+from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, prose, terminal_width
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, engine_names
@@ -365,11 +365,12 @@ def cache(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any
     rows = [answer.to_dict() for answer in answers]
     screen = Screen(
         columns=_cache_columns(len(models)),
-        rows=rows,
+        rows=[{**row, "recompute_ms": row["recompute_ms"] and max(row["recompute_ms"], 0.0)} for row in rows],
         case=case_text(models, {**options, "slo": None}, asked_format(options)),
         answer=_cache_answer(answers),
         lines=list(_lines(answers)),
         notes=[_FORMULA, *labelled((f"{answer.gpu.name}, {answer.tier}", answer.warnings) for answer in answers)],
+        is_whole=len(rows) <= MOST_ROWS,
     )
     show(screen, output_format, rows)
 

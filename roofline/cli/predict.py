@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -37,8 +36,20 @@ from roofline.cli.answers import (
     with_refusals,
 )
 from roofline.cli.case import question, together, varying
-from roofline.cli.options import REASONS, Command, echo, for_people, labelled, notes, print_table, read, show
-from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, keys_of, pressing_first, prose
+from roofline.cli.options import (
+    EVERY_REASON,
+    REASONS,
+    Command,
+    echo,
+    for_people,
+    labelled,
+    notes,
+    print_table,
+    read,
+    reasons_text,
+    show,
+)
+from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, flags, keys_of, pressing_first, prose, room
 from roofline.numbers.quantity import MICRO, rounded, rounded_down, to_text
 from roofline.questions import catalog
 from roofline.questions.inputs.case import LASTING, is_pressing, lasting
@@ -54,9 +65,11 @@ from roofline.questions.predict import (
     meeting_first,
     predict_each_gpu,
     prediction_passes,
+    prediction_text,
     refused_row,
 )
 from roofline.support.errors import RooflineError, UnknownName
+from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
@@ -333,27 +346,57 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
     if unknown is not None:
         raise unknown
     if not cases.predictions:
-        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+        raise RooflineError(reasons_text(failures))
     simulations = [_simulation(prediction, query) for prediction in cases.predictions] if query.simulated else []
     texts = [
         *(text for prediction in cases.predictions for text in _headroom(prediction)),
         *labelled((row["gpu"], row["warnings"]) for row in cases.rows),
     ]
+    failure = reasons_text(failures, EVERY_REASON)
+    of_simulations = _simulations_text(simulations, in_full=flags().is_full) if query.for_people else ""
+    below = "\n".join(text for text in (of_simulations, failure) if text)
+    is_cut = False
     if columns:
-        screen = replace(_screen(query, cases, columns), notes=texts)
+        screen = replace(_screen(query, cases, columns), notes=texts, below=below)
         extra = _kernels(cases.predictions) if query.explain and not query.for_people else None
         show(screen, query.output_format, _rows(cases, simulations), extra)
     else:
-        echo(str(cases.predictions[0]))
+        is_cut = _print_prose(cases.predictions[0], below, in_full=query.explain)
     if query.for_people:
-        for simulated in simulations:
-            echo(f"\n{simulated.prediction.deployment.gpu.name}, every step simulated:\n{simulated}")
+        if of_simulations:
+            echo(of_simulations)
         if query.explain:
             _explain(cases.predictions, query.output_format)
         if not columns:
-            notes(pressing_first(texts)[1])  # the text has the others
-    if failures:
-        raise RooflineError("\n".join(dict.fromkeys(str(failure) for failure in failures)))
+            notes(pressing_first(texts)[1], *([_CUT] if is_cut else []))  # the text has the others
+    if failure:
+        raise RooflineError(failure)
+
+
+def _print_prose(prediction: Prediction, below: str, *, in_full: bool) -> bool:
+    """Print a prediction in as many lines as there are, with one left for the footer; whether any had to go."""
+    lines = None if in_full else room(flags(), below)
+    text = prediction_text(prediction, None if lines is None else lines - 1)
+    echo(text)
+    return text != str(prediction)
+
+
+def _simulations_text(simulations: Sequence[Simulation], *, in_full: bool) -> str:
+    """Simulations beside their predictions; on a first screen a line of each, or of one means and the p99."""
+    if len(simulations) > 1 and not in_full:
+        named = {each.prediction.deployment.gpu.name: repr(each)[1:-1] for each in simulations}
+        return "\n".join(prose(f"{name}: {text}", indent="  ") for name, text in named.items())
+    texts = []
+    for each in simulations:
+        lines = str(each).split("\n")
+        kept = lines if in_full else [line for line in lines if not line[_METRIC:].startswith(_INNER_LEVELS)]
+        texts.append("\n".join(["", f"{each.prediction.deployment.gpu.name}, every step simulated:", *kept]))
+    return "\n".join(texts)
+
+
+_CUT = "more: --all"
+_METRIC = len("TTFT")  # characters before the percentile
+_INNER_LEVELS = (" p50", " p90", " p95")
 
 
 def _rows(cases: _Cases, simulations: list[Simulation]) -> list[dict[str, Any]]:
@@ -454,17 +497,12 @@ def _headroom(prediction: Prediction) -> list[str]:
 
 
 def _simulation(prediction: Prediction, query: _Query) -> Simulation:
-    """Simulate a case, with a progress bar on a terminal."""
+    """Simulate a case, and count its requests."""
     from roofline.questions.simulate import arrivals_of, simulation
 
     count = arrivals_of(prediction, query.requests, query.seed, None).least
-    with click.progressbar(length=count, label="simulating", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar:
-        return simulation(
-            prediction,
-            requests=query.requests,
-            seed=query.seed,
-            progress=lambda answered: bar.update(answered - bar.pos),
-        )
+    with counting("requests", count) as answered:
+        return simulation(prediction, requests=query.requests, seed=query.seed, progress=answered)
 
 
 def _kernels(predictions: list[Prediction]) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from typing import Any
 
 import click
 
-from roofline.numbers.quantity import rounded
+from roofline.numbers.quantity import MILLI, rounded
 from roofline.support.errors import printable
-from roofline.support.records import NamedTuple, dataclass, field
+from roofline.support.records import NamedTuple, dataclass, field, replace
 
 #: Rows of a first screen.
 MOST_ROWS = 10
+#: Milliseconds; longer times are in seconds.
+MOST_MS = 10_000.0
 #: Basis -> mark in a table, meaning in the footer.
 MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
 
@@ -27,9 +29,10 @@ _USUAL = (80, 24)  # columns and lines without a terminal
 _NARROWEST = 40  # columns; a narrower terminal wraps
 _DOT, _PLAIN_DOT = " \u00b7 ", " | "
 _MORE = "..."
-_PROMPTS = 2  # terminal lines of the command and the next prompt
+_TYPED = "$ roofline"  # begins the line of a command
 _FEWEST_ROWS = 4  # left in a table that makes room for the lines below it
 _AROUND_A_LIST = 5  # terminal lines of heading, footer and prompt
+_RULE = "-- "  # begins a line above those that it names
 _LEAST_TEXT = 8  # characters of a shortened text
 
 Row = Mapping[str, Any]
@@ -53,6 +56,7 @@ class ScreenColumn:
     interval: tuple[str, str] | None = None  # keys of both ends of the 80 % interval, shown as 224 (146-344)
     cell: Callable[[Row], str] | None = None  # text, where it is not just the value of the key
     also: tuple[str, ...] = ()  # all keys that `cell` reads, where not only `key`
+    factor: float = 1.0  # from the unit of the key to that of the heading
 
 
 #: The basis of a row as a mark.
@@ -75,6 +79,9 @@ class Screen:
     is_list: bool = False  # rows are looked up, not ranked: pipes get all
     is_whole: bool = False  # show all rows
     is_curve: bool = False  # rows are points of a curve: show a selection from end to end
+    is_long: bool = False  # explained: no screen holds it
+    below: str = ""  # printed after the screen, with room for it
+    cut: int = 0  # number of its lines left out
 
 
 def shell_words(text: str) -> str:
@@ -158,22 +165,69 @@ def keys_of(columns: Iterable[ScreenColumn]) -> tuple[str, ...]:
     return tuple(keys)
 
 
+def lines_of(text: str) -> int:
+    """Lines that a text takes on a terminal, wrapped at words."""
+    return sum(prose(line).count("\n") + 1 for line in text.split("\n")) if text else 0
+
+
+def room(requested: Flags, below: str = "") -> int | None:
+    """Lines of an answer between the command as it was typed and the next prompt; None where all is asked for."""
+    if requested.is_full:
+        return None
+    typed = len(" ".join((_TYPED, *sys.argv[1:]))) if _is_terminal() else 0
+    return _height() - max(-(-typed // terminal_width()), 1) - 1 - lines_of(below)
+
+
 def screen_text(screen: Screen, requested: Flags, width: int | None = None) -> str:
-    """Case, answer, table, rule, other rows, lines, footer; fewer rows where the lines below need the room."""
+    """Case, answer, table, rule, other rows, lines, footer; fewer rows, then fewer lines, where the screen ends."""
     columns = terminal_width() if width is None else width
     most = _most_rows(screen, requested)
     lines = _lines(screen, requested, most, columns)
-    over = sum(line.count("\n") + 1 for line in lines) - (_height() - _PROMPTS)
-    if over > 0 and not (requested.is_full or screen.is_list or screen.is_whole) and most > _FEWEST_ROWS:
-        lines = _lines(screen, requested, max(most - over, _FEWEST_ROWS), columns)
+    is_open = screen.is_long or (screen.is_list and not _is_terminal())
+    left = None if is_open else room(requested, screen.below)
+    if left is None:
+        return "\n".join(lines)
+    over = _taken(lines) - left
+    if over > 0 and not screen.is_whole and most > _FEWEST_ROWS:
+        shown = min(most, len(screen.rows) + len(screen.others))
+        lines = _lines(screen, requested, max(shown - over, _FEWEST_ROWS), columns)
+        over = _taken(lines) - left
+    for count in reversed(range(len(screen.lines) if over > 0 else 0)):
+        if count and screen.lines[count - 1].startswith(_RULE):
+            continue  # a rule with nothing below it
+        shorter = replace(screen, lines=screen.lines[:count], cut=len(screen.lines) - count)
+        lines = _lines(shorter, requested, most if screen.is_whole else _FEWEST_ROWS, columns)
+        if _taken(lines) <= left:
+            break
     return "\n".join(lines)
+
+
+def _taken(lines: Iterable[str]) -> int:
+    return sum(line.count("\n") + 1 for line in lines)
+
+
+def in_seconds(columns: Iterable[ScreenColumn], rows: Sequence[Row]) -> list[ScreenColumn]:
+    """Columns; those of milliseconds are in seconds where one of them is above ten."""
+    return [_in_seconds(column) if _is_long(column, rows) else column for column in columns]
+
+
+def _is_long(column: ScreenColumn, rows: Sequence[Row]) -> bool:
+    if column.cell is not None or not (column.key.endswith("_ms") or "ms" in column.heading.split()):
+        return False
+    keys = (column.key, *(column.interval or ()))
+    return any(isinstance(row.get(key), float) and row[key] > MOST_MS for row in rows for key in keys)
+
+
+def _in_seconds(column: ScreenColumn) -> ScreenColumn:
+    words = column.heading.split()
+    heading = " ".join("s" if word == "ms" else word for word in words) if "ms" in words else f"{column.heading} s"
+    return replace(column, heading=heading, factor=MILLI)
 
 
 def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]:
     first, others = _selected_rows(screen, most)
-    columns = _fitting_columns(
-        [c for c in screen.columns if has_values(c, (*first, *others))], (*first, *others), width
-    )
+    rows = (*first, *others)
+    columns = _fitting_columns(in_seconds([c for c in screen.columns if has_values(c, rows)], rows), rows, width)
     lines = [styled(_wrapped_at_dots(encodable(printable(screen.case)), width), bold=True)] if screen.case else []
     if screen.answer:
         answers = printable(encodable(shell_words(screen.answer)), lines=True).split("\n")
@@ -184,7 +238,7 @@ def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]
     lines += [prose(printable(encodable(shell_words(line))), width, "  ") for line in screen.lines]
     hidden = screen.hidden + len(screen.rows) + len(screen.others) - len(first) - len(others)
     notes = 0 if requested.with_notes else len(dict.fromkeys(pressing_first(screen.notes)[1]))
-    footer = _footer(hidden, notes, (*first, *others), columns, width, screen.legend)
+    footer = _footer(_more(hidden, screen.cut), notes, rows, columns, width, screen.legend)
     return [*lines, *([styled(footer, dim=True)] if footer else [])]
 
 
@@ -285,11 +339,16 @@ def joined_cell(column: ScreenColumn, row: Row) -> str:
 def _cell(column: ScreenColumn, row: Row) -> Cell:
     if column.cell is not None:
         return printable(shell_words(column.cell(row)))
-    value = printable(shell_words(cell_text(row.get(column.key))))
-    if column.interval is None:
-        return value
-    low, high = (row.get(key) for key in column.interval)
-    return (value, "") if low is None or high is None else (value, f"({cell_text(low)}-{cell_text(high)})")
+    value, *ends = (_converted(row.get(key), column.factor) for key in (column.key, *(column.interval or ())))
+    text = printable(shell_words(cell_text(value)))
+    if not ends:
+        return text
+    low, high = ends
+    return (text, "") if low is None or high is None else (text, f"({cell_text(low)}-{cell_text(high)})")
+
+
+def _converted(value: Any, factor: float) -> Any:
+    return value * factor if factor != 1.0 and isinstance(value, float) else value
 
 
 def _fitting_columns(columns: list[ScreenColumn], rows: Sequence[Row], width: int) -> list[ScreenColumn]:
@@ -347,7 +406,7 @@ def _shortened(cells: list[list[str]], over: int) -> list[list[str]]:
 
 
 def _rule_line(text: str, width: int) -> str:
-    return f"-- {text} ".ljust(width, "-")[:width]
+    return f"{_RULE}{text} ".ljust(width, "-")[:width]
 
 
 def _coloured(line: str) -> str:
@@ -357,14 +416,21 @@ def _coloured(line: str) -> str:
     return " ".join(styled(part, fg=colours[part]) if part in colours else part for part in parts)
 
 
+def _more(rows: int, lines: int) -> str:
+    """How many rows and lines are left out."""
+    if not rows:
+        return f"{lines} more line{'' if lines == 1 else 's'}" if lines else ""
+    return f"{rows} more" + (f", {lines} line{'' if lines == 1 else 's'}" if lines else "")
+
+
 def _footer(
-    hidden: int, notes: int, rows: Sequence[Row], columns: Sequence[ScreenColumn], width: int, more: str
+    more: str, notes: int, rows: Sequence[Row], columns: Sequence[ScreenColumn], width: int, legend: str
 ) -> str:
-    parts = [f"{hidden} more: --all"] if hidden else []
+    parts = [f"{more}: --all"] if more else []
     parts += [notes_footer(notes)] if notes else []
     if any(column.key == "basis" and not column.heading for column in columns):
         bases = {row.get("basis") for row in rows}
-        legend = "  ".join(f"{mark} {meaning}" for basis, (mark, meaning) in MARKS.items() if basis in bases)
-        parts += [legend] if legend else []
-    parts += [more] if more else []
+        marks = "  ".join(f"{mark} {meaning}" for basis, (mark, meaning) in MARKS.items() if basis in bases)
+        parts += [marks] if marks else []
+    parts += [legend] if legend else []
     return _wrapped_at_dots(encodable(_DOT.join(parts)), width)

@@ -25,6 +25,7 @@ from roofline.cli.answers import (
 )
 from roofline.cli.case import one_case, question
 from roofline.cli.options import (
+    EVERY_REASON,
     OUTPUT_FORMATS,
     Parsed,
     PathName,
@@ -36,11 +37,12 @@ from roofline.cli.options import (
     output_options,
     print_rows,
     read,
+    reasons_text,
     show,
     with_unit,
 )
-from roofline.cli.screen import MARK, MOST_ROWS, Screen, ScreenColumn, flags
-from roofline.numbers.quantity import rounded, rounded_down, to_text
+from roofline.cli.screen import MARK, MOST_ROWS, Flags, Screen, ScreenColumn, flags, prose, room
+from roofline.numbers.quantity import percent_figure, rounded, rounded_down, to_text
 from roofline.outputs.files import SCHEMA_VERSION
 from roofline.questions import catalog
 from roofline.questions import why as questions
@@ -140,9 +142,9 @@ def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Map
     buy = []
     for result, row in sensitivities.what_to_buy.items():
         amount = getattr(sensitivities.prediction, result)
-        value = to_text(amount, "s") if UNITS[result] == "s" else f"{rounded(amount)}/s"
-        change = f"{row.elasticity:+.2f} % per 1 % more {row.input}, the hardware that moves it most"
-        buy.append(f"{binding_text(result)} {value}: {change}")
+        value = to_text(amount, "s") if UNITS[result] == "s" else rounded(amount)
+        change = f"{row.elasticity:+.2f} % per 1 % more {_rate_text(row.input)}, the hardware that moves it most"
+        buy.append(f"{_RESULT_TEXTS.get(result) or binding_text(result)} {value}: {change}")
     most = max((abs(row.elasticity) for row in shown), default=1.0) or 1.0
     rows = [
         {
@@ -152,7 +154,9 @@ def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Map
             "value": with_unit(row.value, row.unit),
             "elasticity": _elasticity_text(row),
             "bar": "#" * round(_BAR * abs(row.elasticity) / most),
-            "margin": "-" if row.margin is None else f"{'+' if row.margin > 0.0 else ''}{rounded(row.margin)} %",
+            "margin": "-"
+            if row.margin is None
+            else f"{'+' if row.margin > 0.0 else ''}{percent_figure(row.margin / 100.0)} %",
             "end": row.regime.partition(" until ")[2] or "-",
         }
         for row in shown
@@ -168,6 +172,16 @@ def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Map
         lines=[f"regime: {', '.join(regimes)}"],
         notes=sensitivities.prediction.warnings,
     )
+
+
+_RESULT_TEXTS = {"output_tok_s_gpu": "tok/s per GPU", "output_tok_s": "tok/s", "tok_s_user": "tok/s per user"}
+_PEAK = "peak_"
+
+
+def _rate_text(name: str) -> str:
+    """Words for an input that is a rate of the hardware."""
+    words = f"{name.removeprefix(_PEAK)} peak" if name.startswith(_PEAK) else name
+    return words.replace("_", " ")
 
 
 def _elasticity_text(row: Sensitivity) -> str:
@@ -199,7 +213,6 @@ def _solve_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn
 
 
 _NO_P99_WITHIN = "solve takes time limits, not the p99 over the median; use roofline goodput"
-_MOST_REASONS = 3
 _DIGITS = 4
 
 
@@ -255,6 +268,13 @@ def solve(
         failures += refused.values() if gpus else ()
     people = for_people(output_format)
     rows = [_row(solution, people=people) for solution in solutions]
+    failures += [
+        BadInput(f"{_gpu_prefix(solution, solutions)}{solution.reason}")
+        for solution in solutions
+        if not solution.is_met
+    ]
+    is_failure = gpus or not any(solution.is_met for solution in solutions)
+    failure = reasons_text(failures, EVERY_REASON) if is_failure else ""
     reasons = [
         f"{_gpu_prefix(solution, solutions)}{solution.reason}"
         for solution in solutions
@@ -273,18 +293,11 @@ def solve(
             *([_NO_P99_WITHIN] if is_within else []),
             *labelled((solution.base.deployment.gpu.name, solution.warnings) for solution in solutions),
         ],
+        below=failure,
     )
     show(screen, output_format, rows)
-    failures += [
-        BadInput(f"{_gpu_prefix(solution, solutions)}{solution.reason}")
-        for solution in solutions
-        if not solution.is_met
-    ]
-    if failures and (gpus or not any(solution.is_met for solution in solutions)):
-        messages = list(dict.fromkeys(str(failure) for failure in failures))
-        hidden = 0 if gpus else max(len(messages) - _MOST_REASONS, 0)  # of the whole catalog, only a few
-        more = [f"and {hidden} more: --format json has every reason"] if hidden else []
-        raise RooflineError("\n".join([*messages[: len(messages) - hidden], *more]))
+    if failure:
+        raise RooflineError(failure)
 
 
 def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bool) -> str:
@@ -361,6 +374,8 @@ def _formula(solution: Solution) -> list[str]:
 
 # The closed form of an answer: the `formula` command.
 
+_FORMULA_INDENT = " " * 6
+
 
 @question(
     "roofline formula ttft -m llama-3.1-8b -g h100 --isl 2k --basis ideal",
@@ -369,8 +384,15 @@ def _formula(solution: Solution) -> list[str]:
     output=partial(format_option, formats=("text", "latex", "python", "json")),
 )
 @click.argument("result", metavar="RESULT", type=click.Choice(list(questions.FORMULAS)))
+@click.option("--all", "is_full", is_flag=True, help="Print the parts and symbols as well, not just the formula.")
 def formula(
-    result: str, models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str
+    result: str,
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    is_full: bool,
 ) -> None:
     """The closed form of an answer for one case, with its numbers.
 
@@ -389,6 +411,19 @@ def formula(
 
             echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": [closed_form.to_dict()]}, indent=2))
         case _:
-            echo(str(closed_form))
-            if closed_form.is_implicit:
-                notes([f"{closed_form.name} has no closed form here; it is the root of the expression"])
+            more = _print_formula(closed_form.name, str(closed_form), room(Flags(is_full=is_full)))
+            root = f"{closed_form.name} has no closed form here; it is the root of the expression"
+            notes([root] if closed_form.is_implicit else [], *more)
+
+
+def _print_formula(name: str, text: str, most: int | None) -> list[str]:
+    """Print a formula, on a first screen without what its parts and symbols are; and what to say of the rest."""
+    lines = [part for line in text.split("\n") for part in prose(line, indent=_FORMULA_INDENT).split("\n")]
+    if most is None or len(lines) < most:
+        echo("\n".join(lines))
+        return []
+    end = next(place for place, line in enumerate(lines) if line in ("where", "with")) - 1
+    value = max(place for place, line in enumerate(lines[:end]) if line.startswith(f"{name} = "))
+    first = min(value, most - 1 - (end - value))
+    echo("\n".join([*lines[:first], *lines[value:end]]))
+    return [f"{len(lines) - first - (end - value)} more lines: --all"]

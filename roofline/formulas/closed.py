@@ -16,7 +16,7 @@ from sympy.printing.str import StrPrinter
 
 from roofline.formulas.case import UNITS, CaseTrace, Input
 from roofline.numbers.operations import Json, Operations, Real, maximum, register
-from roofline.numbers.quantity import rounded, to_text
+from roofline.numbers.quantity import percent_figure, rounded, to_text
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import Pass, decode_pass
 from roofline.serving.answers import Answer, selected
@@ -418,7 +418,7 @@ class ClosedForms:
         if not depends(self.case.number(result), name):
             return ""
         change, label = self.case.margin(result, name)
-        return "" if change is None else f"regime ends at {100.0 * change:+.3g} %: {label}"
+        return "" if change is None else f"regime ends at {'+' * (change > 0.0)}{percent_figure(change)} %: {label}"
 
     def derivative(self, result: str, name: str) -> Any:
         return self.stages.derivative(self.expression(result), name)
@@ -445,9 +445,10 @@ class ClosedForms:
 # A formula as text: for people, as LaTeX, as Python source.
 
 _DIGITS = 5
+_FIGURES, _MOST_COUNTED = 6, 2**40
 _MATH_IMPORTS = {"ceiling": "ceil as ceiling", "floor": "floor", "log": "log", "sqrt": "sqrt"}
 _WORD = re.compile(r"[A-Za-z_]\w*")
-_WIDTH = 100
+_WIDTH = 80
 _GREEK = {"eta": r"\eta", "kappa": r"\kappa", "eps": r"\varepsilon"}
 _SIDES = {"compute": "C", "memory": "M", "t": "t", "base": "z", "whole": "n"}
 
@@ -461,7 +462,7 @@ def readable(formula: Formula) -> str:
         *([printable(formula.title), ""] if formula.title else []),
         *equation_lines(left, formula.expression),
         *_wrapped(" " * len(left), _with_numbers(expression_text(formula.expression), values)),
-        f"{formula.name} = {formula.value!r} {formula.unit}",
+        f"{formula.name} = {_figure(formula.value)} {formula.unit}",
     ]
     if formula.regime:
         lines.append(f"regime: {printable(formula.regime)}")
@@ -482,15 +483,21 @@ def parts_lines(
     definitions: Iterable[Definition], inputs: Mapping[str, Input], ends: Mapping[str, str] | None = None
 ) -> list[str]:
     """Lines below an equation: its parts, and its symbols with values, units, meanings and ends of the regime."""
-    parts = [f"  {part.name} = {expression_text(part.expression)} = {part.value!r}" for part in definitions]
+    parts = [f"  {part.name} = {expression_text(part.expression)} = {_figure(part.value)}" for part in definitions]
     width = max((len(name) for name in inputs), default=0)
     symbols = [
-        f"  {name.ljust(width)} = {entry.value!r} {entry.unit if entry.unit != '1' else ''}".rstrip()
+        f"  {name.ljust(width)} = {_figure(entry.value)} {entry.unit if entry.unit != '1' else ''}".rstrip()
         + f"  ({printable(entry.meaning)})"
         + (f"  {printable(ends[name])}" if ends and name in ends else "")
         for name, entry in inputs.items()
     ]
     return [*(["", "where", *parts] if parts else []), "", "with", *symbols]
+
+
+def _figure(value: Any) -> str:
+    """A number in full where it is a count, else in six digits."""
+    is_count = float(value).is_integer() and abs(value) < _MOST_COUNTED
+    return f"{value:.0f}" if is_count else f"{value:.{_FIGURES}g}"
 
 
 def equations_latex(

@@ -142,6 +142,19 @@ def rounded_down(number: float, digits: int = 3) -> str:
     return f"{math.floor(number / step) * step:.{digits}g}" if step < 1.0 else f"{math.floor(number):d}"
 
 
+def percent_figure(share: float, digits: int = 3) -> str:
+    """A share in percent for people, never with an exponent.
+
+    >>> percent_figure(0.1234), percent_figure(27.2), percent_figure(1.2e-7)
+    ('12.3', '2720', '0.000012')
+    """
+    text = f"{100.0 * share:.{digits}g}"
+    if "e" not in text:
+        return text
+    near = float(text)
+    return f"{100.0 * share:.0f}" if abs(near) >= 1.0 else f"{near:.12f}".rstrip("0").rstrip(".")
+
+
 def to_text(value: float, unit: str, digits: int = 3) -> str:
     """Text of an SI value with a fitting decimal prefix.
 

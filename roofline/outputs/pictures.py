@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ def write_figure(figure: Any, path: Path, form: str) -> None:
 
 _INCHES = (7.5, 3.3)  # of a panel
 _WIDEST = 160  # terminal columns
+_BETWEEN = 2  # columns between charts
+_LOWEST = 8  # rows of a chart
 _TICKS = 4  # approximate number on the y axis above zero
 _ROOM = 1.25  # of the highest value, up to which a limit is drawn
 _SIGNS = ("▞", "*", "o", "x", "+", "#", "@", "%")  # markers in the legend
@@ -71,6 +74,24 @@ class Panel(NamedTuple):
 
 def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
     """Charts for a terminal without colour, one below the other; height is in rows each."""
+    return "\n\n".join(_terminal_panels(panels, width, height))
+
+
+def panels_beside(panels: Sequence[Panel], width: int, most: int) -> str:
+    """Charts for a terminal side by side, in at most so many lines where that leaves room for a chart."""
+    each = (width - _BETWEEN * (len(panels) - 1)) // len(panels)
+    height = most
+    while True:
+        parts = [text.split("\n") for text in _terminal_panels(panels, each, height)]
+        over = max(map(len, parts)) - most
+        if over <= 0 or height <= _LOWEST:
+            break
+        height = max(height - over, _LOWEST)
+    rows = zip_longest(*parts, fillvalue="")
+    return "\n".join((" " * _BETWEEN).join(line.ljust(each) for line in row).rstrip() for row in rows)
+
+
+def _terminal_panels(panels: Sequence[Panel], width: int, height: int) -> list[str]:
     with needing("`plot` needs plotext", "plot"):
         import plotext
     texts = []
@@ -80,7 +101,7 @@ def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
         figure.theme("colorless")
         figure.plot_size(min(width, _WIDEST), height)
         texts.append(_terminal_panel(plotext, figure, panel, width))
-    return "\n\n".join(texts)
+    return texts
 
 
 def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:

@@ -49,6 +49,7 @@ from roofline.specs.gpu import (
 from roofline.specs.model import Gqa, Mla, MoeFfn
 from roofline.specs.names import fold
 from roofline.support.errors import BadInput, needing, printable
+from roofline.support.progress import each
 from roofline.support.records import NamedTuple, dataclass, field
 
 _KEPT = "kept"
@@ -199,7 +200,7 @@ def calibrated_sets(
     """
     sets: dict[str, dict[str, Any]] = {}
     sources: dict[str, dict[str, Any]] = {}
-    for group in groups:
+    for group in each(list(groups), "kinds of kernels"):
         sample = kernel_sample(group, gpu)
         faster = float(np.mean(_ideal(sample) > _SLACK))
         if faster > _MOST_FASTER:

@@ -48,6 +48,7 @@ from roofline.specs.names import name_fault
 from roofline.specs.workload import LATENCIES, Measurement, key_of
 from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, check_known, shown
+from roofline.support.progress import each
 from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
 
@@ -122,7 +123,7 @@ def read_each(sources: Iterable[Any], read: Callable[[Any], Reading]) -> tuple[l
     """What files and contents hold, and the faults of those that cannot be read."""
     readings: list[Reading] = []
     unread: list[RooflineError] = []
-    for source in sources:
+    for source in each(list(sources), "files"):
         try:
             readings.append(read(source))
         except RooflineError as error:
@@ -150,7 +151,7 @@ def check_readings(
     overrides = _with_plan_of_pool(overrides, options.get("specs"))
     for reading in readings:
         failures += reading.faults
-        for measurement in reading.measurements:
+        for measurement in each(reading.measurements, "results"):
             try:
                 _check_names(measurement, overrides)
                 stated = replace(measurement, **_with_plan_of_pool(asdict(measurement), options.get("specs")))
@@ -392,6 +393,7 @@ def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapp
 #: Relative run-to-run scatter of one server.
 AGREES = 0.02
 
+_LONG = 10.0  # [s] beyond which times are in seconds
 _TIMES = 2.0  # ratio from which a verdict gives a factor instead of a percentage
 _BESIDE = "queue and other prompts"
 _COMMON = (
@@ -493,9 +495,10 @@ class MeasurementCheck(Answer[dict[str, Json]]):
         else:
             compared = f"{off} {word} than predicted"
         place = "inside" if self.inside(metric) else "outside"
-        low, high = (rounded(end / MILLI) for end in ends)
-        time = rounded(getattr(self.expected, metric) / MILLI)
-        return f"{compared}: {place} the 80 % range, {time} ms ({low}-{high})"
+        time = getattr(self.expected, metric)
+        unit, second = ("ms", MILLI) if max(time, *ends) <= _LONG else ("s", 1.0)
+        low, high = (rounded(end / second) for end in ends)
+        return f"{compared}: {place} the 80 % range, {rounded(time / second)} {unit} ({low}-{high})"
 
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Flat row: stated values, then measured and predicted times and how they compare.

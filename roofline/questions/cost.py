@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
-from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded
+from roofline.numbers.quantity import HOUR, KILO, MEGA, percent_figure, rounded
 from roofline.questions.goodput import GOODPUT_KEYS, best_at_saturation, check_share
 from roofline.questions.goodput import goodput as goodput_of
 from roofline.questions.inputs.arguments import (
@@ -152,7 +152,7 @@ def break_even(
 
 
 def _percent(share: float) -> str:
-    return f"{100.0 * share:.2g} %" if share < _SMALL else f"{100.0 * share:.0f} %"
+    return f"{percent_figure(share, 2)} %" if share < _SMALL else f"{100.0 * share:.0f} %"
 
 
 def _short(number: float) -> str:

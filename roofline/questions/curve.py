@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded
 from roofline.outputs.files import write_whole
-from roofline.outputs.pictures import Panel, Series, draw_panels, panels_text
+from roofline.outputs.pictures import Panel, Series, draw_panels, panels_beside, panels_text
 from roofline.questions.goodput import best_at_saturation, best_within, check_measured, check_share
 from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits, without
 from roofline.questions.inputs.case import LEAST_RATE
@@ -46,6 +46,7 @@ AGAINST = {name: kind for kind in LASTING.values() if kind.option in CURVE_KEYS 
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
 _GROWTH = 2.0**0.5  # factor on the users from one point to the next
+_BESIDE = 2  # pictures on a first screen
 _BEYOND = 1.5  # last number of users, over the slots
 _MOST_USERS = 4096.0
 _USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the values
@@ -201,6 +202,11 @@ def _curve(start: Prediction, kind: type[Load], required: float | None, goodput:
 def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
     """Pictures for a terminal of `width` columns, each `height` rows: TTFT, TPOT, and throughput against speed."""
     return panels_text(_panels(curves), width, height)
+
+
+def first_curves_text(curves: Sequence[Curve], width: int, most: int) -> str:
+    """The pictures of TTFT and TPOT side by side, in at most so many lines."""
+    return panels_beside(_panels(curves)[:_BESIDE], width, most)
 
 
 def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:

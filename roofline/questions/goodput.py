@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
-from roofline.numbers.quantity import rounded, to_text
+from roofline.numbers.quantity import percent_figure, rounded, to_text
 from roofline.questions.inputs.arguments import (
     number_if_given,
     one_case,
@@ -98,7 +98,7 @@ class GpuGoodput(Answer[GoodputRow]):
             return f"{self.gpu.name}: {self.reason}"
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
-        price = f"next to none, {100.0 * known.util:.2g} % of the saturation" if known.is_idle else price
+        price = f"next to none, {percent_figure(known.util, 2)} % of the saturation" if known.is_idle else price
         binding = binding_text(known.binding, is_mean=self.share is None)
         binding = binding if known.binding == NOT_KNOWN else f"set by {binding}"
         where = f"{gpus_text(self.gpu.name, deployment.num_gpus)} (tp {deployment.plan.tp})"
@@ -323,7 +323,9 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
         return UNKNOWN
     if key not in LATENCIES or share is None:
         return f"misses: {beside_limit(key, time, slo[key])} even on {where}"
-    attained = f"{100.0 * nearest.attained[key]:.4g} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"
+    attained = (
+        f"{percent_figure(nearest.attained[key], 4)} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"
+    )
     return f"misses: {attained} on {where} (mean {to_text(time, 's')}), {100.0 * share:g} % required"
 
 

@@ -58,6 +58,7 @@ from roofline.specs.load import LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, shown
+from roofline.support.progress import each
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def levers(
     if start.score(goal_name) == float("inf"):
         raise BadInput(_no_goal(goal_name, start))
     alone, refused = [], {}
-    for lever in candidates(Start(start.prediction, start.options)):
+    for lever in each(list(candidates(Start(start.prediction, start.options))), "levers"):
         pulled = session.best_of(lever)
         if isinstance(pulled, str):
             refused[lever.kind] = pulled

@@ -21,7 +21,7 @@ from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
-from roofline.serving.shown import KEYS, ROW_KEYS, row
+from roofline.serving.shown import KEYS, ROW_KEYS, prediction_text, row
 from roofline.serving.verdict import LIKELY, PASS
 from roofline.specs.gpu import HOST, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
@@ -30,13 +30,14 @@ from roofline.specs.model import Model
 from roofline.specs.workload import Limits
 from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
+from roofline.support.progress import each
 from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Words
     from roofline.questions.inputs.signatures import Case, Unmeasured
 
-__all__ = ["LOADS", "ROW_KEYS", "Kernel", "Pass", "Prediction"]
+__all__ = ["LOADS", "ROW_KEYS", "Kernel", "Pass", "Prediction", "prediction_text"]
 
 
 _Answer = TypeVar("_Answer")
@@ -306,7 +307,7 @@ def on_each_gpu(
     names = catalog.gpus(specs) if gpus is None else arguments.listed_names("gpus", gpus)
     record, model_notes = deployments.found_model(model, options)
     wrong: list[BadInput] = []
-    for name in names:
+    for name in each(names, "GPUs"):
         chosen = deployments.choice(name, options)
         if check is not None:
             check(chosen)
@@ -352,7 +353,7 @@ def predict_each_gpu(
     predictions, refused = [], {}
     for name in gpu_names:
         deployments.choice(name, options)  # a faulty text is an error for all GPUs, not for one
-    for name in gpu_names:
+    for name in each(gpu_names, "GPUs"):
         try:
             prediction = predict(model, name, **options)
             predictions.append(replace(prediction, said=(*notes, *prediction.said)))

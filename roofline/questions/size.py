@@ -50,6 +50,7 @@ from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, key_text
 from roofline.specs.written import Pool
 from roofline.support.errors import BadInput, RooflineError, UnsupportedPrecision, shown
+from roofline.support.progress import each
 from roofline.support.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -234,7 +235,7 @@ def size(
     fixed = _degrees(model, plain)
     answers: dict[Any, GpuSize] = {}
     choices: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
-    for gpu in choices:
+    for gpu in each(choices, "GPUs"):
         kind, formats, degrees = _with_pool(model, gpu, presets, fixed, plain.get("specs"))
         answer = _on_gpu(model, kind, formats, degrees, limits, plain)
         answers[answer.gpu.name, formats, degrees] = answer

@@ -29,6 +29,7 @@ from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.support.progress import each
 
 if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import Grid
@@ -100,7 +101,7 @@ def table(
     chosen = [(model, deployment.choice(gpu, plan)) for model, gpu, plan in product(model_names, gpu_names, plans)]
     return Answers(
         cast("Row", row)
-        for model, pooled in chosen
+        for model, pooled in each(chosen, "deployments")
         for start in range(0, len(cases), _BLOCK)
         for row in _rows(model, pooled.gpu, pooled.options, cases[start : start + _BLOCK], row_keys)
     )

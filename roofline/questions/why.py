@@ -39,6 +39,7 @@ from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES as SLO_KEYS
 from roofline.specs.workload import Limits, key_text, limits_words, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
+from roofline.support.progress import each
 from roofline.support.records import dataclass, field, replace
 from roofline.symbolic.graph import is_rational
 
@@ -227,7 +228,7 @@ def solve_each_gpu(
     solutions: list[Solution] = []
     refused: dict[str, RooflineError] = {}
     limits = {name: time for name, time in targets.items() if time is not None}
-    for name in gpu_names:
+    for name in each(gpu_names, "GPUs"):
         try:
             solutions.append(solve(model, name, unknown, slo=limits, **options))
         except RooflineError as error:

@@ -9,7 +9,7 @@ from math import exp, log
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Json, Real, above, ceil, comparable, maximum, never, plain, where
-from roofline.numbers.quantity import BILLION, rounded, to_text
+from roofline.numbers.quantity import BILLION, percent_figure, rounded, to_text
 from roofline.numbers.roots import root
 from roofline.physics.assembly import rank_batch
 from roofline.physics.equation import Kernel, host_kernel
@@ -377,7 +377,7 @@ def cold_start_text(share: float, time: float) -> str:
     >>> cold_start_text(0.01, 2.0)
     '1 % start cold, 2 s later'
     """
-    return f"{100.0 * share:.3g} % start cold, {to_text(time, 's')} later"
+    return f"{percent_figure(share)} % start cold, {to_text(time, 's')} later"
 
 
 def lengths_by_law(law: str, isl_cv: float, osl_cv: float) -> Lengths:
@@ -735,7 +735,7 @@ def cached_text(isl: str, prefix: str, tier: str = HBM, share: Real = 1.0, detai
     ('4096 of 6144 cached', '4096 of 6144 cached in host memory for 80 % of requests')
     """
     place = {HBM: "", HOST_MEMORY: " in host memory", NETWORK_CACHE: " over the network"}.get(tier, " on NVMe")
-    among = "" if share == 1.0 else f" for {100.0 * share:.3g} % of requests"
+    among = "" if share == 1.0 else f" for {percent_figure(share)} % of requests"
     return f"{prefix} of {isl} cached{place}{among}{f' ({detail})' if detail else ''}"
 
 

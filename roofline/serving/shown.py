@@ -327,47 +327,68 @@ def prediction_line(prediction: Prediction[Any, Any, Any]) -> str:
     return f"{_title(prediction)}: {answer}; {_count(prediction)}{_case(prediction)}{end}"
 
 
-def prediction_text(prediction: Prediction[Any, Any, Any]) -> str:
-    """A prediction as text of at most 80 columns, and 24 lines for one case."""
-    return _table(prediction) if _shape(prediction) else _summary(prediction)
+def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = None) -> str:
+    """A prediction as text of at most 80 columns; of one case without what matters least, where it has `most` lines."""
+    return _table(prediction) if _shape(prediction) else _summary(prediction, most)
 
 
-def _summary(prediction: Prediction) -> str:
+#: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
+_LEAST_FIRST = (
+    "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
+    "derated", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
+)  # fmt: skip
+
+
+def _summary(prediction: Prediction, most: int | None) -> str:
     deployment, workload = prediction.deployment, prediction.workload
     weights, kv, compute = summary(deployment.model, deployment.quantization)
     plan = plan_text(deployment.plan, replicas=deployment.replicas)
-    lines = {
-        "plan": f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",
-        "workload": _workload(prediction),
+    speeds = f"{figure_text(prediction.tok_s_user)} tok/s per user, {figure_text(prediction.output_tok_s)} tok/s, "
+    speeds += figure_text(prediction.output_tok_s_gpu)
+    facts: dict[str, tuple[str, ...]] = {
+        "plan": (f"{plan}; weights {weights}, KV cache {kv}, compute {compute}",),
+        "workload": (_workload(prediction),),
         **_said(prediction),
         **_load(prediction),
-        "TTFT": f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}"
-        + _percentiles(prediction, "ttft"),
-        "TPOT": f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound"
-        + _percentiles(prediction, "tpot"),
+        "TTFT": (
+            f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}",
+            _percentiles(prediction, "ttft"),
+        ),
+        "TPOT": (
+            f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound",
+            _percentiles(prediction, "tpot"),
+        ),
         **_draft(prediction),
-        "E2EL": _with_interval(prediction, "e2el") + _percentiles(prediction, "e2el"),
+        "E2EL": (_with_interval(prediction, "e2el"), _percentiles(prediction, "e2el")),
         **_slo(prediction),
-        "limit": _limit(prediction),
-        "output": f"{figure_text(prediction.tok_s_user)} tok/s per user, {figure_text(prediction.output_tok_s)} tok/s, "
-        f"{figure_text(prediction.output_tok_s_gpu)} tok/s per GPU",
+        "limit": (_limit(prediction),),
+        "output": (f"{speeds} tok/s per GPU",),
         **_knee(prediction),
         "memory": _memory(prediction),
         "cost": _cost(prediction),
-        "basis": prediction.basis_detail,
-        "engine": _engine(prediction),
+        "basis": (prediction.basis_detail,),
+        "engine": (_engine(prediction),),
         **_measured(prediction),
     }
     if prediction.tpot is None:
-        lines["TPOT"] = "none: a single output token"
-    title = deployed_text(deployment, f"({deployment.model.name})")
-    wrapped = (
+        facts["TPOT"] = ("none: a single output token",)
+    title = _wrapped_lines(deployed_text(deployment, f"({deployment.model.name})"), "  ")
+    lines = [*title, *_fact_lines(facts)]
+    for label in _LEAST_FIRST:
+        if most is None or len(lines) <= most:
+            break
+        facts[label] = facts.get(label, ())[:-1]
+        lines = [*title, *_fact_lines(facts)]
+    return "\n".join(lines)
+
+
+def _fact_lines(facts: Mapping[str, tuple[str, ...]]) -> list[str]:
+    return [
         line
-        for label, text in lines.items()
-        for number, part in enumerate(text.split("\n"))
-        for line in _wrapped_lines(f"  {'' if number else label:<10} {part}", _INDENT)
-    )
-    return "\n".join([*_wrapped_lines(title, "  "), *wrapped])
+        for label, parts in facts.items()
+        for number, text in enumerate("".join(parts).split("\n") if parts else ())
+        for line in _wrapped_lines(f"  {'' if number else label:<10} {text}", _INDENT)
+    ]
 
 
 def _wrapped_lines(line: str, indent: str) -> list[str]:
@@ -414,7 +435,7 @@ def _cached(prediction: Prediction) -> list[str]:
     return [cached_text(isl, prefix, workload.cache.tier, share, f"loads in {to_text(time, 's')}" if time else "")]
 
 
-def _load(prediction: Prediction) -> dict[str, str]:
+def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     """Users or request rate, utilization, queue."""
     if prediction.served is None:
         return {}
@@ -423,10 +444,10 @@ def _load(prediction: Prediction) -> dict[str, str]:
     load = stated.flow(rate, figure_text(prediction.concurrency))
     load += f"{stated.run_text(figure_text, ', in ')} that all users begin together" if stated.is_run else ""
     most = f"{_percent(prediction.util)} of the largest rate, {figure_text(prediction.max_request_rate)} requests/s"
+    requests = f"{figure_text(prediction.running)} requests running, {figure_text(prediction.waiting)} waiting"
     return {
-        "load": f"{load}; {most}",
-        "queue": f"{figure_text(prediction.queue, 's')} of the TTFT; "
-        f"{figure_text(prediction.running)} requests running, {figure_text(prediction.waiting)} waiting",
+        "load": (load, f"; {most}"),
+        "queue": (f"{figure_text(prediction.queue, 's')} of the TTFT; {requests}",),
     }
 
 
@@ -439,25 +460,23 @@ def _percentiles(prediction: Prediction, metric: str) -> str:
     return f"\n{text}" if text else ""
 
 
-def _draft(prediction: Prediction) -> dict[str, str]:
+def _draft(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     draft = prediction.deployment.draft
     if draft is None or prediction.itl is None:
         return {}
     proposed = f"{draft.tokens} proposed token{'' if draft.tokens == 1 else 's'}"
-    return {
-        "drafts": f"{draft_name(draft)}, {proposed}: {rounded(draft.acceptance.tokens)} tokens per step of "
-        f"{figure_text(prediction.itl, 's')} (ITL)"
-    }
+    step = f"{rounded(draft.acceptance.tokens)} tokens per step of {figure_text(prediction.itl, 's')} (ITL)"
+    return {"drafts": (f"{draft_name(draft)}, {proposed}: {step}",)}
 
 
-def _slo(prediction: Prediction) -> dict[str, str]:
+def _slo(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     """Each limit, the latency compared with it, and the verdict on all of them."""
     judged, slo = prediction.slo_verdict, prediction.slo
     if judged is None:
         return {}
     times = {key: share * slo[key] for key, share in prediction.slo_shares.items()}
     reason = "not validated" if str(judged.reason).startswith(OUTSIDE) else None  # a note has the conditions
-    return {"SLO": verdict_text(judged, slo, times, is_mean=prediction.workload.is_mean, reason=reason)}
+    return {"SLO": (verdict_text(judged, slo, times, is_mean=prediction.workload.is_mean, reason=reason),)}
 
 
 def _limit(prediction: Prediction) -> str:
@@ -471,7 +490,7 @@ def _limit(prediction: Prediction) -> str:
     return f"these times are the hardware limit; calibrated kernels reach {reached.replace('the hardware limit', 'it')}"
 
 
-def _knee(prediction: Prediction) -> dict[str, str]:
+def _knee(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     knees = prediction.knees
     if knees.memory is None:
         return {}
@@ -481,33 +500,34 @@ def _knee(prediction: Prediction) -> dict[str, str]:
         ", SLO not known" if knees.slo is None and prediction.slo_verdict and prediction.slo_verdict.binding else ""
     )
     unit = "batch" if prediction.served is None else "users"
-    return {"knee": f"{unit} {figure_text(prediction.knee)}, set by {prediction.knee_bound} ({listed})"}
+    bound = "the SLO" if prediction.knee_bound == "slo" else prediction.knee_bound
+    return {"knee": (f"{unit} {figure_text(prediction.knee)}, set by {bound}", f" ({listed})")}
 
 
-def _memory(prediction: Prediction) -> str:
+def _memory(prediction: Prediction) -> tuple[str, ...]:
     memory = prediction.memory
     taken = f"weights {figure_text(memory.weights, 'B')}, KV cache {figure_text(memory.kv_cache, 'B')}"
     fits = "yes" if prediction.fits else "no"
     longest = f"longest context {figure_text(prediction.longest_context)} tokens"
-    return f"{taken} of {figure_text(memory.usable, 'B')} per GPU; fits: {fits}; {longest}"
+    return f"{taken} of {figure_text(memory.usable, 'B')} per GPU; fits: {fits}", f"; {longest}"
 
 
-def _cost(prediction: Prediction) -> str:
+def _cost(prediction: Prediction) -> tuple[str, ...]:
     """Hourly rent, and the price per million tokens of each kind."""
     if prediction.usd_per_hour is None:
-        return "no price known"
+        return ("no price known",)
     hourly = f"{figure_text(prediction.usd_per_hour)} USD/h"
     if prediction.usd_per_m_output_tok is None:
-        return hourly  # pragma: no cover - for the type checker: known wherever a price is
+        return (hourly,)  # pragma: no cover - for the type checker: known wherever a price is
     figures = f"{hourly}, {figure_text(prediction.usd_per_m_output_tok)} USD per million output tokens at this load"
     prices, price, count = prediction.token_prices, prediction.price, prediction.deployment.num_gpus
     if prices is None or price is None:
-        return figures  # pragma: no cover - likewise
+        return (figures,)  # pragma: no cover - likewise
     kinds = {"input": prices.input, "cached": prices.cached, "decode": prices.output}
     parts = ", ".join(f"{figure_text(value)} {name}" for name, value in kinds.items() if math.isfinite(value))
     low, high = (rounded(rent * HOUR * count) for rent in (price.low, price.high))
     rent = price.source if low == high else f"{price.source}, {low}-{high} USD/h"
-    return f"{figures}; by the time that each takes {parts}; rent: {rent}"
+    return figures, f"; by the time that each takes {parts}; rent: {rent}"
 
 
 def _engine(prediction: Prediction) -> str:
@@ -527,20 +547,20 @@ def _engine(prediction: Prediction) -> str:
     return ", ".join([engine.name + (f" ({fitted})" if fitted else ""), *limits])
 
 
-def _measured(prediction: Prediction) -> dict[str, str]:
+def _measured(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     """Factors of a measurement of this deployment."""
     factors = {"TTFT": prediction.correction.ttft, "TPOT": prediction.correction.tpot}
     corrections = ", ".join(f"{name} x {rounded(factor)}" for name, factor in factors.items() if factor != 1.0)
-    return {"measured": f"scaled by a measurement of this deployment: {corrections}"} if corrections else {}
+    return {"measured": (f"scaled by a measurement of this deployment: {corrections}",)} if corrections else {}
 
 
-def _said(prediction: Prediction) -> dict[str, str]:
+def _said(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     """Warnings that may not wait for ``--notes``, and what was taken from the hardware."""
     lost = [text.removeprefix(DERATED) for text in prediction.said if text.startswith(DERATED)]
     pressing = [text for text in prediction.warnings if is_pressing(text)]
     return {
-        **({"derated": "; ".join(lost)} if lost else {}),
-        **({"warning": "; ".join(pressing)} if pressing else {}),
+        **({"derated": ("; ".join(lost),)} if lost else {}),
+        **({"warning": ("; ".join(pressing),)} if pressing else {}),
     }
 
 

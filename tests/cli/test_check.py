@@ -164,9 +164,12 @@ def test_markdown_is_a_table_a_measurement():
 
 
 def test_several_files_are_several_measurements_and_notes_say_which():
-    result = ask("check", VLLM, PASSES)
+    result = ask("check", VLLM, PASSES, "--all")
     assert result.exit_code == 0
     assert result.stdout.count("predicted ms") == 4
+    (heading, *rows, _) = answered("check", VLLM, PASSES).splitlines()
+    assert "predicted ms (80 %)" in heading
+    assert len(rows) == 8
     assert f"{VLLM}: 16 requests in flight" in ask("check", VLLM, PASSES, "--notes").output
     assert f"{VLLM}: 16 requests in flight" not in ask("check", VLLM, "--notes").output
     assert "16 requests in flight" in ask("check", VLLM, "--notes").output
@@ -227,7 +230,7 @@ def test_every_fixture_can_be_compared_once_the_rest_is_said():
 
 
 def test_what_can_be_compared_is_shown_though_the_rest_fails():
-    result = ask("check", VLLM, "no-such-file.json", str(FOLDER / "inferencex.json"))
+    result = ask("check", VLLM, "no-such-file.json", str(FOLDER / "inferencex.json"), "--all")
     assert result.exit_code == 1
     assert "llama-3.1-8b on 1x h100-sxm" in result.stdout
     assert "deepseek-r1 on 8x h200-sxm" in result.stdout
@@ -372,8 +375,9 @@ def fixture_sweeps(tmp_path_factory):
 
 def test_two_sweeps_say_what_changed_and_by_how_much(sweeps):
     before, after = sweeps
-    text = answered("check", *before, "--after", *after)
+    text = answered("check", *before, "--after", *after, "--all")
     assert re.match(r"What changed: host: 4\.[5-9] ms more a step\n", text)
+    assert re.match(r"What changed: host: 4\.[5-9] ms more a step\n", answered("check", *before, "--after", *after))
     assert text.count("the 80 % range, ") == 8  # each run has its own verdict
     found = document("check", *before, "--after", *after, "-g", "h100")
     assert (found["changed"]["answer"], found["changed"]["loads"]) == ("host", 2)

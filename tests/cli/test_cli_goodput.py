@@ -133,8 +133,13 @@ def test_a_curve_is_drawn_in_the_terminal_and_into_a_file(tmp_path):
     path = tmp_path / "curve.svg"
     result = ask("curve", *CASE, *SLO, "--plot", "-o", path, env={"COLUMNS": "90", "LINES": "30"})
     assert result.exit_code == 0
-    assert "tokens/s per user" in result.stdout
-    assert max(map(len, result.stdout.splitlines())) < 90
+    assert "TTFT [ms] against requests/s" in result.stdout
+    assert "tokens/s per user" not in result.stdout
+    lines = result.stdout.splitlines()
+    assert (max(map(len, lines)) < 90, len(lines) <= 28) == (True, True)
+    whole = ask("curve", *CASE, *SLO, "--plot", "--all", env={"COLUMNS": "90", "LINES": "30"}).stdout
+    assert "tokens/s per user" in whole
+    assert max(map(len, whole.splitlines())) < 90
     assert f"wrote {path}" in result.stderr
     assert path.read_bytes().startswith(b"<?xml")
     again = ask("curve", *CASE, "-o", path)

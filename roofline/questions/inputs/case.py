@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.catalog.find import engine_names, load_engine
 from roofline.numbers.operations import Real, all_of, any_of, largest_of, smallest_of
-from roofline.numbers.quantity import BILLION, HOUR, KIBI, MEGA, MINUTE, from_text, rounded, to_text
+from roofline.numbers.quantity import BILLION, HOUR, KIBI, MEGA, MINUTE, from_text, percent_figure, rounded, to_text
 from roofline.physics.equation import BASES, calibrated_set, measured_kind
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.passes import crossings
@@ -414,8 +414,8 @@ def cold_start_warnings(prediction: Prediction) -> list[str]:
     warm = warm[: len(warm) // 2]
     slowest, fastest = percentile(warm, _SLOWEST), percentile(warm, _FASTEST) + time
     return [
-        f"exactly {100.0 * share:.3g} % of the requests start cold, so that the p{level:g} of TTFT, like that of E2EL, "
-        "is any time from "
+        f"exactly {percent_figure(share)} % of the requests start cold, so that the p{level:g} of TTFT, like that of "
+        "E2EL, is any time from "
         f"{to_text(float(slowest), 's')} (slowest warm one) to {to_text(float(fastest), 's')} (fastest cold one)"
         for level in levels
     ]
@@ -454,7 +454,7 @@ def derated(gpu: Gpu, losses: Mapping[str, float]) -> tuple[Gpu, tuple[str, ...]
     link = replace(gpu.link, bandwidth=gpu.link.bandwidth * remaining["link"])
     peaks = {dtype: peak * remaining["peak"] for dtype, peak in gpu.peaks.items()}
     notes = tuple(
-        f"{DERATED}{RATES[name]} {100.0 * share:.3g} % below the specification"
+        f"{DERATED}{RATES[name]} {percent_figure(share)} % below the specification"
         for name, share in losses.items()
         if share
     )
@@ -531,7 +531,7 @@ def cache_notes(deployment: Deployment, workload: Workload) -> Iterator[str]:
     if cache is None:
         return
     if cache.working_set is not None and type(workload.prefix) is float:
-        share = f"{100.0 * float(hit_rate(deployment, workload.prefix, cache)):.3g} %"
+        share = f"{percent_figure(float(hit_rate(deployment, workload.prefix, cache)))} %"
         if cache.zipf is None:
             law = "cache over working set, all prefixes asked for alike, any policy"
         else:

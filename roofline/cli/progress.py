@@ -1,0 +1,58 @@
+"""One line on the terminal, while an answer takes longer than a second, of how far it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from roofline.support.progress import progress_text
+
+_PATIENCE, _PERIOD = 1.0, 0.2  # [s] before the first line, and between two
+_WORKING = "working"  # where nothing is counted
+_stop: list[Callable[[], object]] = []  # what ends the timer that runs
+_shown = ""  # the line on the terminal
+
+
+@contextmanager
+def progress() -> Iterator[None]:
+    """Show how far the answer is until something is printed; on a terminal, where the system has timers."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield
+        return
+    import signal
+    import threading
+
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGALRM, _show)
+    signal.setitimer(signal.ITIMER_REAL, _PATIENCE, _PERIOD)
+    _stop.append(lambda: signal.setitimer(signal.ITIMER_REAL, 0.0))
+    try:
+        yield
+    finally:
+        end_progress()
+
+
+def end_progress() -> None:
+    """Show no more, and clear the line; called before anything is printed."""
+    while _stop:
+        _stop.pop()()
+        _write("")
+
+
+def _show(*_: Any) -> None:
+    _write(f"{progress_text() or _WORKING} ...")
+
+
+def _write(line: str) -> None:
+    """Replace the line; past the stream, whose buffer may be in use when the timer rings."""
+    global _shown
+    if line == _shown:
+        return
+    blank, _shown = " " * len(_shown), line  # before it is written: Ctrl-C may come in between
+    with suppress(OSError, ValueError):
+        os.write(sys.stderr.fileno(), f"\r{blank}\r{line}".encode())
