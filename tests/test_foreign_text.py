@@ -94,7 +94,7 @@ def test_names_and_prose_of_any_alphabet_are_fine(tmp_path):
     text = text.replace("[mine,", "[加速器-96gb, Größe,").replace("- prototype", "- |\n    two\n    lines")
     (tmp_path / "my-gpu.yaml").write_text(text, encoding="utf-8")
     assert rl.load_gpu("加速器-96GB", str(tmp_path)).name == "my-gpu"
-    shown_text = answered("gpus", "show", "my-gpu", "--specs", tmp_path)
+    shown_text = answered("gpus", "show", "my-gpu", "--specs", tmp_path, "--all")
     assert "数据表, données “à jour”" in shown_text
     assert "- two lines\n" in shown_text
 

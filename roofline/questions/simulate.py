@@ -157,7 +157,7 @@ class Simulation(Answer[dict[str, Json]]):
         if self.intervals:
             widths = {name: 50.0 * (high - low) / getattr(self, name) for name, (low, high) in self.intervals.items()}
             ends = ", ".join(f"{_NAMES[name]} +-{rounded(width)} %" for name, width in widths.items())
-            lines.append(f"95 % intervals of the simulated means: {ends}")
+            lines.append(f"95 % intervals of means: {ends}")
         return "\n".join(lines)
 
 
