@@ -316,7 +316,7 @@ def test_near_saturation_more_requests_are_counted_until_means_are_known():
         for name, (low, high) in found.intervals.items():
             assert low < getattr(found, name) < high <= 1.06 * getattr(found, name)
     assert busy.to_dict()["simulated_ttft_low_ms"] == 1e3 * busy.intervals["ttft"][0]
-    assert "95 % intervals of the simulated means: TTFT +-" in str(busy)
+    assert "95 % intervals of means: TTFT +-" in str(busy)
     run = rl.simulate("llama-3.1-8b", "h100", concurrency=8, num_prompts=80, **case)
     assert run.intervals == {}
     assert run.to_dict()["simulated_ttft_low_ms"] is None
