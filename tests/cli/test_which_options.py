@@ -10,6 +10,7 @@ from asking import ask, row
 from every_case import each
 
 from roofline.cli.main import cli
+from roofline.physics.equation import BASES
 from roofline.questions.inputs.options import OPTIONS, QUESTIONS, SPELLINGS
 
 TABLE = Path(__file__).with_name("which_options.txt")
@@ -51,6 +52,10 @@ def test_questions_refuse_options_that_exist_with_a_reason():
         assert set(question.refused) <= set(OPTIONS), name
         assert all(len(why) > 10 and not why.endswith(".") for why in question.refused.values()), name
         assert set(question.helps) | set(question.kinds) | set(question.several) <= set(OPTIONS), name
+
+
+def test_choices_are_those_of_the_physics():
+    assert OPTIONS["basis"].value.choices == BASES
 
 
 def test_no_name_stands_for_two_options():

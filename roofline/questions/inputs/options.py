@@ -12,7 +12,6 @@ from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 from roofline.numbers.quantity import KIBI, from_text
-from roofline.physics.equation import BASES
 from roofline.specs.engine import TIERS
 from roofline.specs.load import LASTING, RUN
 from roofline.specs.load import OPTIONS as OF_A_LOAD
@@ -210,7 +209,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "Hardware lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
         Option("measured", ("--measured",), MEASUREMENT,
                "A measurement of yours in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it."),
-        Option("basis", ("--basis",), _choice(*BASES),
+        Option("basis", ("--basis",), _choice("calibrated", "ideal"),
                "Calibrated on measured kernels, or ideal: the hardware limit.", "calibrated"),
         Option("specs", ("--specs",), Value("path"), "Folder of your own GPU and model files.", "$ROOFLINE_SPECS"),
         Option("assume", ("--assume",), Value("family"),
