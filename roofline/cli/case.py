@@ -53,20 +53,31 @@ def _type(value: Value, *, of_several: bool) -> click.ParamType[Any]:
     return Parsed(value.name, value.in_shell or value.read or str, names)
 
 
+class _Option(click.Option):
+    """An option whose help names formats and engines, which are looked up where somebody reads it."""
+
+    @property
+    def help(self) -> str:
+        text = self._text
+        return text.format(formats=", ".join(PRESETS), engines=", ".join(engine_names())) if "{" in text else text
+
+    @help.setter  # noqa: A003 - the name that click reads
+    def help(self, text: str) -> None:
+        self._text = text
+
+
 def option_of(option: Option, taken: Taken) -> click.Option:
     """An option of the table as a question takes it."""
     is_listed = option.name in taken.several
     value = taken.kinds.get(option.name, option.value)
     text = taken.helps.get(option.name) or (is_listed and option.each) or option.help
-    if "{" in text:
-        text = text.format(formats=", ".join(PRESETS), engines=", ".join(engine_names()))
     if option.default and option.name not in taken.helps:
         text = f"{text}  [default: {option.default}]"
     if value is FLAG:
-        return click.Option([option.name, *option.flags], is_flag=True, default=None, help=text)
+        return _Option([option.name, *option.flags], is_flag=True, default=None, help=text)
     of_several = is_listed or (taken.each and option.name in LISTED)
     kind = _type(value, of_several=of_several)
-    return click.Option([option.name, *option.flags], type=kind, multiple=of_several, help=text)
+    return _Option([option.name, *option.flags], type=kind, multiple=of_several, help=text)
 
 
 def stated_options(question: str) -> Callable[[Answer], Answer]:

@@ -33,11 +33,12 @@ from roofline.numbers.quantity import count_from_text, rounded, to_text
 from roofline.outputs.files import SUFFIXES, csv_text, is_stream, json_text, write_rows
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments
-from roofline.questions.inputs.options import Value
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision, printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from roofline.questions.inputs.options import Value
 
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
 OUTPUT_FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)

@@ -7,14 +7,14 @@ that they hold, without importing those libraries.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Set, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
 from contextlib import suppress
+from functools import cache
 from itertools import islice
 from operator import index
 from typing import Any
 
 from roofline.numbers.quantity import BILLION, MILLI, MINUTE, rounded
-from roofline.questions.inputs.options import COUNT, OPTIONS, QUESTIONS, SHARE, TIME, Value
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import (
@@ -127,6 +127,8 @@ def single_numbers(question: str, options: Mapping[str, Any], names: Iterable[st
 
 def without(question: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options other than those that a question refuses; refused with the reason where one of these is given."""
+    from roofline.questions.inputs.options import QUESTIONS
+
     refused = QUESTIONS[question].refused
     for name, why in refused.items():
         value = scalar(options.get(name))
@@ -244,18 +246,19 @@ def _number(value: Any) -> Any:
 # Options written as texts, with the same grammar and parsers as in the shell.
 
 
-def _values() -> Iterator[tuple[str, Value]]:
-    return ((name, option.value) for name, option in OPTIONS.items())
+@cache
+def _parsers() -> tuple[dict[str, Callable[[str], Any]], dict[str, Callable[[str], list[Any]]]]:
+    """Parser of each option, and of those that take several values."""
+    from roofline.questions.inputs.options import COUNT, OPTIONS, SHARE, TIME
 
-
-_OWN: Mapping[str, Value] = {  # of single questions
-    **dict.fromkeys(("spare", "requests"), COUNT),
-    **dict.fromkeys(("share", "spread"), SHARE),
-    **dict.fromkeys(("ttft", "tpot", "e2el"), TIME),
-}
-#: Parser of each option, and of those that take several values.
-_ONE = {name: value.read for name, value in (*_OWN.items(), *_values()) if value.read is not None}
-_MANY = {name: value.read_all for name, value in _values() if value.read_all is not None}
+    values = {
+        **dict.fromkeys(("spare", "requests"), COUNT),  # of single questions
+        **dict.fromkeys(("share", "spread"), SHARE),
+        **dict.fromkeys(("ttft", "tpot", "e2el"), TIME),
+        **{name: option.value for name, option in OPTIONS.items()},
+    }
+    one = {name: value.read for name, value in values.items() if value.read is not None}
+    return one, {name: value.read_all for name, value in values.items() if value.read_all is not None}
 
 
 def listed_names(name: str, value: Any) -> list[Any]:
@@ -287,9 +290,8 @@ def plain_value(name: str, value: Any) -> Any:
     >>> plain_value("isl", "4k"), plain_value("share", "99%"), plain_value("engine", "vllm")
     (4096, 0.99, 'vllm')
     """
-    if not isinstance(value, str) or name not in _ONE:
-        return value
-    return read_as(f"{name} = ", _ONE[name], str.__str__(value))
+    read = _parsers()[0].get(name) if isinstance(value, str) else None
+    return value if read is None else read_as(f"{name} = ", read, str.__str__(value))
 
 
 def all_values(name: str, value: Any) -> list[Any]:
@@ -299,8 +301,9 @@ def all_values(name: str, value: Any) -> list[Any]:
     ([1024, 4096], [1, 2, 4, 8], [1024, 2000])
     """
     text = scalar(value)
-    if isinstance(text, str) and name in _MANY:
-        return read_as(f"{name} = ", _MANY[name], text)
+    read_all = _parsers()[1].get(name) if isinstance(text, str) else None
+    if read_all is not None:
+        return read_as(f"{name} = ", read_all, text)
     if isinstance(value, PromptShare):
         return [value]
     return [plain_value(name, item) for item in several(name, value)]
