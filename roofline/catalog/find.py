@@ -186,9 +186,7 @@ def _specs_folder(specs: Any) -> str | None:
 def _find(name: str, kind: str, specs: str | None) -> Found:
     if not isinstance(name, str):
         several = (
-            f"; of several, table makes a row of each: rl.table(models, {kind}s)"
-            if isinstance(name, (list, tuple))
-            else ""
+            "; of several, table makes a row of each: rl.table(models, gpus)" if isinstance(name, (list, tuple)) else ""
         )
         raise UnknownName(f"{kind} = {shown(name)} must be the name of a {LABELS[kind]}, as text, or a record{several}")
     specs = _specs_folder(specs)

@@ -375,8 +375,11 @@ def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
 # Latencies and throughput along the load: the `curve` command.
 
 
-def _curve_columns(curves: int, against: type[Load], *, with_slo: bool) -> list[ScreenColumn]:
-    which = [ScreenColumn("GPU", "gpu"), ScreenColumn("tp", "tp", 2)] if curves > 1 else []
+def _curve_columns(
+    curves: Sequence[curve_question.Curve], against: type[Load], *, with_slo: bool
+) -> list[ScreenColumn]:
+    models = model_column(len({_model(curve) for curve in curves}))
+    which = [*models, ScreenColumn("GPU", "gpu"), ScreenColumn("tp", "tp", 2)] if len(curves) > 1 else []
     return [
         *which,
         ScreenColumn(against.heading, against.option, 0),
@@ -457,9 +460,10 @@ def _print(
 ) -> None:
     formats = asked_format(options)
     end = "" if len(curves) > 1 else _deployed(curves[0])
-    summaries = [_summary(curve, is_mean=share is None) for curve in curves]
+    named = ["" if len(models) == 1 else f"{_model(curve)} on " for curve in curves]
+    summaries = [f"{name}{_summary(curve, is_mean=share is None)}" for name, curve in zip(named, curves, strict=True)]
     screen = Screen(
-        columns=_curve_columns(len(curves), KIND_OF[curves[0].against], with_slo=bool(curves[0].slo)),
+        columns=_curve_columns(curves, KIND_OF[curves[0].against], with_slo=bool(curves[0].slo)),
         rows=[row for curve in curves for row in curve.rows],
         case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
         answer="\n".join(summaries) if len(curves) <= _SUMMARIES else "",
@@ -484,6 +488,10 @@ def _summary(curve: curve_question.Curve, *, is_mean: bool) -> str:
     limit = f"limited by {binding}" if curve.goodput.is_known else binding
     rate, util = rounded_down(curve.goodput.rate), 100.0 * curve.goodput.util
     return f"{gpus}: {most}; within the SLO {rate} requests/s ({util:.0f} %), {limit}"
+
+
+def _model(curve: curve_question.Curve) -> str:
+    return str(curve.prediction.deployment.model.short_name)
 
 
 def _deployed(curve: curve_question.Curve) -> str:

@@ -37,7 +37,7 @@ from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, pro
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, engine_names
-from roofline.questions.inputs.options import COUNT
+from roofline.questions.inputs.options import COUNT, PRICE
 from roofline.questions.predict import meeting_first
 
 if TYPE_CHECKING:
@@ -489,10 +489,10 @@ _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_
 )
 @click.option("--layerwise", is_flag=True, help="Send the KV cache layer by layer while the prompt is computed.")
 @click.option(
-    "--prefill-gpu-price", metavar="USD/H", type=float, help="Price of a prefill GPU.  [default: the catalog's]"
+    "--prefill-gpu-price", type=read(PRICE), help="Price of a prefill GPU, as --gpu-price.  [default: the catalog's]"
 )
 @click.option(
-    "--decode-gpu-price", metavar="USD/H", type=float, help="Price of a decode GPU.  [default: the catalog's]"
+    "--decode-gpu-price", type=read(PRICE), help="Price of a decode GPU, as --gpu-price.  [default: the catalog's]"
 )
 @click.option(
     "--max-gpus", type=read(COUNT), help="GPUs for the best ratio of both pools.  [default: as many as there are]"

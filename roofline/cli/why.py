@@ -116,7 +116,7 @@ def sensitivity(
         for result in sensitivities.of
         for row in _rows_of(sensitivities, result)[: None if flags().is_full else most]
     ]
-    if output_format in ("json", "csv"):
+    if output_format in ("json", "csv") or flags().output is not None:
         case: dict[str, Any] = sensitivities.to_dict()
         print_rows(case.pop("rows"), output_format, {}, case)
     elif output_format == "latex":
@@ -212,7 +212,7 @@ def _solve_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn
     ]
 
 
-_NO_P99_WITHIN = "solve takes time limits, not the p99 over the median; use roofline goodput"
+_NO_P99_WITHIN = "not judged here: the limit on p99 over the median; roofline goodput takes it"
 _DIGITS = 4
 
 
@@ -288,9 +288,12 @@ def solve(
         rule="cannot be met, or not known" if any(each.verdict is None for each in unmet) else "cannot be met",
         case=_case(models, options, unknown, targets),
         answer=_answer(solutions, rows, people=people),
-        lines=[*reasons, *(_formula(solutions[0]) if len(solutions) == 1 else [])],
-        notes=[
+        lines=[
             *([_NO_P99_WITHIN] if is_within else []),
+            *reasons,
+            *(_formula(solutions[0]) if len(solutions) == 1 else []),
+        ],
+        notes=[
             *labelled((solution.base.deployment.gpu.name, solution.warnings) for solution in solutions),
         ],
         below=failure,
@@ -347,7 +350,9 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
         named = binding_text(solution.binding, is_mean=solution.is_mean)
         row["limited_by"] = named if is_target else solution.limited_by
         row["method_text"] = solution.method if solution.is_met else "-"
-        row["num_gpus"] = solution.base.deployment.num_gpus
+        deployment = solution.base.deployment
+        plan = {name: getattr(deployment.plan, name) for name in ("pp", "ep", "dp")}
+        row |= {"num_gpus": deployment.num_gpus, **plan}
     return row
 
 

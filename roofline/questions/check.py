@@ -35,6 +35,7 @@ from roofline.questions.diagnosis import (
 )
 from roofline.questions.inputs.arguments import path, plain_options, scalar, tokens_of_prefix
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
+from roofline.questions.inputs.options import ALL, SPELLINGS
 from roofline.questions.predict import predict
 from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
@@ -101,9 +102,13 @@ def check(
     >>> rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
     [<MeasurementCheck result: TTFT 20 % faster than predicted: inside the 80 % range, 37.5 ms (21.2-66.1)>]
     """
-    for name in options:
+    stated = {SPELLINGS.get(name, name): value for name, value in options.items()}
+    for name in stated:
         check_known("option", name, (*_STATED, RUN), start="check: ")
-    plain, refused = plain_options(dict(options)), []
+    plain = plain_options(stated)
+    if plain.get("ep") == ALL:
+        raise BadInput(f"ep = {ALL!r}: check takes the degree that ran, a whole number")
+    refused: list[RooflineError] = []
     sides: list[list[MeasurementCheck]] = []
     for side in (results, after):
         is_one = isinstance(side, Mapping) or isinstance(scalar(side), str) or not isinstance(side, Iterable)

@@ -43,7 +43,7 @@ from roofline.specs.workload import (
     limits_of_text,
     metric_and_level,
 )
-from roofline.support.errors import BadSpec, RooflineError
+from roofline.support.errors import BadSpec, RooflineError, UnknownName
 from roofline.support.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -292,6 +292,8 @@ def _row(record: NamedWorkload, deployment: tuple[Any, Any], options: dict[str, 
         dominates = "TPOT" if share < 1.0 - _DOMINANT else "TTFT" if share > _DOMINANT else "both"
         why = f"{_waiting(record, alone)}{_limit_taken(alone)}"
         tight = _tightest(alone)
+    except UnknownName:
+        raise
     except RooflineError as error:
         why = str(error)
     return cells(WORKLOAD_KEYS, _Judged(record, dominates, share, tight and key_text(tight), why))

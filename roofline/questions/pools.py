@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from roofline.numbers.operations import always
-from roofline.numbers.quantity import HOUR, MEGA, from_text, rounded, to_text
+from roofline.numbers.quantity import MEGA, from_text, rounded, to_text
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.arguments import flag, one_case, scalar
-from roofline.questions.inputs.case import CACHE, LEAST_RATE
+from roofline.questions.inputs.case import CACHE, LEAST_RATE, price_of
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.predict import predict
 from roofline.serving.capacity import Crossover, crossovers, largest_rate, pool_goodput
@@ -119,13 +119,14 @@ def link_text(link: KvLink) -> str:
 
 
 def _price(name: str, value: Any) -> float:
-    """Price of a GPU [USD/s]."""
-    plain = scalar(value)
-    if isinstance(plain, str):
-        return read_as(f"{name}: ", partial(from_text, dimension="USD/s"), plain)
-    if type(plain) not in (int, float) or not 0.0 < plain <= _MOST_PRICE:
+    """Price of a GPU [USD/s], typical of a range."""
+    try:
+        price = price_of(value)
+    except BadInput as error:
+        raise BadInput(str(error).replace("gpu_price", name)) from None
+    if price is None:
         raise BadInput(f"{name} = {shown(value)} must be a price in USD per GPU and hour, such as 3.5")
-    return float(plain) / HOUR
+    return price.typical
 
 
 # One pool for the same rent as two: its latencies, and when each of them serves more requests.

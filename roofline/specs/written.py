@@ -134,14 +134,18 @@ def wholes_of_text(text: str) -> list[int]:
     >>> wholes_of_text("1k,4k"), wholes_of_text("0:64:32"), wholes_of_text("1:8:x2")
     ([1024, 4096], [0, 32, 64], [1, 2, 4, 8])
     """
-    grouped = re.fullmatch(_GROUPED, text.strip())
-    if grouped and any(part.startswith("0") for part in text.split(",")[1:]):
-        raise BadInput(f"{shown(text)} reads as a list; write {_plain(text)} if one number is meant")
+    _refuse_grouped(text)
     numbers: list[int] = []
     for part in text.split(","):
         numbers += _range_of_wholes(part, text) if ":" in part else [_whole_part(part, text)]
         _check_many(numbers, text)
     return list(dict.fromkeys(numbers)) if ":" in text else numbers
+
+
+def _refuse_grouped(text: str) -> None:
+    """Refuse a number with separators of thousands, which would be a list with an odd element."""
+    if re.fullmatch(_GROUPED, text.strip()) and any(part.startswith("0") for part in text.split(",")[1:]):
+        raise BadInput(f"{shown(text)} reads as a list; write {_plain(text)} if one number is meant")
 
 
 def numbers_of_text(text: str) -> list[float]:
@@ -150,6 +154,7 @@ def numbers_of_text(text: str) -> list[float]:
     >>> numbers_of_text("0.5,1"), numbers_of_text("1:2:0.5"), numbers_of_text("0.5:2:x2")
     ([0.5, 1.0], [1.0, 1.5, 2.0], [0.5, 1.0, 2.0])
     """
+    _refuse_grouped(text)
     numbers: list[float] = []
     for part in text.split(","):
         numbers += _range_of_numbers(part, text) if ":" in part else [_number_part(part, text)]
@@ -192,6 +197,11 @@ def rates_of_text(text: str) -> list[float]:
     ([0.5, 2.0], [1.0, 2.0, 4.0])
     """
     parts = text.split(",")
+    period = text.partition("/")
+    if period[1] and re.fullmatch(_GROUPED, period[0].strip()):
+        raise BadInput(
+            f"{shown(text)} reads as a list; write {_plain(period[0])}/{period[2].strip()} if one rate is meant"
+        )
     if ":" not in text and any(re.fullmatch(_RATE, part.strip(), re.IGNORECASE) for part in parts):
         return [rate_of_text(part) for part in parts]
     return numbers_of_text(text)

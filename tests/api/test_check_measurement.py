@@ -328,3 +328,10 @@ def test_a_cached_prefix_is_no_work(cached):
     assume(cached < 1999)
     found = check_measurement(replace(MEASURED, prefix=float(cached)))
     assert found.mfu <= check_measurement(MEASURED).mfu
+
+
+def test_check_takes_options_by_the_names_that_callers_know_and_no_rule_for_a_degree():
+    with pytest.raises(rl.BadInput, match="takes the degree that ran"):
+        rl.check("missing.json", gpu="h100", ep="all")
+    with pytest.raises(rl.BadInput, match="cannot be read"):
+        rl.check("missing.json", gpu="h100", users=4, input_len=200, tensor_parallel_size=1)

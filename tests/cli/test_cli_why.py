@@ -219,3 +219,34 @@ def test_that_no_gpu_of_the_catalog_meets_a_target_is_said_in_a_few_lines():
     errors = done.stderr[done.stderr.index("Error:") :]
     assert len(errors.splitlines()) <= 5
     assert "more" in errors
+
+
+# --- what a screen may not leave out ------------------------------------------------------------
+
+
+def test_a_file_of_sensitivities_has_all_rows(tmp_path):
+    target = tmp_path / "all.csv"
+    assert run("sensitivity", *CASE, "--of", "tpot", "-o", str(target)).exit_code == 0
+    written = list(csv.reader(io.StringIO(target.read_text(encoding="utf-8"))))
+    assert len(written) == 1 + len(rows("sensitivity", *CASE, "--of", "tpot"))
+
+
+def test_solve_shows_the_whole_plan_and_the_limit_that_it_does_not_judge():
+    words = ("solve", "-m", "llama-3.1-8b", "-g", "h100:tp2", "--pp", "2", "--for", "users")
+    done = run(*words, "--slo", "tpot:30,p99:2x")
+    assert " tp2 pp2 " in done.stdout
+    assert "not judged here: the limit on p99 over the median; roofline goodput takes it" in done.stdout
+    assert "not judged here" not in run(*words, "--slo", "tpot:30").stdout
+
+
+def test_curves_of_several_models_name_them():
+    done = run("curve", "-m", "llama-3.1-8b,qwen3-8b", "-g", "h100")
+    for name in ("llama-3.1-8b", "qwen3-8b"):
+        assert f"{name} on 1x h100-sxm: " in done.stdout
+        assert f"\n{name} " in done.stdout.partition("model ")[2]
+
+
+def test_rents_of_pools_are_written_like_any_rent():
+    case = ("disaggregate", "-m", "llama-3.1-8b", "--prefill", "h100", "--decode", "h100", "-c", "3")
+    monthly = rows(*case, "--prefill-gpu-price", "1460/month", "--decode-gpu-price", "1-3")
+    assert monthly == rows(*case, "--prefill-gpu-price", "2", "--decode-gpu-price", "2")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
+from itertools import chain
 from typing import Any, TypeVar, cast
 
 from roofline.numbers.quantity import KIBI, from_text
@@ -59,7 +60,8 @@ def _ranks_of_text(text: str) -> int | str:
 
 
 def _all_ranks_of_text(text: str) -> list[Any]:
-    return [ALL] if text.strip().lower() == ALL else wholes_of_text(text)
+    parts = (part.strip() for part in text.split(","))
+    return list(chain(*([ALL] if part.lower() == ALL else wholes_of_text(part) for part in parts)))
 
 
 FLAG = Value("")
@@ -372,7 +374,7 @@ QUESTIONS: Mapping[str, Question] = {
             "tp": "Tensor-parallel degree.",
             "engine": "Engine that was measured: vllm, sglang, trtllm, none.",
         },
-        kinds={"isl": NUMBER, "osl": NUMBER, "batch": NUMBER},
+        kinds={"isl": NUMBER, "osl": NUMBER, "batch": NUMBER, "ep": COUNT},
     ),
     "sheet": Question(
         {
@@ -380,6 +382,7 @@ QUESTIONS: Mapping[str, Question] = {
             **dict.fromkeys((*LASTING, RUN), _NO_LOAD),
         },
         several=tuple(name for name in LISTED if name in _IN_CELLS),
+        kinds={"ep": COUNT},
     ),
 }
 
