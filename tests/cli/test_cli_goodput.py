@@ -368,7 +368,7 @@ def test_solve_for_a_load_takes_the_lengths_of_a_named_workload_as_they_spread()
 
 def test_solve_leaves_a_multiple_of_the_median_to_goodput():
     case = ("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm", "--workload", "chat")
-    assert "roofline goodput" in noted(*case)
+    assert "roofline goodput takes it" in answered(*case)
     assert "p99 <= 2x" not in answered(*case)
     assert row(*case)["value"] > 1.0  # the JSON is JSON although there is a note
 
