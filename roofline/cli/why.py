@@ -212,7 +212,6 @@ def _solve_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn
     ]
 
 
-_NO_P99_WITHIN = "not judged here: the limit on p99 over the median; roofline goodput takes it"
 _DIGITS = 4
 
 
@@ -252,7 +251,6 @@ def solve(
 ) -> None:
     """The value of one input at which a latency target is just met, or why none does."""
     slo = dict(options.pop("slo", {}))
-    is_within = slo.pop("p99_within", None) is not None
     times = {"ttft": ttft, "tpot": tpot, "e2el": e2el}
     targets = {**slo, **{name: time for name, time in times.items() if time is not None}}
     if not targets:
@@ -289,7 +287,6 @@ def solve(
         case=_case(models, options, unknown, targets),
         answer=_answer(solutions, rows, people=people),
         lines=[
-            *([_NO_P99_WITHIN] if is_within else []),
             *reasons,
             *(_formula(solutions[0]) if len(solutions) == 1 else []),
         ],
@@ -313,7 +310,9 @@ def _answer(solutions: list[Solution], rows: list[dict[str, Any]], *, people: bo
     where = f"on {gpus_text(row)}{by_estimate(row)}"
     if solution.is_open:
         return f"{row['value_text']}{what} {where}: the search ends there, not the target"
-    unsure = "" if passing([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {row['slo_reason']}"
+    judged = solution.judged
+    by = "" if judged is None or judged.binding in (None, solution.binding) else f"{binding_text(judged.binding)}, "
+    unsure = "" if passing([row]) else f"; SLO {row['slo_verdict'] or 'not known'}: {by}{row['slo_reason']}"
     if not solution.is_known:
         return f"{row['value_text']}{what} {where}; beyond that it is not known{unsure}"
     most = "at most " if solution.whole is not None or _is_rate(solution.unknown) else ""

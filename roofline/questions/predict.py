@@ -16,7 +16,7 @@ from roofline.questions.inputs import deployment as deployments
 from roofline.questions.inputs.arguments import slo_limits
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, GpuChoice, deployed_case
-from roofline.questions.inputs.options import understood
+from roofline.questions.inputs.options import QUESTIONS, understood
 from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
@@ -45,11 +45,6 @@ _Answer = TypeVar("_Answer")
 #: Default lengths and batch: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": case.USUAL[0], "osl": case.USUAL[1], "batch": 1, "prefix": 0}
 DEFAULT_ENGINE = "generic"
-#: Why there is no knee under a rate.
-NO_KNEE = (
-    "a knee is a batch, or a number of users: give batch or concurrency; under a request_rate the batch follows from "
-    "it (solve for request_rate says the rate at which an SLO is just met)"
-)
 
 
 @overload
@@ -449,10 +444,10 @@ def knee(
     [{'knee_bound': 'half'}]
     """
     if lasting(options).is_open and all(KIND_OF[name].is_open for name in KIND_OF.keys() & set(options)):
-        raise BadInput(NO_KNEE)
+        raise BadInput(f"knee takes no request_rate: {QUESTIONS['knee'].refused['request_rate']}")
     prediction = predicted("knee", model, gpu, options)
     if isinstance(model, Prediction) and prediction.workload.load.is_open:
-        raise BadInput(NO_KNEE)
+        raise BadInput(f"knee takes no request_rate: {QUESTIONS['knee'].refused['request_rate']}")
     return prediction.knees
 
 

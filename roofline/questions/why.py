@@ -37,7 +37,7 @@ from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES as SLO_KEYS
-from roofline.specs.workload import Limits, key_text, limits_words, metric_and_level
+from roofline.specs.workload import P99_WITHIN, Limits, key_text, limits_words, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
 from roofline.support.progress import each
 from roofline.support.records import dataclass, field, replace
@@ -527,13 +527,15 @@ def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]
 
     The largest value that meets all targets where more of the input takes longer, else the smallest. In closed form
     where sympy can solve the active regime (at the hardware limit, or calibrated where the input is outside the norm),
-    else a bracketed root of the prediction; `tp` is searched. Results are taken as monotonic in the input, which they
+    else a bracketed root of the prediction; `tp` is searched. A limit on the p99 over its median is not solved for, but
+    judged at the value. Results are taken as monotonic in the input, which they
     are but for the sawtooth of chunked attention in `isl`.
     """
-    refuse_arrays(prediction, "solve_for")
-    limits = _checked_targets(prediction, targets)
+    refuse_arrays(prediction, "solve")
+    limits = _checked_targets(prediction, {name: limit for name, limit in targets.items() if name != P99_WITHIN})
+    judging = Limits({name: limit for name, limit in targets.items() if limit is not None})
     if isinstance(unknown, str) and unknown.lower() == "tp":
-        return _smallest_tp(prediction, limits)
+        return _smallest_tp(prediction, limits, judging)
     entry = _input(prediction, unknown)
     answers = {name: _single_answer(prediction, entry, name, limit) for name, limit in limits.items()}
     found = {name: answer.value for name, answer in answers.items()}
@@ -552,7 +554,7 @@ def solve_for(prediction: Prediction, unknown: str, targets: Mapping[str, float]
     judged, value = None, binding_answer.value
     if solved is not None and value is not None:
         whole = float(math.floor(value * (1.0 + MET))) if entry.name in COUNTED else value
-        judged = replace(changed(solved, {entry.name: whole}), slo=limits).slo_verdict
+        judged = replace(changed(solved, {entry.name: whole}), slo=judging).slo_verdict
     return Solution(
         unknown=entry.name,
         unit=entry.unit,
@@ -817,7 +819,7 @@ def _remarks(entry: Input, case: Prediction | None, value: float | None) -> list
     return remarks
 
 
-def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
+def _smallest_tp(prediction: Prediction, limits: dict[str, float], judging: Limits) -> Solution:
     """Smallest tensor-parallel degree that meets every target."""
     deployment = prediction.deployment
     best: Prediction | None = None
@@ -879,7 +881,7 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float]) -> Solution:
         prediction=meeting,
         base=prediction,
         limited_by=limited_by,
-        judged=None if meeting is None else meeting.slo_verdict,
+        judged=None if meeting is None else replace(meeting, slo=judging).slo_verdict,
     )
 
 

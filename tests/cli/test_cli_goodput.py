@@ -366,11 +366,15 @@ def test_solve_for_a_load_takes_the_lengths_of_a_named_workload_as_they_spread()
     assert named["value"] != equal.value
 
 
-def test_solve_leaves_a_multiple_of_the_median_to_goodput():
-    case = ("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm", "--workload", "chat")
-    assert "roofline goodput takes it" in answered(*case)
-    assert "p99 <= 2x" not in answered(*case)
-    assert row(*case)["value"] > 1.0  # the JSON is JSON although there is a note
+def test_solve_judges_a_multiple_of_the_median_that_it_does_not_solve_for():
+    case = ("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm")
+    found = row(*case, "--workload", "chat")
+    there = row("predict", *MODEL, "-g", "h100-sxm:tp1", "--workload", "chat", "--rate", found["value"])
+    assert found["slo_verdict"] == there["slo_verdict"] == "fail?"
+    assert there["slo_binding"] == "p99_within"
+    assert "SLO fail?: p99/median" in " ".join(answered(*case, "--workload", "chat").split())
+    times = row(*case, "--workload", "chat", "--slo", "ttft:300,tpot:25")
+    assert (times["value"], times["slo_verdict"]) == (found["value"], "pass?")
 
 
 @pytest.mark.parametrize("command", [("curve",), ("sweep", "--request-rate", "1,4")])

@@ -317,7 +317,7 @@ QUESTIONS: Mapping[str, Question] = {
         single=True,
     ),
     "sensitivity": Question(_NO_LIMIT, single=True),
-    "solve": Question({name: why for name, why in _NO_LIMIT.items() if name != "slo"}),
+    "solve": Question({"gpu_price": _NO_LIMIT["gpu_price"]}),
     "formula": Question(_NO_LIMIT, single=True),
     "levers": Question(
         {
