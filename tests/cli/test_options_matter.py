@@ -27,7 +27,7 @@ UNKNOWN = {
     "sensitivity": {"slo", "p99_within", "gpu_price"},
     "formula": {"slo", "p99_within", "gpu_price"},
     "speculate": {"slo", "p99_within", "gpu_price", "measured"},
-    "solve": {"p99_within", "gpu_price"},
+    "solve": {"gpu_price"},
     "compare": {"measured"},
 }
 
