@@ -91,9 +91,10 @@ def _limits(slo: Mapping[str, float], share: float | None, *, is_mean: bool) -> 
 
 
 def asked_format(options: Mapping[str, Any]) -> list[str]:
-    """The chosen quantization by its canonical name, or none."""
-    name = options.get("quantization")
-    return [] if name is None else [preset_name(name) if name.lower() != "native" else name]
+    """The chosen quantizations by their canonical names, or none."""
+    names = options.get("quantization")
+    listed = names if isinstance(names, list) else [] if names is None else [names]
+    return [preset_name(name) if name.lower() != "native" else name for name in listed]
 
 
 def load_words(options: Mapping[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import chain, product
+from itertools import chain
 from typing import Any
 
 import click
@@ -16,7 +16,7 @@ from roofline.cli.options import GPU, MODEL, Parsed, PathName, output_options, s
 from roofline.cli.screen import Screen, ScreenColumn
 from roofline.questions.inputs.arguments import LATENCIES, plain_options, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
-from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTIONS, Option, Value
+from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTIONS, Option, Value, combinations
 from roofline.questions.inputs.options import Question as Taken
 from roofline.questions.predict import LOADS
 from roofline.support.records import replace
@@ -206,10 +206,7 @@ def _cases(values: Mapping[str, Any], taken: Taken) -> list[dict[str, Any]]:
         name: list(chain(*value)) if name in LISTED and isinstance(value, tuple) else value
         for name, value in values.items()
     }
-    chosen = {name: value for name, value in joined.items() if value not in (None, [])}
-    lists = {name: value for name, value in chosen.items() if isinstance(value, list) and name not in taken.several}
-    combinations = product(*lists.values())
-    return [{**chosen, **dict(zip(lists, combination, strict=True))} for combination in combinations]
+    return combinations({name: value for name, value in joined.items() if value not in (None, [])}, taken)
 
 
 def _arguments(values: Mapping[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from roofline.numbers.operations import Json, floor
 from roofline.numbers.quantity import GIGA, MEGA, MICRO, MILLI, NANO, rounded, to_text
 from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
-from roofline.questions.inputs.arguments import one_case, plain_options
+from roofline.questions.inputs.arguments import each_model, one_case, plain_options
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
@@ -34,7 +34,7 @@ from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.signatures import Case
+    from roofline.questions.inputs.signatures import Case, Many
 
 
 def _recompute(unit: str, figure: str, scale: float, meaning: str) -> Key[CacheTier]:
@@ -156,7 +156,7 @@ class CacheTier(Answer[CacheRow]):
 
 @understood
 def prompt_cache(
-    model: str | Model, gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
+    model: Many[str | Model], gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
 ) -> Answers[CacheTier, CacheRow]:
     r"""For every tier of a prompt cache, the time to load a prefix and the time to recompute it.
 
@@ -166,7 +166,7 @@ def prompt_cache(
     token, plus that of its attention to the prefix.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record, or several.
         gpus: names, aliases or records; None for the whole catalog.
         options: keyword arguments of `predict`, with a `prefix`. By default every tier with a known bandwidth is
             answered; disks need `cache_tier="nvme"` and `cache_bandwidth`. With a `working_set` the answer has the hit
@@ -197,7 +197,12 @@ def prompt_cache(
         row, tier = refused_row(one.model, one.name, error, **plain), str(plain.get("cache_tier") or HBM)
         return [CacheTier(one.model, one.gpu, tier, reason=str(error), warnings=one.model_notes, asked=row)]
 
-    return Answers(tier for _, tiers in on_each_gpu(model, gpus, plain, answer, refused) for tier in tiers)
+    return Answers(
+        tier
+        for name in each_model(model)
+        for _, tiers in on_each_gpu(name, gpus, plain, answer, refused)
+        for tier in tiers
+    )
 
 
 def _tiers(model: Model, name: Any, options: Mapping[str, Any], notes: tuple[str, ...]) -> Iterator[CacheTier]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from roofline.numbers.operations import Json
@@ -11,6 +12,7 @@ from roofline.numbers.quantity import HOUR, KILO, MEGA, percent_figure, rounded
 from roofline.questions.goodput import GOODPUT_KEYS, best_at_saturation, check_share
 from roofline.questions.goodput import goodput as goodput_of
 from roofline.questions.inputs.arguments import (
+    each_case,
     number,
     one_case,
     plain_options,
@@ -38,7 +40,7 @@ from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineEr
 from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.signatures import Case
+    from roofline.questions.inputs.signatures import CostOptions, Many
 
 
 # Break-even against an API: the load from which self-hosted GPUs cost less per request.
@@ -287,13 +289,13 @@ class GpuCost(Answer[CostRow]):
 
 @understood
 def cost(
-    model: str | Model,
+    model: Many[str | Model],
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     api_price: str | Mapping[str, float] | None = None,
     headroom: float | str | None = None,
     share: float | str | None = None,
-    **options: Unpack[Case],
+    **options: Unpack[CostOptions],
 ) -> Answers[GpuCost, CostRow]:
     """Costs of requests and tokens on every kind of GPU, and the load from which they are below those of an API.
 
@@ -301,13 +303,14 @@ def cost(
     tensor parallelism that answers most requests per GPU. GPUs are rented all the time, busy or not.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record, or several.
         gpus: names, aliases or records; None for the whole catalog.
         api_price: token prices of an API to compare with: ``in:0.5,out:1.5,cached:0.05``, or a mapping
             [USD per million tokens].
         headroom: share of the saturation rate, or of the goodput if there is an SLO, kept free; it sets the load [1].
         share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
-        options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's.
+        options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's. Of lists of lengths, loads and
+            the like, every combination is a case of its own.
 
     Returns:
         One answer per GPU: those with costs by their price of tokens of all kinds, with an SLO first those that meet
@@ -323,16 +326,19 @@ def cost(
     [<GpuCost 1x h100-sxm (tp 1): 3.6 USD/h, USD per million tokens 0.0122 in, 0.684 out, 0.0868 blended at the load \
 asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     """
-    plain = {name: value for name, value in plain_options(dict(options)).items() if value is not None}
-    api, limits = api_prices_of(api_price), slo_limits(plain.get("slo"))
+    api, required = api_prices_of(api_price), check_share(share)
     free = plain_value("share", scalar(headroom))
     free = 0.0 if free is None else number("headroom", free, 0.0, _MOST_HEADROOM)
-    load = next((name for name in LOADS if plain.get(name) is not None), None)
-    if free and load is not None:
-        raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
-    question = _Question(api, free, check_share(share), limits or {}, load)
-    answers = on_each_gpu(model, gpus, plain, lambda one: _on_gpu(one, question), _refused)
-    return Answers(meeting_first(sorted(dict(answers).values(), key=_rank), lambda answer: answer.verdict))
+    answers: list[GpuCost] = []
+    for name, case in each_case("cost", model, options):
+        plain = {name: value for name, value in plain_options(case).items() if value is not None}
+        load = next((name for name in LOADS if plain.get(name) is not None), None)
+        if free and load is not None:
+            raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
+        question = _Question(api, free, required, slo_limits(plain.get("slo")) or {}, load)
+        of_gpus = on_each_gpu(name, gpus, plain, partial(_on_gpu, question=question), _refused)
+        answers += sorted(dict(of_gpus).values(), key=_rank)
+    return Answers(meeting_first(answers, lambda answer: answer.verdict))
 
 
 class _Unpriced(BadInput):

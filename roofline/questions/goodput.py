@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import percent_figure, rounded, to_text
 from roofline.questions.inputs.arguments import (
+    each_case,
     number_if_given,
     one_case,
     plain_options,
@@ -38,7 +39,7 @@ from roofline.support.errors import BadInput, DoesNotFit, RooflineError, Unsuppo
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.signatures import Slo, WithoutLoad
+    from roofline.questions.inputs.signatures import GoodputOptions, Many, Slo
 
 __all__ = ["IDLE", "limits_text"]
 
@@ -134,24 +135,25 @@ class GpuGoodput(Answer[GoodputRow]):
 
 @understood
 def goodput(
-    model: str | Model,
+    model: Many[str | Model],
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo,
     share: float | str | None = None,
-    **options: Unpack[WithoutLoad],
+    **options: Unpack[GoodputOptions],
 ) -> Answers[GpuGoodput, GoodputRow]:
     """For every kind of GPU, the largest request rate at which an SLO is met, and the limit that binds.
 
     Without `tp`, the degree with the most requests per GPU, and so the lowest cost per token, is used.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record, or several.
         gpus: names, aliases or records; None for the whole catalog.
         slo: limits as in `predict`: on the mean, or on the percentile that each names [s].
         share: of the requests that must meet all limits without a percentile together, as SLO attainment counts them
             (Zhong et al., "DistServe", OSDI 2024); None for limits on means [1].
-        options: keyword arguments of `predict` without a load, which is the unknown.
+        options: keyword arguments of `predict` without a load, which is the unknown. Of lists of lengths, degrees and
+            the like, every combination is a case of its own.
 
     Returns:
         One answer per GPU: those with a goodput by their cost per output token (unknown prices last), then the others,
@@ -168,16 +170,19 @@ def goodput(
     """
     limits = required_limits("goodput", slo)
     required = check_share(share)
-    plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **without("goodput", options)})
-    check_measured(plain)
 
     def refused(one: OneGpu, error: RooflineError) -> GpuGoodput | None:
         return None if isinstance(error, BadInput) else _refused(one, required, error)
 
-    answers = on_each_gpu(
-        model, gpus, plain, lambda one: _on_gpu(one, limits, required), refused, check=_check_plan_is_stated
-    )
-    return Answers(sorted(dict(answers).values(), key=_rank))
+    answers: list[GpuGoodput] = []
+    for name, case in each_case("goodput", model, without("goodput", options)):
+        plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **case})
+        check_measured(plain)
+        of_gpus = on_each_gpu(
+            name, gpus, plain, lambda one: _on_gpu(one, limits, required), refused, check=_check_plan_is_stated
+        )
+        answers += sorted(dict(of_gpus).values(), key=_rank)
+    return Answers(sorted(answers, key=lambda answer: not answer.rate))
 
 
 def _check_plan_is_stated(chosen: GpuChoice) -> None:

@@ -13,6 +13,7 @@ from roofline.questions.inputs import case
 from roofline.questions.inputs.arguments import (
     COUNTS,
     all_values,
+    each_case,
     listed_names,
     one_case,
     plain_counts,
@@ -22,10 +23,10 @@ from roofline.questions.inputs.arguments import (
     values_of,
     without,
 )
-from roofline.questions.inputs.case import TRAFFIC, traffic
+from roofline.questions.inputs.case import LENGTHS, TRAFFIC, traffic
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.options import ALL, understood
-from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, predict
+from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, meeting_first, predict
 from roofline.serving.answers import Answer, listed_keys
 from roofline.serving.capacity import (
     MOST_RANKS,
@@ -54,7 +55,7 @@ from roofline.support.progress import each
 from roofline.support.records import dataclass, field
 
 if TYPE_CHECKING:
-    from roofline.questions.inputs.signatures import SizeOptions, Slo
+    from roofline.questions.inputs.signatures import Many, SizeOptions, Slo
 
 
 #: Keys of a row in addition to those of a prediction.
@@ -150,6 +151,8 @@ class GpuSize(Answer[SizeRow]):
 class FleetSize(Answer[SizeRow]):
     """Answers for several kinds of GPU: those that meet the SLO, cheapest first, those that may, then the others.
 
+    Of several cases, those that meet the SLO come first, case by case.
+
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
     >>> result.cheapest
@@ -164,19 +167,27 @@ class FleetSize(Answer[SizeRow]):
     notes: tuple[str, ...] = ()  # on all of them
 
     def __str__(self) -> str:
-        model = self.sizes[0].model.short_name if self.sizes else "no GPU"
-        lines = [*map(str, self.sizes), *(f"note: {note}" for note in self.notes)]
-        return "\n".join([f"{model}: the fewest GPUs that meet the SLO", *(f"  {line}" for line in lines)])
+        cases = [_case_of(size) for size in self.sizes]
+        varied = [name for name in cases[0] if any(case[name] != cases[0][name] for case in cases)] if cases else []
+        labels = [", ".join(f"{name} {case[name]}" for name in varied) + ": " if varied else "" for case in cases]
+        lines = [f"{label}{size}" for label, size in zip(labels, self.sizes, strict=True)]
+        lines += [f"note: {note}" for note in dict.fromkeys(self.notes)]
+        return "\n".join([f"{self._models}: the fewest GPUs that meet the SLO", *(f"  {line}" for line in lines)])
 
     def __repr__(self) -> str:
-        model = self.sizes[0].model.short_name if self.sizes else "no GPU"
         met = sum(size.meets is True for size in self.sizes)
+        kinds = len({size.gpu.name for size in self.sizes})
+        what = "kinds of GPU" if kinds == len(self.sizes) else "answers"
         first = "" if self.cheapest is None else f"; first {self.cheapest}"
-        return f"<FleetSize {model}: {met} of {len(self.sizes)} kinds of GPU meet the SLO{first}>"
+        return f"<FleetSize {self._models}: {met} of {len(self.sizes)} {what} meet the SLO{first}>"
+
+    @property
+    def _models(self) -> str:
+        return ", ".join(dict.fromkeys(size.model.short_name for size in self.sizes)) or "no GPU"
 
     @property
     def cheapest(self) -> GpuSize | None:
-        """None where no GPU meets the SLO."""
+        """None where no GPU meets the SLO; of several cases, the cheapest of the first that is met."""
         return self.sizes[0] if self.sizes and self.sizes[0].meets else None
 
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
@@ -192,7 +203,7 @@ class FleetSize(Answer[SizeRow]):
 
 @understood
 def size(
-    model: str | Model,
+    model: Many[str | Model],
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo,
@@ -208,11 +219,12 @@ def size(
     is the checkpoint's own format.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record, or several.
         gpus: names, aliases or records; None for the whole catalog.
         slo: limits, at least one, that the central estimate must meet, as in `predict` [s].
         options: keyword arguments of `predict`; tp, ep and dp fix a degree that is searched otherwise, pp is 1 by
-            default, and quantization may be several presets.
+            default, and quantization may be several presets. Of lists of lengths, loads and the like, every
+            combination is a case of its own.
 
     Returns:
         GPUs that meet the SLO, by rent (unknown prices last), number and times; then those of which it is not known,
@@ -228,8 +240,21 @@ def size(
     <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
     """
     limits = required_limits("size", slo)
-    plain = without("size", options)
-    plain = plain_options({name: value for name, value in plain.items() if value is not None})
+    answers = [_of_case(name, gpus, limits, case) for name, case in each_case("size", model, without("size", options))]
+    if len(answers) == 1:
+        return answers[0]
+    sizes = meeting_first((size for answer in answers for size in answer.sizes), lambda size: size.verdict)
+    return FleetSize(tuple(sizes), tuple(note for answer in answers for note in answer.notes))
+
+
+def _of_case(
+    model: str | Model,
+    gpus: str | Gpu | Sequence[str | Gpu] | None,
+    limits: Mapping[str, float],
+    options: Mapping[str, Any],
+) -> FleetSize:
+    """Every kind of GPU for one case."""
+    plain = plain_options({name: value for name, value in options.items() if value is not None})
     presets = _presets(plain.pop("quantization", None))
     model, model_notes = found_model(model, plain)
     fixed = _degrees(model, plain)
@@ -338,6 +363,14 @@ def _not_judged(answer: Prediction, certain: Candidate | None) -> str:
     enough = "" if certain is None else f" below {certain.deployment.num_gpus} GPUs"
     why = "the closed form contradicts the mean there; `simulate` tells"
     return f"not known: {', '.join(unknown)} has no figure{enough}: {why}"
+
+
+def _case_of(size: GpuSize) -> dict[str, str | None]:
+    """Model, lengths and load of an answer, as text."""
+    known: Mapping[str, Any] = size.asked if size.prediction is None else size.prediction.workload.numbers
+    numbers = {name: known.get(name) for name in LENGTHS}
+    texts = {name: None if number is None else rounded(float(number)) for name, number in numbers.items()}
+    return {"model": size.model.short_name, **texts}
 
 
 def _texts(*errors: RooflineError) -> tuple[str, ...]:

@@ -351,7 +351,6 @@ def test_the_dump_of_a_fleet_is_small(catalog):
         ({"pp": 200}, rl.BadInput, "layers"),
         ({"ep": 2}, rl.BadInput, "needs a mixture of experts"),
         ({"isl": 0}, rl.BadInput, "isl"),
-        ({"isl": [1000, 2000]}, rl.BadInput, "one case"),
         ({"quantization": ("bf16", "fp9")}, rl.UnknownName, "'fp9'"),
         ({"quantization": 8}, rl.BadInput, "quantization = 8"),
         ({"gpus": ("h100-sxm", "x100")}, rl.UnknownName, "x100"),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
@@ -41,6 +42,26 @@ QUESTIONS = {
     "goodput": (
         lambda: rl.goodput(MODEL, [GPU, "h200"], slo="tpot:25", **CASE),
         ["goodput", *BESIDE, "--slo", "tpot:25"],
+    ),
+    "size, lists": (
+        lambda: rl.size(MODEL, [GPU, "h200"], slo="tpot:12", users=[64, 128], isl="1k,4k", osl=200),
+        ["size", *BESIDE[:4], "--slo", "tpot:12", "-c", "64,128", "--isl", "1k,4k", "--osl", 200],
+    ),
+    "size, models": (
+        lambda: rl.size([MODEL, "qwen3-8b"], GPU, slo="tpot:5", **CASE),
+        ["size", "-m", f"{MODEL},qwen3-8b", *SHELL[2:], "--slo", "tpot:5"],
+    ),
+    "goodput, lists": (
+        lambda: rl.goodput(MODEL, [GPU, "l40s"], slo="tpot:12", tp=(1, 2), quantization=["bf16", "fp8"], **CASE),
+        ["goodput", *BESIDE[:3], f"{GPU},l40s", *BESIDE[4:], "--slo", "tpot:12", "--tp", "1,2", "-q", "bf16,fp8"],
+    ),
+    "cost, lists": (
+        lambda: rl.cost(MODEL, [GPU, "h200"], rate=np.array([1, 40]), prefix="0,50%", slo="ttft:90", **CASE),
+        ["cost", *BESIDE, "--rate", "1,40", "--prefix", "0,50%", "--slo", "ttft:90"],
+    ),
+    "prompt_cache, models": (
+        lambda: rl.prompt_cache(f"{MODEL},qwen3-8b", [GPU, "h200"], prefix=800, **CASE),
+        ["cache", "-m", f"{MODEL},qwen3-8b", *BESIDE[2:], "--prefix", 800],
     ),
     "curve": (lambda: rl.curve(MODEL, GPU, **CASE), ["curve", *SHELL]),
     "cost": (lambda: rl.cost(MODEL, [GPU, "h200"], request_rate=2, **CASE), ["cost", *BESIDE, "--request-rate", 2]),

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set, Sized
 from contextlib import suppress
 from functools import cache
-from itertools import islice
+from itertools import islice, product
 from operator import index
 from typing import Any
 
@@ -64,6 +64,7 @@ _EXACT = 2.0**53
 _MOST_VALUES = 2_000_000
 _NO_NUMBER = ("M", "m")  # numpy kinds of dates and durations, which count in their own units
 _BYTES = (bytes, bytearray, memoryview)
+_OF_SEVERAL = "of several, table makes a row of each: rl.table(models, gpus, ...)"
 
 
 def scalar(value: Any) -> Any:
@@ -113,7 +114,7 @@ def whole(name: str, value: Any) -> int:
 def one_case(question: str, value: Any, what: str = "lengths") -> None:
     """Refuse arrays: `value` is a figure, or the sum of figures, that is a float where all are."""
     if type(value) is not float:
-        raise BadInput(f"{question} takes one case; {what} must be numbers, not arrays")
+        raise BadInput(f"{question} takes one case; {what} must be numbers, not arrays; {_OF_SEVERAL}")
 
 
 def single_numbers(question: str, options: Mapping[str, Any], names: Iterable[str]) -> None:
@@ -121,7 +122,8 @@ def single_numbers(question: str, options: Mapping[str, Any], names: Iterable[st
     for name in names:
         if values_of(name, options.get(name)) is not None:
             raise BadInput(
-                f"{question} takes one case: {name} = {shown(options[name])} must be a single number, not an array"
+                f"{question} takes one case: {name} = {shown(options[name])} must be a single number, not an array; "
+                f"{_OF_SEVERAL}"
             )
 
 
@@ -217,7 +219,8 @@ def _plain(name: str, value: Any) -> Any:
     plain = scalar(value)
     if type(plain) not in PLAIN:
         error = UnknownName if name == "engine" else BadInput
-        raise error(f"{name} = {shown(value)} must be a single number or text")
+        several = f"; {_OF_SEVERAL}" if isinstance(value, (list, tuple)) else ""
+        raise error(f"{name} = {shown(value)} must be a single number or text{several}")
     return plain
 
 
@@ -307,6 +310,24 @@ def all_values(name: str, value: Any) -> list[Any]:
     if isinstance(value, PromptShare):
         return [value]
     return [plain_value(name, item) for item in several(name, value)]
+
+
+def each_case(question: str, model: Any, options: Mapping[str, Any]) -> list[tuple[Any, dict[str, Any]]]:
+    """Model and options of each case, of a question that answers a row for each of several models and values."""
+    from roofline.questions.inputs.options import LISTED, QUESTIONS, combinations
+
+    taken = QUESTIONS[question]
+    listed = {
+        name: all_values(name, value) if name in LISTED and name not in taken.several else value
+        for name, value in options.items()
+    }
+    return list(product(each_model(model), combinations(listed, taken)))
+
+
+def each_model(model: Any) -> list[Any]:
+    """The model, or each of several, named in a list or with commas."""
+    is_one = values_of("model", model) is None and not (isinstance(model, str) and "," in model)
+    return [model] if is_one else listed_names("model", model)
 
 
 def plain_counts(**options: Any) -> tuple[Any, ...]:

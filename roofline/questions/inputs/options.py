@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial, wraps
-from itertools import chain
+from itertools import chain, product
 from typing import Any, TypeVar, cast
 
 from roofline.numbers.quantity import KIBI, from_text
@@ -385,6 +385,16 @@ QUESTIONS: Mapping[str, Question] = {
         kinds={"ep": COUNT},
     ),
 }
+
+
+def combinations(options: Mapping[str, Any], question: Question) -> list[dict[str, Any]]:
+    """Options of each case: every combination of the values of lists but those that the question takes at once."""
+    lists = {
+        name: value
+        for name, value in options.items()
+        if name in LISTED and name not in question.several and isinstance(value, list)
+    }
+    return [{**options, **dict(zip(lists, values, strict=True))} for values in product(*lists.values())]
 
 
 # How else callers spell options.

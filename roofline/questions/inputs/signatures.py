@@ -27,7 +27,7 @@ _Derate: TypeAlias = str | Mapping[str, float | str]
 _GpuPrice: TypeAlias = float | str | tuple[float, float]
 
 
-class _Plain(TypedDict, total=False):
+class _Shared(TypedDict, total=False):
     cache_hit: float | str | None
     cache_tier: str | None
     cache_bandwidth: float | str | None
@@ -38,14 +38,7 @@ class _Plain(TypedDict, total=False):
     lengths: _Trace | None
     cold_start: _ColdStart | None
     derate: _Derate | None
-    tp: int | None
-    pp: int
-    ep: int
-    dp: int
-    num_gpus: int | None
     allow_oversize: bool
-    weights: str | None
-    kv_cache_dtype: str | None
     compute: str | None
     routing: str | float
     basis: str
@@ -60,10 +53,23 @@ class _Plain(TypedDict, total=False):
     assume: str | None
 
 
-class _Drafts(TypedDict, total=False):
+class _Plain(_Shared, total=False):
+    tp: int | None
+    pp: int
+    ep: int
+    dp: int
+    num_gpus: int | None
+    weights: str | None
+    kv_cache_dtype: str | None
+
+
+class _Source(TypedDict, total=False):
     draft: str | Model | None
-    draft_tokens: int | str | None
     acceptance: float | str | Iterable[float] | None
+
+
+class _Drafts(_Source, total=False):
+    draft_tokens: int | str | None
 
 
 class _Lengths(TypedDict, Generic[Length], total=False):
@@ -107,10 +113,35 @@ class Case(Unlimited[Length], Generic[Length], total=False):
     slo: Slo | None
 
 
-class SizeOptions(_Plain, _Drafts, _Lengths[float | str], _Load[float | str], total=False):
-    """Options of `size`, which tries several formats."""
+class _Each(_Shared, _Source, _Lengths[Numbers], total=False):
+    """Options of a question that answers a row for each of several values."""
 
+    tp: Many[int | str | None]
+    pp: Many[int | str]
+    ep: Many[int | str]
+    dp: Many[int | str]
+    num_gpus: Many[int | str | None]
     quantization: Many[str | None]
+    weights: Many[str | None]
+    kv_cache_dtype: Many[str | None]
+    draft_tokens: Many[int | str | None]
+
+
+class GoodputOptions(_Each, total=False):
+    """Options of `goodput`, which finds the load, and names its limits itself."""
+
+    measured: str | Mapping[str, float | str] | None
+
+
+class SizeOptions(_Each, _Load[Numbers], total=False):
+    """Options of `size`, which names its limits itself."""
+
+
+class CostOptions(SizeOptions, total=False):
+    """Options of `cost`."""
+
+    measured: str | Mapping[str, float | str] | None
+    slo: Slo | None
 
 
 class Grid(_Lengths[Numbers], _Load[Numbers], total=False):
