@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.numbers.operations import Json, floor
 from roofline.numbers.quantity import GIGA, MEGA, MICRO, MILLI, NANO, rounded, to_text
@@ -11,7 +11,7 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.arguments import each_model, one_case, plain_options
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import OneGpu, answer_row, on_each_gpu, predict, refused_row
+from roofline.questions.predict import OneGpu, answer_row, asked_case, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
 from roofline.serving.latency import (
     Workload,
@@ -154,9 +154,15 @@ class CacheTier(Answer[CacheRow]):
         return cast("CacheRow", answer_row(keys, CACHE_KEYS, self.prediction, self.asked, values))
 
 
-@understood
+@overload
+def prompt_cache(model: Prediction) -> Answers[CacheTier, CacheRow]: ...
+@overload
 def prompt_cache(
     model: Many[str | Model], gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
+) -> Answers[CacheTier, CacheRow]: ...
+@understood
+def prompt_cache(
+    model: Many[str | Model] | Prediction, gpus: str | Gpu | Sequence[str | Gpu] | None = None, **options: Unpack[Case]
 ) -> Answers[CacheTier, CacheRow]:
     r"""For every tier of a prompt cache, the time to load a prefix and the time to recompute it.
 
@@ -166,7 +172,7 @@ def prompt_cache(
     token, plus that of its attention to the prefix.
 
     Args:
-        model: name, alias or record, or several.
+        model: name, alias or record, or several; or a prediction, in place of GPUs and options.
         gpus: names, aliases or records; None for the whole catalog.
         options: keyword arguments of `predict`, with a `prefix`. By default every tier with a known bandwidth is
             answered; disks need `cache_tier="nvme"` and `cache_bandwidth`. With a `working_set` the answer has the hit
@@ -184,7 +190,8 @@ def prompt_cache(
     >>> rl.prompt_cache("llama-3.1-8b", "h100-sxm", isl=4000, prefix=3000, basis="ideal", cache_tier="host")
     [<CacheTier h100-sxm, host: 3,000 tokens load in 6.24 ms, recomputing takes 49.2 ms; break-even 1 tokens>]
     """
-    plain = plain_options(options)
+    model, gpus, asked = asked_case("prompt_cache", model, gpus, options)
+    plain = plain_options(asked)
     if not plain.get("prefix"):
         raise BadInput("a prompt cache needs a prefix, the prompt tokens that it holds; give prefix, such as 2k or 80%")
 

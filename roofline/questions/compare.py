@@ -24,7 +24,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import LENGTHS
 from roofline.questions.inputs.deployment import GpuChoice, choice, choice_of_formats, gpu_of
 from roofline.questions.inputs.options import QUESTIONS, understood
-from roofline.questions.predict import meeting_first, predict
+from roofline.questions.predict import asked_case, given_gpu, meeting_first, predict
 from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.comparison import (
     COMPARED_KEYS,
@@ -67,12 +67,21 @@ _UNDER_LOAD = (
     "under a load, prefill x and decode x compare one prompt alone and a decode step of those that decode together; "
     "TTFT and TPOT hold the queue and the prompts of others, too"
 )
+_FORMAT_OPTIONS = ("quantization", "weights", "kv_cache_dtype", "compute")
 _NARROW_KV = "fp8"
 _FEWER = "compare needs two GPUs or more, the reference first"
 
 
+@overload
+def quantize(model: Prediction, *, baseline: str = "bf16") -> Quantization: ...
+@overload
+def quantize(
+    model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[Case]
+) -> Quantization: ...
 @understood
-def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **options: Unpack[Case]) -> Quantization:
+def quantize(
+    model: str | Model | Prediction, gpu: str | Gpu | None = None, *, baseline: str = "bf16", **options: Unpack[Case]
+) -> Quantization:
     """One case in bf16, fp8, fp8_static, int8, int4, mxfp4 and nvfp4, each with a 16-bit and an 8-bit KV cache.
 
     All formats run at one plan: the given tp, else the smallest at which the baseline fits, else the widest of the
@@ -80,7 +89,8 @@ def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **op
     multiply run weight-only, at its 16-bit peak.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of GPU and options: it keeps its plan, and its formats
+            are what varies.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         baseline: weight format that all others are compared with, with a 16-bit KV cache.
         options: keyword arguments of `predict` without formats and `measured`; lengths and batch are single numbers.
@@ -97,11 +107,12 @@ def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **op
     >>> rl.quantize("llama-3.1-8b", "h100-sxm", basis="ideal")
     <Quantization llama-3.1-8b on 1x h100-sxm against bf16: 14 pairs of formats, fastest decode int4 (3.20x)>
     """
-    pooled = choice_of_formats(gpu, _single(dict(options), "quantize"), "quantize")
+    case = asked_case("quantize", model, gpu, options, _FORMAT_OPTIONS)
+    pooled = choice_of_formats(given_gpu("quantize", case.gpu), _single(case.options, "quantize"), "quantize")
     plain = pooled.options
     chosen = _baseline(baseline)
     plain["allow_oversize"] = True
-    reference = _in_format(model, pooled.gpu, chosen, None, plain)
+    reference = _in_format(case.model, pooled.gpu, chosen, None, plain)
     plan = reference.deployment.plan
     plain["tp"] = plan.tp
     has_cache = kv_bytes_per_token(reference.deployment.model) > 0.0
@@ -109,7 +120,7 @@ def quantize(model: str | Model, gpu: str | Gpu, *, baseline: str = "bf16", **op
     for name in FORMATS:
         for kv in (None, _NARROW_KV) if has_cache else (None,):
             is_reference = name == chosen and kv is None
-            prediction = reference if is_reference else _in_format(model, pooled.gpu, name, kv, plain)
+            prediction = reference if is_reference else _in_format(case.model, pooled.gpu, name, kv, plain)
             rows.append(quantized(name, prediction, reference, _at_largest_load(prediction), _fewest_gpus(prediction)))
     notes = (*_format_notes(rows, reference), *_slow_kernel_notes(rows, reference))
     return Quantization(tuple(rows), chosen, notes)
@@ -134,7 +145,7 @@ def compare(
     Args:
         model: name, alias or record; or the prediction of the reference.
         gpus: names, aliases, pools or records, two or more; or the other predictions, of the same model, lengths, load
-            and limits, each at its own plan.
+            and limits, each at its own plan; labels say where they differ in engine, basis, draft or routing.
         others: further predictions.
         options: keyword arguments of `predict` without `measured`; lengths and batch are single numbers.
 
@@ -213,15 +224,40 @@ def _by_label(predictions: Sequence[Any], options: Mapping[str, Any]) -> dict[st
         differs = next((what for what, (one, another) in pairs.items() if one != another), None)
         if differs is not None:
             raise BadInput(f"compare puts one case on several GPUs: these predictions differ in {differs}")
-    names = [each.deployment.gpu.name for each in predictions]
+    ends = _differences([each.deployment for each in predictions])
+    names = [each.deployment.gpu.name + end for each, end in zip(predictions, ends, strict=True)]
     labels = [
-        name if names.count(name) == 1 else _pool_label(each.deployment)
-        for name, each in zip(names, predictions, strict=True)
+        name if names.count(name) == 1 else _pool_label(each.deployment) + end
+        for name, each, end in zip(names, predictions, ends, strict=True)
     ]
     repeated = next((label for label in labels if labels.count(label) > 1), None)
     if repeated is not None or len(labels) < 2:
         raise BadInput(f"{repeated} is named twice; compare different GPUs, plans or formats" if repeated else _FEWER)
     return dict(zip(labels, predictions, strict=True))
+
+
+def _differences(deployments: Sequence[Deployment]) -> list[str]:
+    """What tells each from the others beside GPU, plan and formats: text such as `` (vllm, ideal)``, or none."""
+    words = list(zip(*map(_words, deployments), strict=True))
+    told = [texts for texts in words if len(set(texts)) > 1]
+    ends = [", ".join(filter(None, texts)) for texts in zip(*told, strict=True)] or [""] * len(deployments)
+    return [f" ({end})" if end else "" for end in ends]
+
+
+def _words(deployment: Deployment) -> tuple[str, ...]:
+    """Engine, its settings, basis, draft and routing; a setting that is not stated, and no draft, are empty."""
+    engine, draft, skew = deployment.engine, deployment.draft, deployment.routing_skew
+    proposed = ""
+    if draft is not None:
+        name = draft.model.short_name if draft.method == "model" and draft.model is not None else draft.method
+        proposed = f"{name}, {rounded(draft.acceptance.tokens)} tokens per step"
+    return (
+        engine.name,
+        ", ".join(f"{name} {getattr(engine, name)}" for name in engine.stated),
+        "ideal" if deployment.basis == "ideal" else "",
+        proposed,
+        "uniform routing" if skew is None else f"routing {skew:g}",
+    )
 
 
 def _pool_label(deployment: Deployment) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import HOUR, KILO, MEGA, percent_figure, rounded
@@ -23,7 +23,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of
 from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import OneGpu, answer_row, meeting_first, on_each_gpu, predict, refused_row
+from roofline.questions.predict import OneGpu, answer_row, asked_case, meeting_first, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import largest_rate, share_is_met
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
@@ -287,9 +287,27 @@ class GpuCost(Answer[CostRow]):
         return cast("CostRow", answer_row(keys, COST_KEYS, self.prediction, self.asked, values))
 
 
-@understood
+@overload
+def cost(
+    model: Prediction,
+    *,
+    api_price: str | Mapping[str, float] | None = None,
+    headroom: float | str | None = None,
+    share: float | str | None = None,
+) -> Answers[GpuCost, CostRow]: ...
+@overload
 def cost(
     model: Many[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    api_price: str | Mapping[str, float] | None = None,
+    headroom: float | str | None = None,
+    share: float | str | None = None,
+    **options: Unpack[CostOptions],
+) -> Answers[GpuCost, CostRow]: ...
+@understood
+def cost(
+    model: Many[str | Model] | Prediction,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     api_price: str | Mapping[str, float] | None = None,
@@ -303,7 +321,8 @@ def cost(
     tensor parallelism that answers most requests per GPU. GPUs are rented all the time, busy or not.
 
     Args:
-        model: name, alias or record, or several.
+        model: name, alias or record, or several; or a prediction, in place of GPUs and options: it keeps its plan, and
+            the load that was stated, if one was.
         gpus: names, aliases or records; None for the whole catalog.
         api_price: token prices of an API to compare with: ``in:0.5,out:1.5,cached:0.05``, or a mapping
             [USD per million tokens].
@@ -326,11 +345,12 @@ def cost(
     [<GpuCost 1x h100-sxm (tp 1): 3.6 USD/h, USD per million tokens 0.0122 in, 0.684 out, 0.0868 blended at the load \
 asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     """
+    model, gpus, asked = asked_case("cost", model, gpus, options)
     api, required = api_prices_of(api_price), check_share(share)
     free = plain_value("share", scalar(headroom))
     free = 0.0 if free is None else number("headroom", free, 0.0, _MOST_HEADROOM)
     answers: list[GpuCost] = []
-    for name, case in each_case("cost", model, options):
+    for name, case in each_case("cost", model, asked):
         plain = {name: value for name, value in plain_options(case).items() if value is not None}
         load = next((name for name in LOADS if plain.get(name) is not None), None)
         if free and load is not None:

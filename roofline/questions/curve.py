@@ -69,7 +69,7 @@ class Curve(Answer[Row]):
     rows: tuple[Row, ...] = field(repr=False)  # points with a steady state, by load
     saturation: float  # largest request rate [1/s]; for users, the number of slots
     slo: Mapping[str, float]  # limits by their keys [s]
-    goodput: Goodput | None  # where the SLO is just met; None without an SLO
+    goodput: Goodput | None  # where the SLO is just met; None without an SLO, and where it does not fit
 
     def __repr__(self) -> str:
         unit = LASTING[self.against].unit
@@ -129,8 +129,8 @@ def curve(
     Without `tp`, the degree with the most requests per GPU: within the SLO, as in `goodput`, else at saturation.
 
     Args:
-        model: name, alias or record; or a prediction, in place of GPU, options and limits: it keeps its plan, and its
-            load is what varies.
+        model: name, alias or record; or a prediction, in place of GPU, options and limits: it keeps its plan, even one
+            that does not fit (`allow_oversize`), and its load is what varies.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for a closed loop.
         slo: limits as in `predict`; they add the goodput to the curve [s].
@@ -159,7 +159,9 @@ def curve(
         case = predicted("curve", model, gpu, {**options, **({} if slo is None else {"slo": slo})})
         one_case("a curve", case.ttft)
         start = at_load(case, Rate(LEAST_RATE))
-        goodput = best_within(start, {"tp": start.deployment.plan.tp}, case.slo, required)[0] if case.slo else None
+        goodput = None
+        if case.slo and start.fits:
+            goodput, _ = best_within(start, {"tp": start.deployment.plan.tp}, case.slo, required)
         return _curve(start, kind, required, goodput)
     gpu = given_gpu("curve", gpu)
     given = plain_options(without("curve", options))
@@ -185,9 +187,10 @@ def _curve(start: Prediction, kind: type[Load], required: float | None, goodput:
     loads = [place * most for place in _RATES] if kind.is_open else _user_counts(slots)
     limits = start.slo
     rows: list[Any] = list(split_rows(at_load(start, kind.of(as_array(kind.option, loads))), CURVE_KEYS))
-    if all(row["reason"] is not None for row in rows):
+    answered = [row for row in rows if row["reason"] is None or (start.allow_oversize and row["ttft_ms"] is not None)]
+    if not answered:
         raise BadInput(f"{start.deployment.gpu.name}: no point of the curve can be computed: {rows[0]['reason']}")
-    points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in rows if row["reason"] is None)
+    points: tuple[Any, ...] = tuple({key: row[key] for key in CURVE_KEYS} for row in answered)
     for row in points:
         if not limits or required is None:
             break

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import percent_figure, rounded, to_text
@@ -15,11 +15,11 @@ from roofline.questions.inputs.arguments import (
     required_limits,
     without,
 )
-from roofline.questions.inputs.case import LEAST_RATE, LOADS
+from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS
 from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.load import replicas
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import DEFAULTS, OneGpu, answer_row, on_each_gpu, predict, refused_row
+from roofline.questions.predict import DEFAULTS, OneGpu, answer_row, asked_case, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
@@ -133,12 +133,25 @@ class GpuGoodput(Answer[GoodputRow]):
         return cast("GoodputRow", answer_row(keys, GOODPUT_KEYS, self.prediction, self.asked, values))
 
 
-@understood
+@overload
+def goodput(
+    model: Prediction, *, slo: Slo | None = None, share: float | str | None = None
+) -> Answers[GpuGoodput, GoodputRow]: ...
+@overload
 def goodput(
     model: Many[str | Model],
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo,
+    share: float | str | None = None,
+    **options: Unpack[GoodputOptions],
+) -> Answers[GpuGoodput, GoodputRow]: ...
+@understood
+def goodput(
+    model: Many[str | Model] | Prediction,
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    slo: Slo | None = None,
     share: float | str | None = None,
     **options: Unpack[GoodputOptions],
 ) -> Answers[GpuGoodput, GoodputRow]:
@@ -147,7 +160,8 @@ def goodput(
     Without `tp`, the degree with the most requests per GPU, and so the lowest cost per token, is used.
 
     Args:
-        model: name, alias or record, or several.
+        model: name, alias or record, or several; or a prediction, in place of GPUs and options: it keeps its plan, its
+            load is what is found, and its SLO holds where none is given.
         gpus: names, aliases or records; None for the whole catalog.
         slo: limits as in `predict`: on the mean, or on the percentile that each names [s].
         share: of the requests that must meet all limits without a percentile together, as SLO attainment counts them
@@ -168,14 +182,16 @@ def goodput(
     >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
     [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
     """
-    limits = required_limits("goodput", slo)
+    model, gpus, asked = asked_case("goodput", model, gpus, options, OPTIONS)
+    of_case = asked.pop("slo", None)
+    limits = required_limits("goodput", of_case if slo is None else slo)
     required = check_share(share)
 
     def refused(one: OneGpu, error: RooflineError) -> GpuGoodput | None:
         return None if isinstance(error, BadInput) else _refused(one, required, error)
 
     answers: list[GpuGoodput] = []
-    for name, case in each_case("goodput", model, without("goodput", options)):
+    for name, case in each_case("goodput", model, without("goodput", asked)):
         plain = plain_options({**{name: DEFAULTS[name] for name in ("isl", "osl")}, **case})
         check_measured(plain)
         of_gpus = on_each_gpu(

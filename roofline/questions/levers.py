@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast, overload
 
 from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import HOUR, rounded
@@ -40,7 +40,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import meeting_first, meets, predict
+from roofline.questions.predict import asked_case, given_gpu, meeting_first, meets, predict
 from roofline.serving import answers
 from roofline.serving.capacity import Goodput, largest_rate, share_is_met
 from roofline.serving.comparison import SPEEDUP_KEYS
@@ -76,10 +76,21 @@ _DIGITS = 6  # significant, in a comparison of scores
 _NUMBERS = ("isl", "osl", "prefix", *LASTING)
 
 
-@understood
+@overload
+def levers(model: Prediction, *, goal: str | None = None, share: float | str | None = None) -> Levers: ...
+@overload
 def levers(
     model: str | Model,
     gpu: str | Gpu,
+    *,
+    goal: str | None = None,
+    share: float | str | None = None,
+    **options: Unpack[Case],
+) -> Levers: ...
+@understood
+def levers(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
     *,
     goal: str | None = None,
     share: float | str | None = None,
@@ -91,7 +102,7 @@ def levers(
     the most effective lever of another kind, up to three. Separate pools have their own plans, and are not combined.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction under a load, in place of GPU and options.
         gpu: name, alias, pool or record.
         goal: ``ttft`` (its p99), ``tpot``, ``goodput``, or ``cost`` of a request, at the goodput where there is an SLO,
             else at this load; None for ``tpot`` where the unchanged case misses an SLO by its TPOT most, else ``ttft``.
@@ -117,15 +128,16 @@ def levers(
     goal_name = scalar(goal)
     if goal_name is not None and (not isinstance(goal_name, str) or goal_name not in GOALS):
         raise BadInput(f"goal = {shown(goal)} must be one of {', '.join(GOALS)}")
-    pooled = choice(gpu, _plain_case(dict(options)))
+    asked = asked_case("levers", model, gpu, options)
+    pooled = choice(given_gpu("levers", asked.gpu), _plain_case(asked.options))
     slo = pooled.options.get("slo")
     limits = required_limits("goodput", slo) if goal_name == "goodput" else slo_limits(slo)
     case = {**pooled.options, **({} if limits is None else {"slo": limits})}
-    first = predict(model, pooled.gpu, **case)
+    first = predict(asked.model, pooled.gpu, **case)
     goal_name = goal_name or _goal_of_limits(first)
     plan = {"tp": first.deployment.plan.tp, "num_gpus": first.deployment.num_gpus}
     gpu_name = pooled.gpu if isinstance(pooled.gpu, (str, Gpu)) else pooled.gpu.gpu
-    session = _Session(goal_name, check_share(share), {"model": model, "gpu": gpu_name, **case, **plan})
+    session = _Session(goal_name, check_share(share), {"model": asked.model, "gpu": gpu_name, **case, **plan})
     start = session.start
     if start.score(goal_name) == float("inf"):
         raise BadInput(_no_goal(goal_name, start))

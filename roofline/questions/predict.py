@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
+from collections.abc import Callable, Iterable, Iterator, Mapping, MappingView
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, cast, overload
 
 from roofline.numbers.operations import Numbers, never
 from roofline.numbers.quantity import MICRO, to_text
@@ -13,7 +14,7 @@ from roofline.physics.plan import DEFAULT_SKEW, Deployment
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, load
 from roofline.questions.inputs import deployment as deployments
-from roofline.questions.inputs.arguments import slo_limits
+from roofline.questions.inputs.arguments import PLAIN, slo_limits
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, GpuChoice, deployed_case
 from roofline.questions.inputs.options import QUESTIONS, understood
@@ -41,10 +42,36 @@ __all__ = ["LOADS", "ROW_KEYS", "Kernel", "Pass", "Prediction", "prediction_text
 
 
 _Answer = TypeVar("_Answer")
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 #: Default lengths and batch: the random data set of `vllm bench serve`.
 DEFAULTS: Mapping[str, int] = {"isl": case.USUAL[0], "osl": case.USUAL[1], "batch": 1, "prefix": 0}
 DEFAULT_ENGINE = "generic"
+
+
+class Asked(NamedTuple):
+    """A case as its caller states it."""
+
+    model: Any
+    gpu: Any
+    options: dict[str, Any]
+
+
+def _remembered(function: _Function) -> _Function:
+    """Decorator: a prediction keeps what was asked, in place of which further questions take it."""
+
+    @wraps(function)
+    def question(model: Any, gpu: Any, **options: Any) -> Any:
+        prediction = function(model, gpu, **options)
+        if not any(type(value) not in PLAIN and isinstance(value, _USED_UP) for value in options.values()):
+            vars(prediction)[_ASKED] = Asked(model, gpu, options)  # no field: a changed copy does not have it
+        return prediction
+
+    return cast("_Function", question)
+
+
+_ASKED = "_asked"
+_USED_UP = (Iterator, MappingView)  # what cannot be read twice, or kept in a file
 
 
 @overload
@@ -52,6 +79,7 @@ def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case]) -> Pred
 @overload
 def predict(model: str | Model, gpu: str | Gpu, **options: Unpack[Case[Numbers]]) -> Predictions: ...
 @understood
+@_remembered
 def predict(
     model: str | Model,
     gpu: str | Gpu,
@@ -248,9 +276,14 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
     if never(prediction.fits):
         if not allow_oversize:
             raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
-        used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
-        return replace(prediction, added=(*prediction.added, f"does not fit: {used}; times are hypothetical"))
+        return _hypothetical(prediction)
     return prediction if prediction.served is None else load.under_load(prediction)
+
+
+def _hypothetical(prediction: Prediction) -> Prediction:
+    """The prediction with a note that it does not fit."""
+    used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
+    return replace(prediction, added=(*prediction.added, f"does not fit: {used}; times are hypothetical"))
 
 
 def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Rest) -> Prediction:
@@ -334,7 +367,8 @@ def at_load(prediction: Prediction, amount: Load) -> Prediction:
         allow_oversize=prediction.allow_oversize,
         correction=prediction.correction,
     )
-    return load.under_load(again)
+    loaded = load.under_load(again)
+    return _hypothetical(loaded) if type(loaded.fits) is bool and not loaded.fits else loaded
 
 
 def predict_each_gpu(
@@ -432,7 +466,8 @@ def knee(
         options: keyword arguments of `predict`.
 
     Returns:
-        The four knees: of the batch of a burst [sequences], or of the users of the deployment [requests].
+        The four knees: of the batch of a burst [sequences], or of the users of the deployment [requests]; with the
+        rows of a prediction.
 
     Raises:
         BadInput: a request rate, which sets the batch itself.
@@ -448,7 +483,29 @@ def knee(
     prediction = predicted("knee", model, gpu, options)
     if isinstance(model, Prediction) and prediction.workload.load.is_open:
         raise BadInput(f"knee takes no request_rate: {QUESTIONS['knee'].refused['request_rate']}")
-    return prediction.knees
+    knees = _KneesInRows(*prediction.knees)
+    knees.prediction = prediction
+    return knees
+
+
+class _KneesInRows(Knees[Any, Any]):
+    """The knees of a prediction, with its rows."""
+
+    prediction: Prediction[Any, Any, Any] | None = None  # None of a changed copy
+
+    def __eq__(self, other: object) -> bool:
+        return Knees(*self) == (Knees(*other) if isinstance(other, _KneesInRows) else other)
+
+    __hash__ = Knees.__hash__
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> Any:
+        return super().to_dict(keys) if self.prediction is None else self.prediction.to_dict(keys)
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> Any:
+        return super().to_rows(keys) if self.prediction is None else self.prediction.to_rows(keys)
 
 
 def given_gpu(question: str, gpu: str | Gpu | None) -> str | Gpu:
@@ -473,6 +530,41 @@ def predicted(
             f"{question} takes its case from the prediction; leave out {', '.join(extra)}, or give it to predict"
         )
     return model
+
+
+def asked_case(
+    question: str,
+    model: Any,
+    gpu: Any,
+    options: Mapping[str, Any],
+    varied: Iterable[str] = (),
+    *,
+    keeps_plan: bool = True,
+) -> Asked:
+    """The case that a question is about: the one stated, or that of a prediction given in place of it, at its plan.
+
+    `varied`: options of a prediction's case that the question varies, chooses or has no use for.
+    """
+    if not isinstance(model, Prediction):
+        return Asked(model, gpu, dict(options))
+    prediction = predicted(question, model, gpu, options)
+    arguments.one_case(question, prediction.ttft)
+    asked: Asked | None = vars(prediction).get(_ASKED)
+    if asked is None:
+        raise BadInput(
+            f"{question} takes a prediction as rl.predict gave it, which keeps the case as stated; this one is of "
+            "another question: give its model, GPU and options"
+        )
+    plan = {"tp": prediction.deployment.plan.tp} if keeps_plan else {}
+    chosen = deployments.choice(asked.gpu, {**asked.options, **plan})
+    record = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
+    return Asked(asked.model, record, {name: value for name, value in chosen.options.items() if name not in varied})
+
+
+def states_load(prediction: Prediction) -> bool:
+    """Whether the load of a prediction is one that was asked for, not a batch of 1 in place of one."""
+    asked: Asked | None = vars(prediction).get(_ASKED)
+    return asked is None or any(asked.options.get(name) is not None for name in LOADS)
 
 
 # Flat rows of answers on several GPUs, and of GPUs that cannot run the case.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import rounded
@@ -26,7 +26,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import LENGTHS, TRAFFIC, traffic
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.options import ALL, understood
-from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, meeting_first, predict
+from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, asked_case, meeting_first, predict
 from roofline.serving.answers import Answer, listed_keys
 from roofline.serving.capacity import (
     MOST_RANKS,
@@ -201,12 +201,24 @@ class FleetSize(Answer[SizeRow]):
         return {"rows": rows, "notes": list(self.notes)}
 
 
-@understood
+@overload
+def size(
+    model: Prediction, gpus: str | Gpu | Sequence[str | Gpu] | None = None, *, slo: Slo | None = None
+) -> FleetSize: ...
+@overload
 def size(
     model: Many[str | Model],
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo,
+    **options: Unpack[SizeOptions],
+) -> FleetSize: ...
+@understood
+def size(
+    model: Many[str | Model] | Prediction,
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    slo: Slo | None = None,
     **options: Unpack[SizeOptions],
 ) -> FleetSize:
     """For every kind of GPU, the fewest that meet an SLO under a load, or for a burst on one replica.
@@ -219,8 +231,9 @@ def size(
     is the checkpoint's own format.
 
     Args:
-        model: name, alias or record, or several.
-        gpus: names, aliases or records; None for the whole catalog.
+        model: name, alias or record, or several; or a prediction, in place of the options: its plan is searched anew
+            but for the degrees that were stated, and its SLO holds where none is given.
+        gpus: names, aliases or records; None for the whole catalog, or for the kind of GPU of a prediction.
         slo: limits, at least one, that the central estimate must meet, as in `predict` [s].
         options: keyword arguments of `predict`; tp, ep and dp fix a degree that is searched otherwise, pp is 1 by
             default, and quantization may be several presets. Of lists of lengths, loads and the like, every
@@ -239,8 +252,11 @@ def size(
     >>> rl.size("llama-3.3-70b", "h100-sxm", slo="tpot:25", quantization="fp8", basis="ideal").cheapest
     <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
     """
-    limits = required_limits("size", slo)
-    answers = [_of_case(name, gpus, limits, case) for name, case in each_case("size", model, without("size", options))]
+    model, gpu, asked = asked_case("size", model, None, options, ("num_gpus", "allow_oversize"), keeps_plan=False)
+    of_case = asked.pop("slo", None)
+    limits = required_limits("size", of_case if slo is None else slo)
+    gpus = gpu if gpus is None else gpus
+    answers = [_of_case(name, gpus, limits, case) for name, case in each_case("size", model, without("size", asked))]
     if len(answers) == 1:
         return answers[0]
     sizes = meeting_first((size for answer in answers for size in answer.sizes), lambda size: size.verdict)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import BILLION, rounded, to_text
 from roofline.physics.plan import Draft
-from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options
+from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options, without
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import predict
+from roofline.questions.predict import asked_case, given_gpu, predict
 from roofline.serving.answers import Answer, selected
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.shown import KEYS, deployed_text
@@ -181,10 +181,18 @@ class Speculation(Answer[dict[str, Json]]):
         return f"<Speculation {deployed_text(self.predictions[0].deployment)}, {self.draft.method}: {self}>"
 
 
-_DRAFT_KEYS = ("draft", "draft_tokens")
-
-
-@understood
+@overload
+def speculate(
+    model: Prediction,
+    *,
+    draft: str | Model | None = None,
+    acceptance: float | str | Iterable[float] | None = None,
+    draft_tokens: int | str | None = None,
+    batch: Numbers | None = None,
+    concurrency: Numbers | None = None,
+    request_rate: Numbers | None = None,
+) -> Speculation: ...
+@overload
 def speculate(
     model: str | Model,
     gpu: str | Gpu,
@@ -196,11 +204,25 @@ def speculate(
     concurrency: Numbers | None = None,
     request_rate: Numbers | None = None,
     **options: Unpack[Unloaded],
+) -> Speculation: ...
+@understood
+def speculate(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
+    *,
+    draft: str | Model | None = None,
+    acceptance: float | str | Iterable[float] | None = None,
+    draft_tokens: int | str | None = None,
+    batch: Numbers | None = None,
+    concurrency: Numbers | None = None,
+    request_rate: Numbers | None = None,
+    **options: Unpack[Unloaded],
 ) -> Speculation:
     """Speculative decoding by load and number of draft tokens: which number is best, and where it stops paying off.
 
     Args:
-        model: name, alias or record.
+        model: name, alias or record; or a prediction, in place of GPU and options: it keeps its plan, and its draft and
+            its load where none is given.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         draft: source of draft tokens, as in `predict`.
         acceptance: probability that a draft token is accepted, as in `predict` [1].
@@ -224,17 +246,30 @@ def speculate(
     they stop paying at batch 134
     """
     loads = {"batch": batch, "concurrency": concurrency, "request_rate": request_rate}
+    case = asked_case("speculate", model, gpu, options, ("slo", "gpu_price"))
+    plain = case.options
+    if isinstance(model, Prediction):
+        plain = without("speculate", plain)
+        of_case = {name: plain.pop(name, None) for name in (*loads, "draft", "acceptance", "draft_tokens")}
+        if all(value is None for value in loads.values()):
+            loads = {name: of_case[name] for name in loads}
+        if draft is None:
+            draft, acceptance, draft_tokens = (
+                of_case["draft"],
+                of_case["acceptance"] if acceptance is None else acceptance,
+                of_case["draft_tokens"] if draft_tokens is None else draft_tokens,
+            )
     load_names = [name for name, value in loads.items() if value is not None]
     if len(load_names) > 1:
         raise BadInput(f"{' and '.join(load_names)} are given; keep one")
     along = load_names[0] if load_names else LOADS[0]
-    plain: dict[str, Any] = {name: value for name, value in plain_options(dict(options)).items() if value is not None}
+    plain = {name: value for name, value in plain_options(plain).items() if value is not None}
     values = list(_USUAL)
     if load_names:
         values = [number(along, value, 0.0, BILLION) for value in all_values(along, loads[along])]
     kind = KIND_OF[along]
     plain[along] = kind.start if kind.is_burst or kind.is_open else values[-1]
-    start: Prediction[Any, Any, Any] = predict(model, gpu, **plain)
+    start: Prediction[Any, Any, Any] = predict(case.model, given_gpu("speculate", case.gpu), **plain)
     one_case("speculate", start.ttft)
     if start.tpot is None:
         raise BadInput("osl = 1: drafts quicken the tokens after the first; give an osl of 2 or more")

@@ -21,7 +21,7 @@ from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits,
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.options import SPELLINGS, understood
-from roofline.questions.predict import given_gpu, meeting_first, predict, predicted
+from roofline.questions.predict import asked_case, given_gpu, meeting_first, predict, predicted, states_load
 from roofline.serving.answers import Answer, selected
 from roofline.serving.capacity import MOST
 from roofline.serving.knee import check_plan, possible_tp, widest_tp
@@ -210,13 +210,16 @@ def solve(
             gpu, unknown = None, cast("str", gpu)
         case = predicted("solve", model, gpu, options)
         varied, name = case.workload.load.option, _input_name(scalar(unknown))
-        if name in LOADS and name != varied:
+        if name not in LOADS or name == varied:
+            return solve_for(replace(case, slo=Limits()), scalar(unknown), targets or case.slo)
+        if states_load(case):
             raise BadInput(f"{name} is solved for, but the prediction has a {varied}; give {name} to predict instead")
-        return solve_for(replace(case, slo=Limits()), scalar(unknown), targets or case.slo)
-    gpu, unknown = given_gpu("solve", gpu), scalar(unknown)
-    if isinstance(unknown, str) and unknown == "tp" and choice(gpu, options).options.get("tp") is not None:
+        targets = targets or dict(case.slo)
+    asked, unknown = asked_case("solve", model, gpu, options, ("slo",)), scalar(unknown)
+    on = given_gpu("solve", asked.gpu)
+    if isinstance(unknown, str) and unknown == "tp" and choice(on, asked.options).options.get("tp") is not None:
         raise BadInput("tp is solved for; leave it out")
-    plans = _on_every_plan(model, gpu, _with_load(dict(options), unknown), unknown)
+    plans = _on_every_plan(asked.model, on, _with_load(asked.options, unknown), unknown)
     solutions = [solve_for(plan, unknown, targets) for plan in plans]
     return max(solutions, key=lambda solution: -1.0 if solution.value is None else solution.value)
 

@@ -409,9 +409,7 @@ class Comparison(Answer[ComparedRow]):
         """Decode speed-up of every GPU."""
         first = self.reference.prediction
         ratios = ", ".join(
-            f"{entry.prediction.deployment.gpu.name} {ratio_text(entry.decode.speedup)}"
-            for entry in self.gpus
-            if entry.decode is not None
+            f"{entry.label} {ratio_text(entry.decode.speedup)}" for entry in self.gpus if entry.decode is not None
         )
         against = f"decode against {self.gpus[0].reference}: {ratios}" if ratios else f"{len(self.gpus)} GPUs"
         return f"<Comparison {first.deployment.model.short_name}, {against}>"

@@ -32,7 +32,11 @@ QUESTIONS = {
     "predict, users": (lambda: rl.predict(MODEL, GPU, **CASE, concurrency=4), ["predict", *SHELL, "-c", 4]),
     "predict, arrays": (lambda: rl.predict(MODEL, GPU, isl=[500, 1000], osl=200, batch=[[1], [2]]), None),
     "predict, plans": (lambda: rl.predict(MODEL, GPU, isl=[500, 1000], concurrency=[1, 500]), None),
-    "knee": (lambda: rl.knee(MODEL, GPU, **CASE), None),
+    "knee": (lambda: rl.knee(MODEL, GPU, **CASE), ["predict", *SHELL, "--knee"]),
+    "knee, users": (
+        lambda: rl.knee(MODEL, GPU, slo="tpot:9", users=4, **CASE),
+        ["knee", *SHELL, "-c", 4, "--slo", "tpot:9"],
+    ),
     "knee, arrays": (lambda: rl.knee(MODEL, GPU, isl=[500, 1000], osl=200), None),
     "table": (
         lambda: rl.table(MODEL, [GPU, "h200"], isl=[500, 1000], osl=200),
@@ -165,7 +169,7 @@ def test_an_answer_shows_itself_on_one_line(answers, name):
     assert 10 < len(text) < 500
 
 
-@each("name", [name for name in QUESTIONS if name not in ("knee", "knee, arrays", "calibrate_once")])
+@each("name", [name for name in QUESTIONS if name.partition(",")[0] not in ("knee", "calibrate_once")])
 def test_every_answer_is_of_the_family(answers, name):
     assert isinstance(answers[name], rl.Answer)  # the others are named tuples, with the same methods
 
@@ -254,6 +258,15 @@ def test_rows_of_arrays_are_those_of_each_case(answers, name):
 # --- predictions in place of a model, a GPU and options -------------------------------------------
 
 USERS = {**CASE, "tp": 1, "concurrency": 8, "slo": "ttft:300,tpot:25"}
+LIMITED = {**CASE, "tp": 1, "slo": "ttft:300,tpot:25"}
+ENGINE = {
+    "engine": "vllm",
+    "max_num_seqs": 100,
+    "network": "20ms",
+    "derate": "bandwidth:5%",
+    "gpu_price": "2-4",
+    "tp": 2,
+}
 TAKING = {
     "sensitivity": (CASE, lambda *case, **options: rl.sensitivity(*case, of="tpot", **options)),
     "sensitivity, users": (USERS, lambda *case, **options: rl.sensitivity(*case, of=["ttft"], **options)),
@@ -265,7 +278,30 @@ TAKING = {
     "solve": (CASE, lambda *case, **options: rl.solve(*case, "isl", ttft="200ms", **options)),
     "solve, SLO": (USERS, lambda *case, **options: rl.solve(*case, "bandwidth", **options)),
     "solve, tp": (CASE, lambda *case, **options: rl.solve(*case, "tp", tpot=0.004, **options)),
+    "solve, no load": ({**CASE, "tp": 1}, lambda *case, **options: rl.solve(*case, "users", tpot=0.02, **options)),
+    "solve, no load but an SLO": (LIMITED, lambda *case, **options: rl.solve(*case, "rate", **options)),
     "simulate": (USERS, lambda *case, **options: rl.simulate(*case, requests=50, **options)),
+    "goodput": (LIMITED, rl.goodput),
+    "goodput, share": (
+        {**LIMITED, **ENGINE, "isl_cv": 0.5, "request_rate": 3},
+        lambda *case, request_rate=None, **options: rl.goodput(*case, share=0.9, **options),
+    ),
+    "size": ({**USERS, "isl_cv": 0.5, "weights": "fp8"}, rl.size),
+    "size, other GPUs": (USERS, lambda model, *_, **options: rl.size(model, ["h200", "l40s"], **options)),
+    "cost": (USERS, lambda *case, **options: rl.cost(*case, api_price="in:0.5,out:1.5", **options)),
+    "cost, no load": ({**CASE, **ENGINE}, lambda *case, **options: rl.cost(*case, headroom="20%", **options)),
+    "cost, bursts": ({**CASE, "tp": 1, "batch": 1}, rl.cost),
+    "levers": (USERS, lambda *case, **options: rl.levers(*case, goal="cost", **options)),
+    "quantize": ({**USERS, **ENGINE}, lambda *case, **options: rl.quantize(*case, baseline="fp8", **options)),
+    "prompt_cache": ({**CASE, "tp": 1, "prefix": "80%", "cache_hit": 0.5}, rl.prompt_cache),
+    "speculate": (
+        {**CASE, "tp": 1, "draft": "ngram", "acceptance": 0.6, "draft_tokens": 2, "concurrency": 4},
+        rl.speculate,
+    ),
+    "speculate, another draft": (
+        {**CASE, "tp": 1},
+        lambda *case, **options: rl.speculate(*case, draft="eagle", acceptance=0.7, batch=[1, 64], **options),
+    ),
 }
 
 
@@ -276,6 +312,39 @@ def test_a_prediction_asks_as_its_options_do(name):
     assert by_prediction.to_dict() == by_options.to_dict()
     assert repr(by_prediction) == repr(by_options)
     assert str(by_prediction) == str(by_options)
+
+
+def test_a_question_takes_what_it_varies_out_of_a_prediction():
+    p = rl.predict(MODEL, "2xh100:fp8", isl=1000, osl=200, slo="tpot:25", allow_oversize=True)
+    assert (
+        rl.quantize(p).to_dict()
+        == rl.quantize(MODEL, "2xh100:tp1", allow_oversize=True, slo="tpot:25", **CASE).to_dict()
+    )
+    assert rl.size(p).to_dict() == rl.size(MODEL, "h100", quantization="fp8", slo="tpot:25", **CASE).to_dict()
+    loaded = rl.predict(MODEL, "h100:tp2x2", request_rate=3, num_prompts=None, slo="tpot:9", **CASE)
+    assert rl.goodput(loaded).to_dict() == rl.goodput(MODEL, "h100:tp2x2", slo="tpot:9", **CASE).to_dict()
+    assert rl.goodput(loaded, slo="tpot:8")[0].rate < rl.goodput(loaded)[0].rate
+
+
+@each("question", ["goodput", "cost", "levers", "quantize", "speculate"])
+def test_the_plan_of_a_prediction_is_kept(question):
+    wide = rl.predict(MODEL, "4xh100", rate=2, slo="ttft:60,tpot:3", draft="ngram", acceptance=[0.6, 0.6], **CASE)
+    row = getattr(rl, question)(wide).to_rows(["tp", "num_gpus"])[0]
+    assert (row["tp"], row["num_gpus"]) == (wide.deployment.plan.tp, 4) == (2, 4)  # chosen for the SLO
+
+
+def test_a_curve_of_a_deployment_that_does_not_fit_is_hypothetical():
+    p = rl.predict("llama-3.1-70b", GPU, tp=1, allow_oversize=True, slo="tpot:60", **CASE)
+    for curve in (rl.curve(p), rl.curve(p, against="users")):
+        assert len(curve.rows) > 3
+        assert {row["slo_verdict"] for row in curve.rows} == {"fail"}
+        assert curve.goodput is None
+        assert any("times are hypothetical" in text for text in curve.prediction.warnings)
+        point = curve.rows[3]
+        alone = rl.predict(
+            "llama-3.1-70b", GPU, tp=1, allow_oversize=True, **CASE, **{curve.against: point[curve.against]}
+        )
+        assert point["tpot_ms"] == pytest.approx(alone.tpot * 1e3, rel=1e-12)
 
 
 @each("against", ["rate", "users"])
@@ -304,13 +373,41 @@ def test_a_gpu_is_compared_with_itself_by_plan_and_format():
     assert answer.reference.label == "h100-sxm:tp1:bf16"
 
 
+LABELS = {
+    "engine": ([{"engine": "vllm"}, {"engine": "sglang"}], ["h100-sxm (vllm)", "h100-sxm (sglang)"]),
+    "setting": ([{}, {"max_num_seqs": 8}], ["h100-sxm", "h100-sxm (max_num_seqs 8)"]),
+    "basis": ([{}, {"basis": "ideal", "gpu": "h200"}], ["h100-sxm", "h200-sxm (ideal)"]),
+    "draft": (
+        [{}, {"draft": "ngram", "acceptance": 0.5, "draft_tokens": 3}],
+        ["h100-sxm", "h100-sxm (ngram, 1.88 tokens per step)"],
+    ),
+    "routing": ([{}, {"routing": "uniform"}], ["h100-sxm (routing 0.66)", "h100-sxm (uniform routing)"]),
+    "plan, too": (
+        [{}, {"engine": "vllm"}, {"engine": "vllm", "tp": 2}],
+        ["h100-sxm (generic)", "h100-sxm:tp1:bf16 (vllm)", "h100-sxm:tp2:bf16 (vllm)"],
+    ),
+    "not what follows from the GPU": ([{}, {"gpu": "mi300x"}], ["h100-sxm", "mi300x"]),
+}
+
+
+@each("name", LABELS)
+def test_labels_of_a_comparison_say_what_differs(name):
+    cases, labels = LABELS[name]
+    answer = rl.compare(*(rl.predict(MODEL, **{"gpu": GPU, **CASE, **case}) for case in cases))
+    assert [row["label"] for row in answer.to_rows()] == labels
+    assert all(label in repr(answer) for label in labels)
+
+
 REFUSED = {
     "GPU beside": (lambda p: rl.knee(p, GPU), "knee takes its case from the prediction; leave out gpu, or give it to"),
     "option beside": (lambda p: rl.sensitivity(p, isl=5), "leave out isl, or give it to predict"),
     "limits beside": (lambda p: rl.curve(p, slo="tpot:25"), "curve takes its case from the prediction; leave out slo"),
     "no GPU": (lambda p: rl.sensitivity(MODEL), "sensitivity needs a model and a GPU, or a prediction alone"),
     "no GPU of a curve": (lambda p: rl.curve(MODEL), "curve needs a model and a GPU, or a prediction alone"),
-    "another load": (lambda p: rl.solve(p, "request_rate", tpot=0.1), "the prediction has a batch; give request_rate"),
+    "another load": (
+        lambda p: rl.solve(rl.predict(MODEL, GPU, concurrency=1), "request_rate", tpot=0.1),
+        "the prediction has a concurrency; give request_rate",
+    ),
     "no target": (lambda p: rl.solve(p, "bandwidth"), "solve needs a target"),
     "a burst": (rl.simulate, "a burst is exact without simulation"),
     "arrays": (lambda p: rl.curve(rl.predict(MODEL, GPU, isl=[1, 2])), "a curve takes one case"),
@@ -323,7 +420,54 @@ REFUSED = {
     "lengths": (lambda p: rl.compare(p, rl.predict(MODEL, "h200")), "these predictions differ in lengths or load"),
     "models": (lambda p: rl.compare(p, rl.predict("qwen3-8b", GPU, **CASE)), "these predictions differ in model"),
     "limits": (lambda p: rl.compare(p, rl.predict(MODEL, "h200", slo="tpot:9", **CASE)), "differ in SLO"),
-    "another question": (lambda p: rl.goodput(p, GPU, slo="tpot:25"), "a model and a GPU are needed here, not a"),
+    "GPUs beside": (lambda p: rl.goodput(p, GPU, slo="tpot:25"), "goodput takes its case from the prediction; leave"),
+    "options beside a size": (lambda p: rl.size(p, slo="tpot:25", isl=5), "size takes its case from the prediction"),
+    "no SLO of a goodput": (rl.goodput, "goodput needs an SLO"),
+    "no SLO of a size": (rl.size, "size needs an SLO"),
+    "no SLO at all": (lambda p: rl.size(MODEL, GPU), "size needs an SLO"),
+    "no load of levers": (rl.levers, "levers need a load"),
+    "no prefix": (rl.prompt_cache, "a prompt cache needs a prefix"),
+    "no draft": (rl.speculate, "speculate needs a draft"),
+    **{
+        f"no GPU of {question.__name__}": (
+            lambda p, ask=question: ask(MODEL),
+            f"{question.__name__} needs a model and a GPU",
+        )
+        for question in (rl.levers, rl.quantize, rl.speculate)
+    },
+    **{
+        f"arrays of {question.__name__}": (
+            lambda p, ask=question: ask(rl.predict(MODEL, GPU, isl=[1, 2])),
+            f"{question.__name__} takes one case; lengths must be numbers, not arrays; of several, table makes a row",
+        )
+        for question in (rl.goodput, rl.size, rl.cost, rl.levers, rl.quantize, rl.prompt_cache, rl.speculate)
+    },
+    "measured levers": (
+        lambda p: rl.levers(rl.predict(MODEL, GPU, concurrency=2, measured={"ttft": 0.1})),
+        "levers takes no measured: a measurement is of one deployment only",
+    ),
+    "oversize": (
+        lambda p: rl.goodput(rl.predict(MODEL, GPU, allow_oversize=True, slo="tpot:25")),
+        "goodput takes no allow_oversize: what does not fit serves nobody",
+    ),
+    "of another question": (
+        lambda p: rl.cost(rl.solve(p, "bandwidth", tpot=0.005).prediction),
+        "cost takes a prediction as rl.predict gave it",
+    ),
+    "used up": (
+        lambda p: rl.cost(rl.predict(MODEL, GPU, draft="ngram", acceptance=iter([0.6, 0.5]))),
+        "cost takes a prediction as rl.predict gave it",
+    ),
+    "a load that was stated": (
+        lambda p: rl.solve(rl.predict(MODEL, GPU, batch=1), "users", tpot=0.1),
+        "the prediction has a batch; give concurrency",
+    ),
+    "a list of another option": (
+        lambda p: rl.predict(MODEL, GPU, tp=[1, 2]),
+        "tp = [1, 2] must be a single number or text; of",
+    ),
+    "a list of lengths": (lambda p: rl.curve(MODEL, GPU, isl=[1, 2]), "must be numbers, not arrays; of several, table"),
+    "a list of rates": (lambda p: rl.levers(MODEL, GPU, rate=[1, 2]), "not an array; of several, table makes a row of"),
     "predict": (lambda p: rl.predict(p, GPU), "a model and a GPU are needed here, not a prediction"),
     "measured": (
         lambda p: rl.compare(rl.predict(MODEL, GPU, measured={"tpot": 0.01}, **CASE), p),

@@ -15,9 +15,12 @@ def mistakes() -> None:
     rl.goodput(MODEL, GPU, slo="ttft:300", concurrency=8)  # wrong: a load that is looked for
     rl.goodput(MODEL, GPU)  # wrong: no SLO
     rl.formula(MODEL, GPU, "tpot", isl=[1000, 2000])  # wrong: several cases
+    rl.size(MODEL, GPU, slo="tpot:25", basis=["ideal", "calibrated"])  # wrong: no rows of several of these
     rl.latency(MODEL, GPU)  # wrong: no such function
 
     p = rl.predict(MODEL, GPU, isl=2000)
+    rl.cost(p, request_rate=2.0)  # wrong: the prediction has a load
+    rl.levers(MODEL)  # wrong: no GPU
     p.tpot * 1e3  # wrong: it is None for a single output token
     print(p.time_to_first_token)  # wrong: no such attribute
     p.to_dict()["ttft_sec"]  # wrong: no such key of a row

@@ -74,6 +74,19 @@ def main() -> None:
     target: float | None = rl.solve(idle, "bandwidth", tpot="5ms").value
     points: rl.Curve = rl.curve(p, against="users")
     simulated: float = rl.simulate(p, requests=100).ttft
+    within: list[float] = [answer.rate for answer in rl.goodput(idle, slo="tpot:25")]
+    fewest: rl.GpuSize | None = rl.size(p, ["h200"]).cheapest
+    hourly: list[float | None] = [row["usd_per_hour"] for row in rl.cost(p, api_price="in:0.5,out:1.5").to_rows()]
+    best: rl.Levers = rl.levers(p, goal="tpot")
+    narrow: rl.Quantization = rl.quantize(idle)
+    cached: list[rl.CacheTier] = rl.prompt_cache(rl.predict(MODEL, GPU, isl=2000, prefix="75%"))
+    drafted: rl.Speculation = rl.speculate(idle, draft="ngram", acceptance=0.6, draft_tokens=2, batch=[1, 64])
+
+    # lists: a row for each combination, as in the shell
+    fleets: rl.FleetSize = rl.size([MODEL, "qwen3-8b"], GPU, slo="tpot:25", concurrency=[8, 64])
+    rated = rl.goodput(MODEL, GPU, slo="tpot:25", isl="1k,4k", tp=(1, 2), quantization=["bf16", "fp8"])
+    billed = rl.cost(MODEL, GPU, request_rate=np.array([1.0, 2.0]), prefix=[0, "50%"])
+    lines: list[str] = [row["gpu"] for row in (*rated.to_rows(), *billed.to_rows(), *fleets.to_rows())]
     gpus: list[str] = [row["gpu"] for row in rl.goodput(MODEL, [GPU, "h200"], slo="tpot:25").to_rows(["gpu"])]
     last: list[rl.GpuCost] = rl.cost(MODEL, [GPU, "h200"], request_rate=2.0)[1:]
     held_row: rl.Row = idle.to_rows()[0]
