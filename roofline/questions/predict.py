@@ -63,8 +63,11 @@ def _remembered(function: _Function) -> _Function:
     @wraps(function)
     def question(model: Any, gpu: Any, **options: Any) -> Any:
         prediction = function(model, gpu, **options)
-        if not any(type(value) not in PLAIN and isinstance(value, _USED_UP) for value in options.values()):
-            vars(prediction)[_ASKED] = Asked(model, gpu, options)  # no field: a changed copy does not have it
+        if not PLAIN.issuperset(map(type, options.values())):
+            if any(isinstance(value, _USED_UP) for value in options.values()):
+                return prediction
+            options = {name: value.copy() if hasattr(value, "copy") else value for name, value in options.items()}
+        vars(prediction)[_ASKED] = model, gpu, options  # no field: a changed copy does not have it
         return prediction
 
     return cast("_Function", question)
@@ -549,7 +552,7 @@ def asked_case(
         return Asked(model, gpu, dict(options))
     prediction = predicted(question, model, gpu, options)
     arguments.one_case(question, prediction.ttft)
-    asked: Asked | None = vars(prediction).get(_ASKED)
+    asked = _asked(prediction)
     if asked is None:
         raise BadInput(
             f"{question} takes a prediction as rl.predict gave it, which keeps the case as stated; this one is of "
@@ -561,9 +564,15 @@ def asked_case(
     return Asked(asked.model, record, {name: value for name, value in chosen.options.items() if name not in varied})
 
 
+def _asked(prediction: Prediction) -> Asked | None:
+    """What `predict` was asked; None of a prediction that it did not give as it is."""
+    kept = vars(prediction).get(_ASKED)
+    return None if kept is None else Asked(*kept)
+
+
 def states_load(prediction: Prediction) -> bool:
     """Whether the load of a prediction is one that was asked for, not a batch of 1 in place of one."""
-    asked: Asked | None = vars(prediction).get(_ASKED)
+    asked = _asked(prediction)
     return asked is None or any(asked.options.get(name) is not None for name in LOADS)
 
 

@@ -324,6 +324,11 @@ def test_a_question_takes_what_it_varies_out_of_a_prediction():
     loaded = rl.predict(MODEL, "h100:tp2x2", request_rate=3, num_prompts=None, slo="tpot:9", **CASE)
     assert rl.goodput(loaded).to_dict() == rl.goodput(MODEL, "h100:tp2x2", slo="tpot:9", **CASE).to_dict()
     assert rl.goodput(loaded, slo="tpot:8")[0].rate < rl.goodput(loaded)[0].rate
+    slo = {"tpot": 0.009}
+    kept = rl.predict(MODEL, "h100:tp2x2", slo=slo, **CASE)
+    slo["tpot"] = 0.001
+    for twin in (kept, pickle.loads(pickle.dumps(kept)), copy.deepcopy(kept)):
+        assert rl.goodput(twin).to_dict() == rl.goodput(MODEL, "h100:tp2x2", slo={"tpot": 0.009}, **CASE).to_dict()
 
 
 @each("question", ["goodput", "cost", "levers", "quantize", "speculate"])
@@ -523,6 +528,7 @@ def test_results_that_say_nothing_are_refused(given, options, words):
 
 
 def test_the_python_of_the_guide_runs_and_answers():
-    (block,) = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    exec(block, names := {})
+    blocks = re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) == 2
+    exec("".join(blocks), names := {})
     assert names["p"].deployment.plan == names["q"].deployment.plan
