@@ -48,8 +48,8 @@ QUESTIONS = {
         ["goodput", *BESIDE, "--slo", "tpot:25"],
     ),
     "size, lists": (
-        lambda: rl.size(MODEL, [GPU, "h200"], slo="tpot:12", users=[64, 128], isl="1k,4k", osl=200),
-        ["size", *BESIDE[:4], "--slo", "tpot:12", "-c", "64,128", "--isl", "1k,4k", "--osl", 200],
+        lambda: rl.size(MODEL, [GPU, "l40s"], slo="ttft:80", users=[4, 8], isl="2k,1k", osl=200),
+        ["size", *BESIDE[:3], f"{GPU},l40s", "--slo", "ttft:80", "-c", "4,8", "--isl", "2k,1k", "--osl", 200],
     ),
     "size, models": (
         lambda: rl.size([MODEL, "qwen3-8b"], GPU, slo="tpot:5", **CASE),
@@ -60,8 +60,8 @@ QUESTIONS = {
         ["goodput", *BESIDE[:3], f"{GPU},l40s", *BESIDE[4:], "--slo", "tpot:12", "--tp", "1,2", "-q", "bf16,fp8"],
     ),
     "cost, lists": (
-        lambda: rl.cost(MODEL, [GPU, "h200"], rate=np.array([1, 40]), prefix="0,50%", slo="ttft:90", **CASE),
-        ["cost", *BESIDE, "--rate", "1,40", "--prefix", "0,50%", "--slo", "ttft:90"],
+        lambda: rl.cost(MODEL, [GPU, "h200"], rate=np.array([30, 1]), prefix="0,50%", slo="ttft:90", **CASE),
+        ["cost", *BESIDE, "--rate", "30,1", "--prefix", "0,50%", "--slo", "ttft:90"],
     ),
     "prompt_cache, models": (
         lambda: rl.prompt_cache(f"{MODEL},qwen3-8b", [GPU, "h200"], prefix=800, **CASE),
