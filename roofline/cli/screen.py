@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from roofline.numbers.quantity import MILLI, rounded
+from roofline.numbers.quantity import MILLI, counted, rounded
 from roofline.support.errors import printable
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -23,6 +23,7 @@ MOST_MS = 10_000.0
 MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
 
 _OWN = frozenset({"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft"})  # of single commands
+_OTHERWISE = {"min_parameters": "min-size", "max_parameters": "max-size"}  # Python's name -> option of the shell
 _OTHERS = 3  # rows below the rule, where both groups are long
 _GAP = "  "
 _USUAL = (80, 24)  # columns and lines without a terminal
@@ -100,6 +101,24 @@ def shell_words(text: str) -> str:
     return re.sub(r"`(\w+)`", typed, text)
 
 
+def refusal_words(text: str) -> str:
+    """A refusal in the words of the shell: options as `shell_words` has them, and with their values as they are typed.
+
+    >>> refusal_words("request_rate = 0 must be above 0 requests/s; lower it, or add GPUs (`num_gpus`)")
+    '--request-rate 0 must be above 0 requests/s; lower it, or add GPUs (--num-gpus)'
+    """
+    text = shell_words(text)
+    if " = " not in text:
+        return text
+    from roofline.questions.inputs.options import OPTIONS
+
+    def typed(name: re.Match[str]) -> str:
+        flag = _OTHERWISE.get(name[1], name[1] if name[1] in OPTIONS else None)
+        return name[0] if flag is None else f"--{flag.replace('_', '-')} "
+
+    return re.sub(r"(?<!at )\b([a-z]\w*) = (?=\S)", typed, text)
+
+
 def flags() -> Flags:
     """Flags of the running command; notes are shown where it has no such options."""
     context = click.get_current_context(silent=True)
@@ -107,9 +126,11 @@ def flags() -> Flags:
     return stored if isinstance(stored, Flags) else Flags(is_full=False, with_notes=True)
 
 
-def set_flag(context: click.Context, _: click.Parameter | None, value: Any, *, name: str) -> None:
+def set_flag(context: click.Context, param: click.Parameter | None, value: Any, *, name: str) -> None:
     """Callback of an option: store its value for `flags`, unless it is left out; a file named - is the screen."""
     stored = context.meta.get(__name__, Flags())
+    if value == "":
+        raise click.BadParameter("the path is empty; give the name of a file, or - to print", context, param)
     if value:
         context.meta[__name__] = stored._replace(**{name: None if value == "-" else value})
     else:
@@ -267,7 +288,7 @@ def pressing_line(text: str, width: int | None = None) -> str:
 
 
 def notes_footer(count: int) -> str:
-    return f"{count} note{'' if count == 1 else 's'}: --notes"
+    return f"{counted(count, 'note')}: --notes"
 
 
 def _is_terminal() -> bool:
@@ -419,8 +440,8 @@ def _coloured(line: str) -> str:
 def _more(rows: int, lines: int) -> str:
     """How many rows and lines are left out."""
     if not rows:
-        return f"{lines} more line{'' if lines == 1 else 's'}" if lines else ""
-    return f"{rows} more" + (f", {lines} line{'' if lines == 1 else 's'}" if lines else "")
+        return counted(lines, "more line") if lines else ""
+    return f"{rows} more" + (f", {counted(lines, 'line')}" if lines else "")
 
 
 def _footer(

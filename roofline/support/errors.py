@@ -105,17 +105,19 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it, in at most 60 characters.
+    """A value as a message shows it, in at most 60 characters; a number that nobody counts out in four digits.
 
-    >>> shown(2000), shown(10**5000)
-    ('2000', 'a huge number')
+    >>> shown(2000), shown(10**30), shown(10**5000)
+    ('2000', '1e+30', 'a huge number')
     """
     try:
-        text = repr(value)
-    except ValueError:  # more digits than Python converts
+        is_long = type(value) in (int, float) and abs(value) >= _COUNTED_OUT  # type: ignore[arg-type]
+        text = f"{value:.4g}" if is_long else repr(value)
+    except (ValueError, OverflowError):  # more digits than Python converts
         return "a huge number"
     text = printable(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 _LONGEST = 60
+_COUNTED_OUT = 10**13
