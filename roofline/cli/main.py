@@ -204,7 +204,7 @@ def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
 
         typed = message.partition("'")[2].rpartition("'")[0]
         message = f"unknown command '{typed}'{did_you_mean(get_close_matches(typed, commands, 3))}"
-    if "`" in message or " = " in message:
+    if re.search(r"[`=_]", message):
         from roofline.cli.screen import refusal_words
 
         message = refusal_words(message)

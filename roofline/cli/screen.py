@@ -24,6 +24,13 @@ MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"
 
 _OWN = frozenset({"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft"})  # of single commands
 _OTHERWISE = {"min_parameters": "min-size", "max_parameters": "max-size"}  # Python's name -> option of the shell
+# Names of options in a refusal: before a value that was typed ("44 ms at batch = 1" and "isl + osl =" are computed, a
+# file states "trace.csv:3: isl ="); alone where no language has such a word, but in a list of inputs or for a field of
+# a file; and joined to one of those.
+_WITH_VALUE = r"(?<!s at )(?<!\+ )(?<!\d: )([a-z]\w*) = (?:(-?\d+)\.0\b|(?=\S))"
+_ALONE = r"(?<!for )(?<![:,] )([a-z]+_\w+)(?![\w`'\":/=-]|\.\S)"
+_JOINED = r"([a-z]+)(?= (?:or|and) (?:\w+ (?:or|and) )*[a-z]+_)"
+_NAMED_OPTION = rf"(?<![\w`'\"./-])(?:{_WITH_VALUE}|{_ALONE}|{_JOINED})"
 _OTHERS = 3  # rows below the rule, where both groups are long
 _GAP = "  "
 _USUAL = (80, 24)  # columns and lines without a terminal
@@ -107,16 +114,14 @@ def refusal_words(text: str) -> str:
     >>> refusal_words("request_rate = 0 must be above 0 requests/s; lower it, or add GPUs (`num_gpus`)")
     '--request-rate 0 must be above 0 requests/s; lower it, or add GPUs (--num-gpus)'
     """
-    text = shell_words(text)
-    if " = " not in text:
-        return text
     from roofline.questions.inputs.options import OPTIONS
 
     def typed(name: re.Match[str]) -> str:
-        flag = _OTHERWISE.get(name[1], name[1] if name[1] in OPTIONS else None)
-        return name[0] if flag is None else f"--{flag.replace('_', '-')} "
+        word = name[1] or name[3] or name[4]
+        flag = _OTHERWISE.get(word, word if word in OPTIONS else None)
+        return name[0] if flag is None else f"--{flag.replace('_', '-')}{' ' if name[1] else ''}{name[2] or ''}"
 
-    return re.sub(r"(?<!at )\b([a-z]\w*) = (?=\S)", typed, text)
+    return re.sub(_NAMED_OPTION, typed, shell_words(text))
 
 
 def flags() -> Flags:

@@ -280,7 +280,7 @@ def stated(options: Mapping[str, Any]) -> type[Load]:
     """The kind of load whose amount is given; a burst where none is."""
     given = [kind for kind in KINDS if options.get(kind.option) is not None]
     if len(given) > 1:
-        raise BadInput(f"a case has one load; {' and '.join(f'`{kind.option}`' for kind in given)} are given; keep one")
+        raise BadInput(f"a case has one load; {' and '.join(kind.option for kind in given)} are given; keep one")
     return given[0] if given else Burst
 
 
