@@ -111,13 +111,14 @@ def shown(value: object) -> str:
     ('2000', '1e+30', 'a huge number')
     """
     try:
-        is_long = type(value) in (int, float) and abs(value) >= _COUNTED_OUT  # type: ignore[arg-type]
-        text = f"{value:.4g}" if is_long else repr(value)
-    except (ValueError, OverflowError):  # more digits than Python converts
+        text = repr(value)
+        if type(value) in (int, float) and len(text.partition(".")[0]) > _MOST_DIGITS:
+            text = f"{value:.4g}"
+    except (ValueError, OverflowError):  # more digits than Python converts, or than a float holds
         return "a huge number"
     text = printable(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 _LONGEST = 60
-_COUNTED_OUT = 10**13
+_MOST_DIGITS = 13  # of a number that is counted out
