@@ -5,8 +5,9 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain, product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,6 +21,9 @@ from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTI
 from roofline.questions.inputs.options import Question as Taken
 from roofline.questions.predict import LOADS
 from roofline.support.records import replace
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Answer = Callable[..., Any]
 
@@ -130,19 +134,9 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
         places = [param for param in params if isinstance(param, click.Argument)]
         names = [_model(single=taken.single), *([_gpu(taken)] if taken.names_gpus else [])]
         others = [option_of(option, taken) for option in taken.taken]
-        words = click.Argument(
-            ["words"],
-            nargs=-1,
-            metavar=" ".join(
-                (
-                    *(place.human_readable_name for place in places),
-                    "[MODEL [GPU]...]" if taken.names_gpus else "[MODEL]",
-                )
-            ),
-            shell_complete=lambda ctx, _, text: [
-                item for place in places for item in place.type.shell_complete(ctx, place, text)
-            ],
-        )
+        usage = [place.human_readable_name for place in places]
+        usage.append("[MODEL [GPU]...]" if taken.names_gpus else "[MODEL]")
+        words = click.Argument(["words"], nargs=-1, metavar=" ".join(usage), shell_complete=partial(_completed, places))
         return Question(
             name,
             callback=command,
@@ -199,6 +193,13 @@ def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
 
 
 # What is typed, as arguments.
+
+
+def _completed(
+    places: Sequence[click.Argument], ctx: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Completions of the arguments of a command's own."""
+    return [item for place in places for item in place.type.shell_complete(ctx, place, incomplete)]
 
 
 def _word_of(place: click.Argument, words: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
