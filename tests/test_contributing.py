@@ -345,4 +345,4 @@ def test_a_mixer_added_as_the_page_says_is_checked_like_any_other(changed_packag
     assert done.stdout.startswith("wrong.yaml:8: groups.0.mixer.dim: ")
     done = in_package(changed_package, "-c", ask, "predict", "-m", "retentive", "-g", "h100-sxm", "--tp", "3")
     assert done.returncode == 1
-    assert "tp = 3 does not divide retentive (8 heads); choose from 1, 2, 4, 8" in done.stderr
+    assert "--tp 3 does not divide retentive (8 heads); choose from 1, 2, 4, 8" in done.stderr

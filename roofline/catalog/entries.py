@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from roofline.numbers.quantity import DIMENSIONS, count_from_text, from_text
+from roofline.numbers.quantity import BILLION, DIMENSIONS, count_from_text, from_text, rounded
 from roofline.physics.memory import parameters
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
@@ -48,9 +48,8 @@ def chosen_models(
     """Models whose family begins with a word, by number of parameters, idle experts included, and by kind."""
     least, most = _bound("min_parameters", min_parameters, 0.0), _bound("max_parameters", max_parameters, _UNBOUNDED)
     if least > most:
-        raise BadInput(
-            f"min_parameters = {shown(min_parameters)} must not exceed max_parameters = {shown(max_parameters)}"
-        )
+        fewest, largest = (f"{rounded(bound / BILLION)} B" for bound in (least, most))
+        raise BadInput(f"min_parameters = {fewest} must not exceed max_parameters = {largest}")
     chosen = list(_matching(list(models), "model", "family", family, lambda model: model.family))
     if moe is not None:
         chosen = [model for model in chosen if model.is_moe == moe]

@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any
 
 from roofline.cli.screen import MOST_MS, Row, ScreenColumn, cell_text
-from roofline.numbers.quantity import MILLI, rounded, to_text
+from roofline.numbers.quantity import MILLI, counted, rounded, to_text
 from roofline.questions.inputs.arguments import LATENCIES, binding_text, limits_words, tokens_of_prefix
 from roofline.questions.inputs.case import (
     LASTING,
@@ -101,7 +101,9 @@ def load_words(options: Mapping[str, Any]) -> str:
     """Text such as ``64 users``, ``4 requests/s`` or ``16 requests at once, idle server``."""
     kind, run = lasting(options), options.get(RUN)
     amount = DEFAULTS["batch"] if options.get(kind.option) is None else options[kind.option]
-    end = ", idle server" if kind.is_burst else "" if run is None else f" in a run of {_number(run)} requests"
+    end = (
+        ", idle server" if kind.is_burst else "" if run is None else f" in a run of {counted(_number(run), 'request')}"
+    )
     return f"{_number(amount)}{kind.one if amount == 1 else kind.many}{end}"
 
 

@@ -191,7 +191,7 @@ def _size_screen(
 def _size_answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], misses: int) -> str:
     """The cheapest GPUs that meet the SLO."""
     if not first:
-        return f"none of {misses} kinds of GPU meets it"
+        return "the only kind of GPU misses it" if misses == 1 else f"none of {misses} kinds of GPU meets it"
     best, *rest = first
     if best["slo_verdict"] is None:
         return _not_known(first, len(others), misses)

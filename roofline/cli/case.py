@@ -5,21 +5,25 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from roofline.cli.answers import PLAN, varying_columns
 from roofline.cli.main import Question
-from roofline.cli.options import GPU, MODEL, Parsed, PathName, output_options, split_names
+from roofline.cli.options import GPU, MODEL, Parsed, PathName, echo, output_options, split_names
 from roofline.cli.screen import Screen, ScreenColumn
-from roofline.questions.inputs.arguments import LATENCIES, plain_options, with_p99_within
+from roofline.questions.inputs.arguments import LATENCIES, plain_options, slo_limits, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
 from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTIONS, Option, Value, combinations
 from roofline.questions.inputs.options import Question as Taken
 from roofline.questions.predict import LOADS
 from roofline.support.records import replace
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Answer = Callable[..., Any]
 
@@ -98,7 +102,8 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
     """Decorator: a command with the options of a case that its question takes, those of its own, and an output.
 
     The function has the name of the question. It gets `models`, `gpus`, and `options`, keyword arguments of `predict`;
-    or `cases`, a list of them, where it answers a row for each of several values.
+    or `cases`, a list of them, where it answers a row for each of several values. Arguments of its own may stand
+    anywhere among model and GPUs, or be options.
     """
 
     def as_command(function: Answer) -> Question:
@@ -112,10 +117,14 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
             gpus: tuple[str, ...] = (),
             **values: Any,
         ) -> Any:
-            models, gpus = _names(words, models, gpus)
             rest = {key: values.pop(key) for key in tuple(values) if key not in OPTIONS}
+            for place in places:
+                if rest.get(str(place.name)) is None:
+                    rest[str(place.name)], words = _word_of(place, words)
+            models, gpus = _names(words, models, gpus)
             is_loaded = taken.is_loaded or str(rest.get("unknown", "")).replace("-", "_") in LOADS[1:]
             with_share = "share" in rest
+            _note_replaced_limits(values)
             cases = [_arguments(case, of_loads=is_loaded, with_share=with_share) for case in _cases(values, taken)]
             asked: dict[str, Any] = {"models": models, "gpus": gpus, "cases": cases, "options": cases[0]}
             return function(**{key: value for key, value in asked.items() if key in own}, **rest)
@@ -123,13 +132,15 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
         described = output(function)
         params: list[click.Parameter] = list(reversed(vars(described).pop("__click_params__")))
         places = [param for param in params if isinstance(param, click.Argument)]
-        names = [_model(single=taken.single), *([_gpu(single=taken.single)] if taken.names_gpus else [])]
+        names = [_model(single=taken.single), *([_gpu(taken)] if taken.names_gpus else [])]
         others = [option_of(option, taken) for option in taken.taken]
-        words = click.Argument(["words"], nargs=-1, metavar="[MODEL [GPU]...]" if taken.names_gpus else "[MODEL]")
+        usage = [place.human_readable_name for place in places]
+        usage.append("[MODEL [GPU]...]" if taken.names_gpus else "[MODEL]")
+        words = click.Argument(["words"], nargs=-1, metavar=" ".join(usage), shell_complete=partial(_completed, places))
         return Question(
             name,
             callback=command,
-            params=[*places, words, *names, *others, *(param for param in params if param not in places)],
+            params=[words, *names, *others, *(param for param in params if param not in places)],
             help=function.__doc__,
             epilog="\b\nExamples:" + "".join(f"\n  {example}" for example in examples),
         )
@@ -148,8 +159,8 @@ def _model(*, single: bool) -> click.Option:
     return click.Option(["-m", "--model", "--model-path", "models"], type=MODEL, multiple=True, help=text)
 
 
-def _gpu(*, single: bool) -> click.Option:
-    ends = "." if single else "; several with commas.  [default: all]"
+def _gpu(taken: Taken) -> click.Option:
+    ends = "." if taken.single else "; several with commas." + ("" if taken.needs_gpus else "  [default: all]")
     text = f"GPU, e.g. h100, 8xh100 or b200:tp4:fp8x2{ends}"
     return click.Option(["-g", "--gpu", "--system", "--hardware", "gpus"], type=GPU, multiple=True, help=text)
 
@@ -182,6 +193,27 @@ def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
 
 
 # What is typed, as arguments.
+
+
+def _completed(
+    places: Sequence[click.Argument], ctx: click.Context, _: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Completions of the arguments of a command's own."""
+    return [item for place in places for item in place.type.shell_complete(ctx, place, incomplete)]
+
+
+def _word_of(place: click.Argument, words: tuple[str, ...]) -> tuple[Any, tuple[str, ...]]:
+    """The value of an argument from the first word that can be it, and the other words."""
+    context = click.get_current_context()
+    if not words:
+        raise click.MissingParameter(ctx=context, param=place)
+    refusals = []
+    for number, word in enumerate(words):
+        try:
+            return place.type.convert(word, place, context), (*words[:number], *words[number + 1 :])
+        except click.BadParameter as refusal:
+            refusals.append(refusal)
+    raise refusals[0]
 
 
 def _names(
@@ -244,6 +276,18 @@ def _with_named_workload(workload: str, options: dict[str, Any], *, of_loads: bo
     else:
         options.pop("prefix", None)
     return {**stands_for, **options}
+
+
+def _note_replaced_limits(values: Mapping[str, Any]) -> None:
+    """Say where limits that are given leave none of those of a named workload."""
+    workload, slo = values.get("workload"), values.get("slo")
+    if not isinstance(workload, str) or not slo:
+        return
+    from roofline.questions.listing import load_workload
+
+    named = load_workload(workload, values.get("specs"))
+    if set(slo_limits(named.slo or None) or ()) - set(slo):
+        echo(f"note: --slo replaces all limits of {named.name}, {named.slo}", err=True)
 
 
 def required_share(options: dict[str, Any], share: float | None) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from typing import Any
 
@@ -23,7 +24,7 @@ from roofline.cli.options import (
     specs_option,
 )
 from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, prose, room
-from roofline.numbers.quantity import GIGA, from_text, rounded, to_text
+from roofline.numbers.quantity import GIGA, counted, from_text, rounded, to_text
 from roofline.questions import catalog, listing
 from roofline.questions.catalog import spec_report
 from roofline.questions.listing import (
@@ -40,6 +41,7 @@ from roofline.questions.listing import (
     sources,
     with_si,
 )
+from roofline.support.errors import UnknownName
 
 _GPUS = (
     MARK,
@@ -126,7 +128,9 @@ def gpus(
 @specs_option
 def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
     """Every figure of one GPU with unit, source and date."""
-    gpu, note = catalog.find_gpu(name, specs)
+    with _or_command("gpus", name):
+        _refuse_pool(name, specs)
+        gpu, note = catalog.find_gpu(name, specs)
     content = listing.document(name, "gpu", specs)
     _print_entry([*_gpu_lines(gpu), *_figure_lines(content)], content, output_format, note)
 
@@ -168,7 +172,8 @@ def models(
 @specs_option
 def _show_model(name: str, output_format: str, specs: str | None) -> None:
     """Layers, counts, formats and figures of one model with source and date."""
-    model, note = catalog.find_model(name, specs)
+    with _or_command("models", name):
+        model, note = catalog.find_model(name, specs)
     counts = {"counted": listing.model_counts(model)}
     _print_entry(list(_model_lines(model)), listing.document(name, "model", specs), output_format, note, counts)
 
@@ -213,7 +218,8 @@ def _print_workloads(
 ) -> None:
     from roofline.questions.listing import workload_rows
 
-    rows = workload_rows(model, gpu, names or None, specs)
+    with _or_command("workloads", *names):
+        rows = workload_rows(model, gpu, names or None, specs)
     lines = ["why, and where the figures come from: roofline workloads NAME"]
     if names:
         lines = [f"{row['workload']}: {row['why']}; source: {row['source']}, {row['date']}" for row in rows]
@@ -255,12 +261,12 @@ def _check(ctx: click.Context, path: str | None) -> None:
     Prints every fault as file:line: field: fault and ends with exit code 1, or says that all is well.
     """
     report = spec_report(path)
-    counted = [f"{number} {kind}{'' if number == 1 else 's'}" for kind, number in report.counts.items() if number]
-    what = ", ".join(counted) or "no readable file"
+    counts = [counted(number, kind) for kind, number in report.counts.items() if number]
+    what = ", ".join(counts) or "no readable file"
     for fault in report.faults:
         echo(fault)
     if report.faults:
-        echo(f"{len(report.faults)} fault{'' if len(report.faults) == 1 else 's'} in {what}", err=True)
+        echo(f"{counted(len(report.faults), 'fault')} in {what}", err=True)
         ctx.exit(1)
     echo(f"{what}: no faults")
 
@@ -280,6 +286,30 @@ check_specs = _checking("check-specs")
 gpus.add_command(_checking("gpus check"))
 models.add_command(_checking("models check"))
 workloads.add_command(_checking("workloads check"))
+
+
+@contextmanager
+def _or_command(kind: str, *names: str) -> Iterator[None]:
+    """Suggest a command of the kind where one is mistyped, which is then looked up as a name."""
+    try:
+        yield
+    except UnknownName as error:
+        from difflib import get_close_matches
+
+        commands = ("check", "import", "show") if kind == "models" else ("check", "show")
+        near = get_close_matches("".join(names[:1]), commands, 1)
+        text = (
+            f"{names[0]!r} is neither a command nor an entry; did you mean roofline {kind} {near[0]}?" if near else ""
+        )
+        raise UnknownName(text or str(error)) from None
+
+
+def _refuse_pool(name: str, specs: str | None) -> None:
+    from roofline.questions.inputs.deployment import pool_of
+
+    pool = pool_of(name, specs)
+    if pool is not None:
+        raise UnknownName(f"{name!r} is a pool of GPUs; for the GPU itself: roofline gpus {pool.gpu}")
 
 
 def _refuse_filters(ctx: click.Context, *filters: Any) -> None:
@@ -318,7 +348,11 @@ def _print_entry(
     """Print what an entry is, behind ``--all`` with every figure and its source; `summary` adds keys to the JSON."""
     people = for_people(output_format)
     left = room(flags()) if output_format == "table" else None
-    if people:
+    if output_format == "markdown" and people:
+        for line in described:
+            text = line.lstrip()
+            echo(f"{line[: len(line) - len(text)]}- {text}")
+    elif people:
         lines = [part for line in described for part in _wrapped(line)]
         for line in lines if left is None else lines[: left - 1]:
             echo(line)
@@ -351,10 +385,14 @@ def _print_figures(content: Mapping[str, Any], output_format: str, summary: Mapp
         print_rows(rows, output_format, _FIGURES, {"document": with_si(content), **(summary or {})})
     if people:
         echo()
-        for note in content.get("notes") or ():
-            _echo_wrapped(f"- {one_line(note)}")
-        for source in sources(content):
-            _echo_wrapped(one_line(f"[{source.date}] {source.source} {source.url}"))
+        is_document = output_format == "markdown"
+        lines = [f"- {one_line(note)}" for note in content.get("notes") or ()]
+        lines += [
+            one_line(f"{'- ' if is_document else ''}[{source.date}] {source.source} {source.url}")
+            for source in sources(content)
+        ]
+        for line in lines:
+            (echo if is_document else _echo_wrapped)(line)
 
 
 def _print_listed(rows: Sequence[Mapping[str, Any]]) -> None:

@@ -204,10 +204,10 @@ def reword(error: click.ClickException, commands: tuple[str, ...]) -> None:
 
         typed = message.partition("'")[2].rpartition("'")[0]
         message = f"unknown command '{typed}'{did_you_mean(get_close_matches(typed, commands, 3))}"
-    if "`" in message:
-        from roofline.cli.screen import shell_words
+    if re.search(r"[`=_]", message):
+        from roofline.cli.screen import refusal_words
 
-        message = shell_words(message)
+        message = refusal_words(message)
     message = printable(message, lines=True)
     vars(error)["message"] = _wrapped(f"Error: {message}").removeprefix("Error: ") if sys.stderr.isatty() else message
 
@@ -258,6 +258,9 @@ class Question(click.Command):
     """A command with grouped options in its help, which takes ``--json`` for ``--format json``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        names = {arg.partition("=")[0] for arg in args}
+        if "--dtype" in names and names & {"-q", "--quantization"}:
+            raise click.UsageError("--dtype and -q both name the number format; keep one of them", ctx)
         return super().parse_args(ctx, with_formats(args))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

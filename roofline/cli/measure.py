@@ -129,6 +129,9 @@ def check(
     Exactly two FILES, or FILES and --after, are also compared with each other: kernels, host, batch limit, cache or
     load changed. Two loads or more on each side tell far more than one.
     """
+    for name, what in (("model", "model"), ("gpu", "GPU")):
+        if "," in str(stated[name]):
+            raise click.UsageError(f"results are of one {what} here; check the files of {stated[name]} one by one")
     is_pair = len(files) == 2 and not after
     sides, failures = [], []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
@@ -326,6 +329,9 @@ def _title(run: MeasurementCheck) -> list[str]:
     plan, loads = deployment.plan, ("batch", "concurrency", "request_rate")
     load = next(f"{name} {getattr(measured, name):g}" for name in loads if getattr(measured, name) is not None)
     degrees = ", ".join(f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1)
+    if deployment.replicas > 1:
+        whole = "" if measured.tp else f" (--tp {deployment.num_gpus} if one ran on all GPUs)"
+        degrees = f"{deployment.replicas} replicas of {degrees or 'tp 1'}{whole}"
     lengths = [f"{name} {getattr(measured, name):g}" for name in ("isl", "osl") if getattr(measured, name) is not None]
     details = [measured.statistic, deployment.basis, f"engine {deployment.effective_engine.name}", measured.source]
     where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"

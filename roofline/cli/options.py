@@ -29,7 +29,7 @@ from roofline.cli.screen import (
     shell_words,
     styled,
 )
-from roofline.numbers.quantity import count_from_text, rounded, to_text
+from roofline.numbers.quantity import count_from_text, counted, rounded, to_text
 from roofline.outputs.files import SUFFIXES, csv_text, is_stream, json_text, write_rows
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments
@@ -100,6 +100,19 @@ def format_option(function: Command, formats: tuple[str, ...]) -> Command:
         show_default=True,
         help="For people, documents or programs; csv and json have every row and key.",
     )(function)
+
+
+def format_of_file(file: str, formats: Mapping[str, str], output_format: str, usual: str) -> str:
+    """The format that the suffix of a file names, of a pipe the one asked for; another one than `usual` must agree."""
+    from pathlib import Path
+
+    suffix = Path(file).suffix.lower()
+    if suffix not in formats and not is_stream(file):
+        raise BadInput(f"{file}: no known format; end the name in {', '.join(formats)}")
+    named = formats.get(suffix, output_format)
+    if output_format not in (named, usual):
+        raise BadInput(f"-o {file} is {suffix}, but --format {output_format} is asked for; leave out one of them")
+    return named
 
 
 def for_people(output_format: str) -> bool:
@@ -194,6 +207,7 @@ def split_names(names: tuple[str, ...]) -> tuple[str, ...]:
 #: Error -> why a GPU cannot run a case; `refused` for others.
 REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrecision: "unsupported"}
 
+_OF_SUFFIX = {suffix: suffix[1:] for suffix in SUFFIXES}
 _MARKDOWN = r"[\\|]|<(?=[a-zA-Z/!?])"  # ends a cell, or starts a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
 _DIGITS = 6
@@ -257,8 +271,9 @@ def print_rows(
     """Print rows with all keys for programs, or write them to a file; with `columns` (key -> heading) for people."""
     file = flags().output
     if file is not None:
-        write_rows(rows, file, force=flags().force)
-        echo(f"wrote {len(rows)} row{'' if len(rows) == 1 else 's'} to {file}", err=True)
+        name = format_of_file(file, _OF_SUFFIX, output_format, OUTPUT_FORMATS[0])
+        write_rows(rows, file, force=flags().force, piped=".json" if name == "json" else ".csv")
+        echo(f"wrote {counted(len(rows), 'row')} to {file}", err=True)
     elif output_format == "json":
         echo(json_text(rows, extra), nl=False)
     elif output_format == "csv":

@@ -20,6 +20,7 @@ from roofline.cli.answers import (
     plan_of,
     ranked,
     speedup_column,
+    verdict_columns,
 )
 from roofline.cli.case import one_case, question, required_share, without_output
 from roofline.cli.options import (
@@ -34,7 +35,7 @@ from roofline.cli.options import (
     suggested,
 )
 from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, prose, terminal_width
-from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, rounded, to_text
+from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, counted, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, engine_names
 from roofline.questions.inputs.options import COUNT, PRICE
@@ -323,7 +324,7 @@ _FORMULA = "break-even p = (kv/W - a)/b: a token's KV over the bandwidth, its ow
 _MOST_LINES = 6  # equations below the table
 
 
-def _cache_columns(models: int) -> list[ScreenColumn]:
+def _cache_columns(models: int, options: Mapping[str, Any]) -> list[ScreenColumn]:
     return [
         *model_column(models),
         ScreenColumn("GPU", "gpu"),
@@ -337,6 +338,7 @@ def _cache_columns(models: int) -> list[ScreenColumn]:
         ScreenColumn("prefixes", "prefixes_held", 2),
         percent_column("hit", "cache_hit", 2),
         ScreenColumn("TTFT ms", "ttft_ms", 3),
+        *verdict_columns(options),
     ]
 
 
@@ -364,9 +366,9 @@ def cache(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any
     answers = [answer for model in models for answer in cache_question.prompt_cache(model, gpus or None, **options)]
     rows = [answer.to_dict() for answer in answers]
     screen = Screen(
-        columns=_cache_columns(len(models)),
+        columns=_cache_columns(len(models), options),
         rows=[{**row, "recompute_ms": row["recompute_ms"] and max(row["recompute_ms"], 0.0)} for row in rows],
-        case=case_text(models, {**options, "slo": None}, asked_format(options)),
+        case=case_text(models, options, asked_format(options)),
         answer=_cache_answer(answers),
         lines=list(_lines(answers)),
         notes=[_FORMULA, *labelled((f"{answer.gpu.name}, {answer.tier}", answer.warnings) for answer in answers)],
@@ -606,6 +608,7 @@ _COLUMNS = [
     output=without_output,
 )
 @click.argument("output", type=PathName())
+@click.option("-o", "--output", type=PathName(), help="The same as OUTPUT: the file to write.")
 @click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios.")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
 def sheet(
@@ -621,4 +624,4 @@ def sheet(
     from roofline.questions.sheet import sheet as write_sheet
 
     rows = write_sheet(output, models, gpus or None, spare=spare, force=force, **options)
-    notes([f"wrote {rows} scenario{'s' if rows != 1 else ''} to {output}"])
+    notes([f"wrote {counted(rows, 'scenario')} to {output}"])

@@ -50,7 +50,7 @@ from roofline.cli.options import (
     show,
 )
 from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, flags, keys_of, pressing_first, prose, room
-from roofline.numbers.quantity import MICRO, rounded, rounded_down, to_text
+from roofline.numbers.quantity import MICRO, counted, rounded, rounded_down, to_text
 from roofline.questions import catalog
 from roofline.questions.inputs.case import LASTING, is_pressing, lasting
 from roofline.questions.inputs.load import UNDER_LOAD
@@ -185,8 +185,7 @@ def _title(prediction: Prediction, name: str) -> str:
     if name == "prefill":
         tokens = " or ".join(f"{kind:g}" for kind in computed_tokens(prediction))
         return f"{where}, prefill of {workload.batch:g} x {tokens} tokens"
-    size = rounded(prediction.decode_batch)
-    return f"{where}, mean decode step of {size} sequence{'' if size == '1' else 's'}"
+    return f"{where}, mean decode step of {counted(rounded(prediction.decode_batch), 'sequence')}"
 
 
 # The commands `ttft`, `tpot`, `predict` and `knee`.

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from roofline.numbers.quantity import MILLI, rounded
+from roofline.numbers.quantity import MILLI, counted, rounded
 from roofline.support.errors import printable
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -23,6 +23,14 @@ MOST_MS = 10_000.0
 MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
 
 _OWN = frozenset({"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft"})  # of single commands
+_OTHERWISE = {"min_parameters": "min-size", "max_parameters": "max-size"}  # Python's name -> option of the shell
+# Names of options in a refusal: before a value that was typed ("44 ms at batch = 1" and "isl + osl =" are computed, a
+# file states "trace.csv:3: isl ="); alone where no language has such a word, but in a list of inputs or for a field of
+# a file; and joined to one of those.
+_WITH_VALUE = r"(?<!s at )(?<!\+ )(?<!\d: )([a-z]\w*) = (?:(-?\d+)\.0\b|(?=\S))"
+_ALONE = r"(?<!for )(?<![:,] )([a-z]+_\w+)(?![\w`'\":/=-]|\.\S)"
+_JOINED = r"([a-z]+)(?= (?:or|and) (?:\w+ (?:or|and) )*[a-z]+_)"
+_NAMED_OPTION = rf"(?<![\w`'\"./-])(?:{_WITH_VALUE}|{_ALONE}|{_JOINED})"
 _OTHERS = 3  # rows below the rule, where both groups are long
 _GAP = "  "
 _USUAL = (80, 24)  # columns and lines without a terminal
@@ -100,6 +108,22 @@ def shell_words(text: str) -> str:
     return re.sub(r"`(\w+)`", typed, text)
 
 
+def refusal_words(text: str) -> str:
+    """A refusal in the words of the shell: options as `shell_words` has them, and with their values as they are typed.
+
+    >>> refusal_words("request_rate = 0 must be above 0 requests/s; lower it, or add GPUs (`num_gpus`)")
+    '--request-rate 0 must be above 0 requests/s; lower it, or add GPUs (--num-gpus)'
+    """
+    from roofline.questions.inputs.options import OPTIONS
+
+    def typed(name: re.Match[str]) -> str:
+        word = name[1] or name[3] or name[4]
+        flag = _OTHERWISE.get(word, word if word in OPTIONS else None)
+        return name[0] if flag is None else f"--{flag.replace('_', '-')}{' ' if name[1] else ''}{name[2] or ''}"
+
+    return re.sub(_NAMED_OPTION, typed, shell_words(text))
+
+
 def flags() -> Flags:
     """Flags of the running command; notes are shown where it has no such options."""
     context = click.get_current_context(silent=True)
@@ -107,9 +131,11 @@ def flags() -> Flags:
     return stored if isinstance(stored, Flags) else Flags(is_full=False, with_notes=True)
 
 
-def set_flag(context: click.Context, _: click.Parameter | None, value: Any, *, name: str) -> None:
+def set_flag(context: click.Context, param: click.Parameter | None, value: Any, *, name: str) -> None:
     """Callback of an option: store its value for `flags`, unless it is left out; a file named - is the screen."""
     stored = context.meta.get(__name__, Flags())
+    if value == "":
+        raise click.BadParameter("the path is empty; give the name of a file, or - to print", context, param)
     if value:
         context.meta[__name__] = stored._replace(**{name: None if value == "-" else value})
     else:
@@ -267,7 +293,7 @@ def pressing_line(text: str, width: int | None = None) -> str:
 
 
 def notes_footer(count: int) -> str:
-    return f"{count} note{'' if count == 1 else 's'}: --notes"
+    return f"{counted(count, 'note')}: --notes"
 
 
 def _is_terminal() -> bool:
@@ -419,8 +445,8 @@ def _coloured(line: str) -> str:
 def _more(rows: int, lines: int) -> str:
     """How many rows and lines are left out."""
     if not rows:
-        return f"{lines} more line{'' if lines == 1 else 's'}" if lines else ""
-    return f"{rows} more" + (f", {lines} line{'' if lines == 1 else 's'}" if lines else "")
+        return counted(lines, "more line") if lines else ""
+    return f"{rows} more" + (f", {counted(lines, 'line')}" if lines else "")
 
 
 def _footer(

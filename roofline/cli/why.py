@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from roofline.cli.options import (
     PathName,
     echo,
     for_people,
+    format_of_file,
     format_option,
     labelled,
     notes,
@@ -43,7 +44,7 @@ from roofline.cli.options import (
 )
 from roofline.cli.screen import MARK, MOST_ROWS, Flags, Screen, ScreenColumn, flags, prose, room
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down, to_text
-from roofline.outputs.files import SCHEMA_VERSION
+from roofline.outputs.files import json_text, write_whole
 from roofline.questions import catalog
 from roofline.questions import why as questions
 from roofline.questions.inputs.arguments import binding_text
@@ -57,6 +58,7 @@ from roofline.support.records import replace
 
 _BAR = 16
 _FEWEST = 2  # rows per result
+_NOTHING = 0.005  # elasticity that two decimals round to 0
 _COLUMNS = (
     ScreenColumn("result", "result"),
     ScreenColumn("input", "input"),
@@ -144,6 +146,8 @@ def _screen(sensitivities: Sensitivities, shown: list[Sensitivity], options: Map
         amount = getattr(sensitivities.prediction, result)
         value = to_text(amount, "s") if UNITS[result] == "s" else rounded(amount)
         change = f"{row.elasticity:+.2f} % per 1 % more {_rate_text(row.input)}, the hardware that moves it most"
+        if abs(row.elasticity) < _NOTHING:
+            change = "does not change with the rates of the hardware"
         buy.append(f"{_RESULT_TEXTS.get(result) or binding_text(result)} {value}: {change}")
     most = max((abs(row.elasticity) for row in shown), default=1.0) or 1.0
     rows = [
@@ -379,6 +383,7 @@ def _formula(solution: Solution) -> list[str]:
 # The closed form of an answer: the `formula` command.
 
 _FORMULA_INDENT = " " * 6
+_FORMULA_FILES = {".txt": "text", ".tex": "latex", ".py": "python", ".json": "json"}
 
 
 @question(
@@ -389,14 +394,20 @@ _FORMULA_INDENT = " " * 6
 )
 @click.argument("result", metavar="RESULT", type=click.Choice(list(questions.FORMULAS)))
 @click.option("--all", "is_full", is_flag=True, help="Print the parts and symbols as well, not just the formula.")
+@click.option(
+    "-o", "--output", type=PathName(), help=f"Write it to a file instead: {', '.join(_FORMULA_FILES)}; - prints."
+)
+@click.option("--force", is_flag=True, help="Overwrite the file.")
 def formula(
     result: str,
     models: tuple[str, ...],
     gpus: tuple[str, ...],
     options: dict[str, Any],
     output_format: str,
+    output: str | None,
     *,
     is_full: bool,
+    force: bool,
 ) -> None:
     """The closed form of an answer for one case, with its numbers.
 
@@ -405,19 +416,25 @@ def formula(
     if result != "knee":
         options.pop("slo", None)  # of a workload
     closed_form = questions.formula(*one_case(models, gpus), result, **options)
-    match output_format:
-        case "latex":
-            echo(closed_form.to_latex())
-        case "python":
-            echo(closed_form.to_python())
-        case "json":
-            import json
-
-            echo(json.dumps({"schema_version": SCHEMA_VERSION, "rows": [closed_form.to_dict()]}, indent=2))
-        case _:
-            more = _print_formula(closed_form.name, str(closed_form), room(Flags(is_full=is_full)))
-            root = f"{closed_form.name} has no closed form here; it is the root of the expression"
-            notes([root] if closed_form.is_implicit else [], *more)
+    file = None if output == "-" else output
+    if file is not None:
+        output_format = format_of_file(file, _FORMULA_FILES, output_format, "text")
+    texts: dict[str, Callable[[], str]] = {
+        "text": lambda: str(closed_form),
+        "latex": closed_form.to_latex,
+        "python": closed_form.to_python,
+        "json": lambda: json_text([closed_form.to_dict()]).rstrip("\n"),
+    }
+    text = texts[output_format]()
+    if file is not None:
+        write_whole(file, lambda beside: beside.write_text(f"{text}\n", encoding="utf-8"), force=force)
+        echo(f"wrote {file}", err=True)
+    elif output_format != "text":
+        echo(text)
+    else:
+        more = _print_formula(closed_form.name, text, room(Flags(is_full=is_full)))
+        root = f"{closed_form.name} has no closed form here; it is the root of the expression"
+        notes([root] if closed_form.is_implicit else [], *more)
 
 
 def _print_formula(name: str, text: str, most: int | None) -> list[str]:

@@ -130,6 +130,15 @@ def rounded(number: float, digits: int = 3) -> str:
     return f"{number:.0f}" if abs(near) >= 10.0 ** (digits - 1) else f"{near:.{digits}g}"
 
 
+def counted(count: int | str, one: str, many: str = "") -> str:
+    """A count, or its text, with its noun; `many` is the plural where it is not `one` with an s.
+
+    >>> counted(1, "row"), counted("0.5", "row"), counted(2, "kind of GPU", "kinds of GPU")
+    ('1 row', '0.5 rows', '2 kinds of GPU')
+    """
+    return f"{count} {one if str(count) == '1' else many or f'{one}s'}"
+
+
 def rounded_down(number: float, digits: int = 3) -> str:
     """A number for people, rounded down: a limit that is typed back is still met.
 

@@ -30,11 +30,11 @@ _NEXT_CELL = r"([;\t]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])"  # for locales wit
 _WIDEST = 40  # characters of a column
 
 
-def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool) -> None:
-    """Write rows in the format that the suffix names; to a pipe or device without one as CSV."""
+def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool, piped: str = SUFFIXES[0]) -> None:
+    """Write rows in the format that the suffix names; to a pipe or device without one as `piped`."""
     from pathlib import Path
 
-    suffix = Path(path).suffix.lower() or (SUFFIXES[0] if is_stream(path) else "")
+    suffix = Path(path).suffix.lower() or (piped if is_stream(path) else "")
     if suffix not in SUFFIXES:
         raise BadInput(f"{path}: not a table; end the name in {', '.join(SUFFIXES)}")
     writer = {".parquet": _parquet, ".xlsx": _sheet}.get(suffix)

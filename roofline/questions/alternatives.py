@@ -346,7 +346,8 @@ def _goodput_reason(
         return ""
     counts = [case[0].deployment.replicas for case in (before, after)]
     if counts[0] != counts[1] and abs(new.rate / counts[1] - old.rate / counts[0]) <= UNCHANGED * old.rate:
-        return f"each of {counts[1]} replicas answers {_what_replicas(counts[0])} did"
+        each = "the one replica" if counts[1] == 1 else f"each of {counts[1]} replicas"
+        return f"{each} answers {_what_replicas(counts[0])} did"
     was, is_now = _limit(old), _limit(new)
     first = f"{is_now} still binds" if was == is_now else f"{is_now} binds instead of {was}"
     if not old.rate:

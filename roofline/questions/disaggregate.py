@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Unpack
 
 from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
-from roofline.numbers.quantity import GIGA, HOUR, MILLI, rounded, to_text
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, counted, rounded, to_text
 from roofline.numbers.roots import largest_that_holds
 from roofline.questions.goodput import check_share
 from roofline.questions.inputs import case
@@ -464,7 +464,8 @@ class Disaggregation(Answer[dict[str, Json]]):
 
     def __str__(self) -> str:
         texts, ratio = self.texts, self.best_ratio()
-        head = f"{self.model.short_name}: prefill {texts['prefill']}, decode {texts['decode']}, {self.num_gpus} GPUs"
+        gpus = counted(self.num_gpus, "GPU")
+        head = f"{self.model.short_name}: prefill {texts['prefill']}, decode {texts['decode']}, {gpus}"
         parts = [f"{name} {to_text(time, 's')}" for name, time in self.parts.items() if time > self.ttft * MILLI]
         used = ", ".join(f"{name} {share:.0%}" for name, share in self.utils.items())
         lines = [

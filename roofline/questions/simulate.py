@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Unpack, overload
 
 from roofline.numbers.operations import Json
-from roofline.numbers.quantity import MILLI, rounded, to_text
+from roofline.numbers.quantity import MILLI, counted, rounded, to_text
 from roofline.questions.inputs.arguments import number, one_case, whole
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predicted
@@ -138,7 +138,7 @@ class Simulation(Answer[dict[str, Json]]):
             for name, (mean, closed) in pairs.items()
             if mean is not None and closed is not None
         )
-        return f"<Simulation of {self.requests} requests, seed {self.seed}: {times}>"
+        return f"<Simulation of {counted(self.requests, 'request')}, seed {self.seed}: {times}>"
 
     def __str__(self) -> str:
         lines = [f"{'':<12}{'closed form':>12}{'simulation':>12}{'ratio':>8}"]
@@ -153,7 +153,7 @@ class Simulation(Answer[dict[str, Json]]):
             ratio_text = "-" if ratio is None else f"{ratio:.3f}"
             metric, level = name.split("_")
             lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
-        lines.append(f"{self.requests} requests of one rank, seed {self.seed}, lengths {self.lengths}")
+        lines.append(f"{counted(self.requests, 'request')} of one rank, seed {self.seed}, lengths {self.lengths}")
         if self.intervals:
             widths = {name: 50.0 * (high - low) / getattr(self, name) for name, (low, high) in self.intervals.items()}
             ends = ", ".join(f"{_NAMES[name]} +-{rounded(width)} %" for name, width in widths.items())

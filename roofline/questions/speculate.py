@@ -174,8 +174,7 @@ class Speculation(Answer[dict[str, Json]]):
         return f"they stop paying at {self._load(end)}"
 
     def _load(self, value: float) -> str:
-        number = rounded(value)
-        return "1 user" if (text := KIND_OF[self.along].words(number)) == "1 users" else text
+        return KIND_OF[self.along].words(rounded(value))
 
     def __repr__(self) -> str:
         return f"<Speculation {deployed_text(self.predictions[0].deployment)}, {self.draft.method}: {self}>"

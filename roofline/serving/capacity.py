@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
 from roofline.numbers.operations import is_nan
-from roofline.numbers.quantity import GIGA
+from roofline.numbers.quantity import GIGA, counted
 from roofline.numbers.roots import narrowed
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
@@ -695,8 +695,7 @@ def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_m
 
 
 def _gpus_text(trial: Candidate) -> str:
-    count = trial.deployment.plan.num_gpus
-    return f"{count} GPU{'' if count == 1 else 's'}"
+    return counted(trial.deployment.plan.num_gpus, "GPU")
 
 
 def _plan_of(candidate: Candidate) -> str:

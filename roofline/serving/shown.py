@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
-from roofline.numbers.quantity import GIGA, HOUR, MILLI, distinct_texts, rounded, to_text
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, counted, distinct_texts, rounded, to_text
 from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.latency import (
     Workload,
@@ -444,7 +444,9 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     load = stated.flow(rate, figure_text(prediction.concurrency))
     load += f"{stated.run_text(figure_text, ', in ')} that all users begin together" if stated.is_run else ""
     most = f"{_percent(prediction.util)} of the largest rate, {figure_text(prediction.max_request_rate)} requests/s"
-    requests = f"{figure_text(prediction.running)} requests running, {figure_text(prediction.waiting)} waiting"
+    requests = (
+        f"{counted(figure_text(prediction.running), 'request')} running, {figure_text(prediction.waiting)} waiting"
+    )
     return {
         "load": (load, f"; {most}"),
         "queue": (f"{figure_text(prediction.queue, 's')} of the TTFT; {requests}",),
@@ -464,7 +466,7 @@ def _draft(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     draft = prediction.deployment.draft
     if draft is None or prediction.itl is None:
         return {}
-    proposed = f"{draft.tokens} proposed token{'' if draft.tokens == 1 else 's'}"
+    proposed = f"{counted(draft.tokens, 'proposed token')}"
     step = f"{rounded(draft.acceptance.tokens)} tokens per step of {figure_text(prediction.itl, 's')} (ITL)"
     return {"drafts": (f"{draft_name(draft)}, {proposed}: {step}",)}
 
@@ -672,7 +674,7 @@ def plan_text(plan: Any, preset: str | None = None, replicas: Real = 1) -> str:
     >>> plan_text(Plan(tp=8, ep=8), "fp8"), plan_text(Plan(tp=1), replicas=2)
     ('tp 8, ep 8, fp8', 'tp 1, 2 replicas')
     """
-    copies = "" if span_text(replicas) == "1" else f"{span_text(replicas)} replicas"
+    copies = "" if span_text(replicas) == "1" else f"{counted(span_text(replicas), 'replica')}"
     return ", ".join(part for part in (degrees_text(plan, ("tp",)), preset, copies) if part)
 
 

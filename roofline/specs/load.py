@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, all_of, comparable, maximum
-from roofline.numbers.quantity import BILLION, MICRO, rounded
+from roofline.numbers.quantity import BILLION, MICRO, counted, rounded
 from roofline.support.errors import BadInput, shown
 from roofline.support.records import dataclass, replace
 
@@ -122,7 +122,7 @@ class Load:
     @classmethod
     def words(cls, amount: str) -> str:
         """An amount of it in words."""
-        return f"{amount} {cls.unit}"
+        return f"{amount}{cls.one if amount == '1' else cls.many}"
 
     def text(self, write: Callable[[Real], str], run: str = ", ") -> str:
         """The load in a few words; `run` joins the run to its users."""
@@ -205,10 +205,10 @@ class Users(Load):
         return self.concurrency / answer.e2el
 
     def run_text(self, write: Callable[[Real], str], before: str) -> str:
-        return f"{before}a run of {write(self.num_prompts)} requests" if self.is_run else ""
+        return f"{before}a run of {counted(write(self.num_prompts), 'request')}" if self.is_run else ""
 
     def flow(self, rate: str, users: str) -> str:
-        return f"{users} users, who send {rate}"
+        return f"{self.words(users)}, who send{'s' if users == '1' else ''} {rate}"
 
     def check(self, written: Mapping[str, Any]) -> None:
         if self.is_run and not all_of(self.num_prompts >= self.concurrency):

@@ -97,7 +97,8 @@ _PART = rf"([a-z0-9_/\-]+(?:@p[0-9.]+|@{_MEAN})?)\s*:\s*([^@]*?)\s*(?:@\s*(\S+))
 _BETWEEN = r"\s*,\s*|\s+(?=[A-Za-z][\w\-@./]*\s*:)"
 _SLOW = ("ttft", "e2el")  # a bare fraction of a millisecond must have been meant as seconds
 _LONGEST_SLO = 200  # characters of an SLO
-_DIGITS = 6  # significant, of a limit
+_DIGITS = 6  # significant, of a limit that may be typed again
+_READ = 4  # of one that is read
 
 
 class Limits(dict[str, float]):
@@ -252,9 +253,9 @@ def limits_words(limits: Mapping[str, float], *, is_mean: bool = False, among: s
     'mean TTFT <= 300 ms, TPOT p99 <= 25 ms, p99 <= 2x the median'
     """
     words = [
-        f"p99 <= {rounded(limit, _DIGITS)}x the median"
+        f"p99 <= {rounded(limit, _READ)}x the median"
         if key == P99_WITHIN
-        else f"{key_text(key, is_mean=is_mean)} <= {to_text(limit, 's', _DIGITS)}"
+        else f"{key_text(key, is_mean=is_mean)} <= {to_text(limit, 's', _READ)}"
         for key, limit in limits.items()
     ]
     return ", ".join(words) + (f" {among}" if among and words else "")

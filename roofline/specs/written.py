@@ -26,7 +26,7 @@ _SIZE_WORDS = f"a whole number such as 4096, 4k or 32K (k = {KIBI})"
 _NUMBERS = f"a number such as 64, 12.5 or 1k (k = {KIBI})"
 _MOST_NUMBERS = 10_000  # numbers of a list
 _NO_TIME = r"(?:0+\.?0*|\.0+)\s*([A-Za-z\u00b5]+)"
-_THOUSANDS = {"": 1.0, "k": KILO, "m": MEGA}  # of requests and money, which nobody counts in 1,024
+_THOUSANDS = {"": 1.0, "k": KILO, "m": MEGA}  # of requests per second and money, which nobody counts in 1,024
 _PERIODS = {  # [s] by word; ps to pd end rps, qpm and the like
     **dict.fromkeys(("s", "sec", "second", "ps"), 1.0),
     **dict.fromkeys(("min", "minute", "pm"), MINUTE),
@@ -39,7 +39,7 @@ _PLAIN_NUMBER = r"[0-9]{1,12}(?:\.[0-9]{0,12})?|\.[0-9]{1,12}"
 _PER = r"(?:/|per\s)\s*"
 _RATE = (
     rf"({_PLAIN_NUMBER})\s*([km]?)\s*"
-    rf"(?:(?:req(?:uest)?s?|queries|prompts?)?\s*{_PER}([a-z]{{1,12}})|[rq](p[smhd]))"
+    rf"(?:(?:req(?:uest)?s?|queries|prompts?)?\s*{_PER}([a-z]{{1,12}})|[rq](p[smhd]))?"
 )
 _NEAR = 2.0**-30  # of a step: rounding by which a range may miss its end
 
@@ -148,8 +148,8 @@ def _refuse_grouped(text: str) -> None:
         raise BadInput(f"{shown(text)} reads as a list; write {_plain(text)} if one number is meant")
 
 
-def numbers_of_text(text: str) -> list[float]:
-    """Numbers from a list of values and ranges; ranges include both ends.
+def numbers_of_text(text: str, read: Callable[[str], float] = number_of_text) -> list[float]:
+    """Numbers from a list of values and ranges, each as `read` reads it; ranges include both ends.
 
     >>> numbers_of_text("0.5,1"), numbers_of_text("1:2:0.5"), numbers_of_text("0.5:2:x2")
     ([0.5, 1.0], [1.0, 1.5, 2.0], [0.5, 1.0, 2.0])
@@ -157,7 +157,7 @@ def numbers_of_text(text: str) -> list[float]:
     _refuse_grouped(text)
     numbers: list[float] = []
     for part in text.split(","):
-        numbers += _range_of_numbers(part, text) if ":" in part else [_number_part(part, text)]
+        numbers += _range_of_numbers(part, text, read) if ":" in part else [_number_part(part, text, read)]
         _check_many(numbers, text)
     return list(dict.fromkeys(numbers)) if ":" in text else numbers
 
@@ -175,10 +175,10 @@ def prefixes_of_text(text: str) -> list[int | PromptShare]:
 
 
 def rate_of_text(text: str) -> float:
-    """A rate of requests [1/s] from text: with its period, where k is a thousand; or a bare number per second.
+    """A rate of requests [1/s] from text, per second unless it has a period; k is a thousand.
 
-    >>> rate_of_text("1800/min"), rate_of_text("36k/h"), rate_of_text("30 requests/s"), rate_of_text("0.5")
-    (30.0, 10.0, 30.0, 0.5)
+    >>> rate_of_text("1800/min"), rate_of_text("36k/h"), rate_of_text("30 requests/s"), rate_of_text("1k")
+    (30.0, 10.0, 30.0, 1000.0)
     """
     match = re.fullmatch(_RATE, text.strip(), re.IGNORECASE)
     if match is None:
@@ -187,24 +187,23 @@ def rate_of_text(text: str) -> float:
         except BadInput:
             raise BadInput(f"{shown(text)} is not a rate such as 4, 30/s, 1800/min or 100k/h{_hint(text)}") from None
     amount, letter, period, short = match.groups()
-    return float(amount) * _THOUSANDS[letter.lower()] / _period(period or short, text, "30/s, 1800/min or 100k/h")
+    return (
+        float(amount) * _THOUSANDS[letter.lower()] / _period(period or short or "s", text, "30/s, 1800/min or 100k/h")
+    )
 
 
 def rates_of_text(text: str) -> list[float]:
-    """Rates [1/s] from a list of values, with or without a period, and of ranges of numbers.
+    """Rates [1/s] from a list of values and ranges, with or without a period.
 
     >>> rates_of_text("0.5,120/min"), rates_of_text("1:4:x2")
     ([0.5, 2.0], [1.0, 2.0, 4.0])
     """
-    parts = text.split(",")
     period = text.partition("/")
     if period[1] and re.fullmatch(_GROUPED, period[0].strip()):
         raise BadInput(
             f"{shown(text)} reads as a list; write {_plain(period[0])}/{period[2].strip()} if one rate is meant"
         )
-    if ":" not in text and any(re.fullmatch(_RATE, part.strip(), re.IGNORECASE) for part in parts):
-        return [rate_of_text(part) for part in parts]
-    return numbers_of_text(text)
+    return numbers_of_text(text, rate_of_text)
 
 
 def _period(word: str, text: str, examples: str) -> float:
@@ -254,9 +253,9 @@ def _whole_part(part: str, text: str) -> int:
         raise BadInput(f"{error}, nor a range such as 1:256:x2{_in_whole(part, text)}") from None
 
 
-def _number_part(part: str, text: str) -> float:
+def _number_part(part: str, text: str, read: Callable[[str], float]) -> float:
     try:
-        return number_of_text(part)
+        return read(part)
     except BadInput as error:
         raise BadInput(f"{error}, nor a range such as 0.5:8:x2{_in_whole(part, text)}") from None
 
@@ -275,10 +274,10 @@ def _range_of_wholes(part: str, text: str) -> list[int]:
     return numbers
 
 
-def _range_of_numbers(part: str, text: str) -> list[float]:
+def _range_of_numbers(part: str, text: str, read: Callable[[str], float]) -> list[float]:
     ends, step, is_factor = _range_parts(part, text)
-    first, last = (_number_part(end, text) for end in ends)
-    width = _number_part(step, text)
+    first, last = (_number_part(end, text, read) for end in ends)
+    width = _number_part(step, text, read)
     _check_range(part, text, first, last, width, is_factor=is_factor)
     if is_factor:
         count = math.floor(math.log(last / first) / math.log(width) + _NEAR)

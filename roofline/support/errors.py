@@ -105,17 +105,20 @@ def printable(text: str, *, lines: bool = False) -> str:
 
 
 def shown(value: object) -> str:
-    """A value as a message shows it, in at most 60 characters.
+    """A value as a message shows it, in at most 60 characters; a number that nobody counts out in four digits.
 
-    >>> shown(2000), shown(10**5000)
-    ('2000', 'a huge number')
+    >>> shown(2000), shown(10**30), shown(10**5000)
+    ('2000', '1e+30', 'a huge number')
     """
     try:
         text = repr(value)
-    except ValueError:  # more digits than Python converts
+        if type(value) in (int, float) and len(text.partition(".")[0]) > _MOST_DIGITS:
+            text = f"{value:.4g}"
+    except (ValueError, OverflowError):  # more digits than Python converts, or than a float holds
         return "a huge number"
     text = printable(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
 _LONGEST = 60
+_MOST_DIGITS = 13  # of a number that is counted out

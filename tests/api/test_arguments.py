@@ -226,7 +226,7 @@ def test_an_option_of_another_question_is_refused_whatever_it_holds():
 
 
 def test_a_huge_whole_number_is_refused_in_lists_of_loads_and_in_workbooks(tmp_path):
-    with pytest.raises(rl.BadInput, match=r"batch = 1000.* must be a number between 0 and 1e\+09"):
+    with pytest.raises(rl.BadInput, match=r"batch = a huge number must be a number between 0 and 1e\+09"):
         rl.speculate("llama-3.1-8b", "h100", draft="ngram", acceptance=0.3, batch=10**400)
-    with pytest.raises(rl.BadInput, match=r"prefix = 1000.* must be a number between 0 and 1e\+09"):
+    with pytest.raises(rl.BadInput, match=r"prefix = a huge number must be a number between 0 and 1e\+09"):
         rl.sheet(tmp_path / "book.xlsx", ["llama-3.1-8b"], ["h100-sxm"], prefix=10**400)

@@ -339,21 +339,21 @@ def test_an_oversized_plan_is_shown_on_request():
         (("-m", "llama-3.1-8b", "--kv-cache-dtype", "int4"), ("'int4'", "KV cache", "fp8")),
         (("-m", "llama-3.1-8b", "--compute", "fp5"), ("'fp5'", "fp8")),
         (("-m", "llama-3.1-8b", "--workload", "k1k"), ("workload 'k1k'", "did you mean")),
-        (("-m", "llama-3.1-8b", "--isl", "0"), ("isl = 0", "must be at least 1")),
-        (("-m", "llama-3.1-8b", "--batch", "-4"), ("batch = -4", "must be at least 1")),
-        (("-m", "llama-3.1-8b", "-c", "0"), ("concurrency = 0 must be at least 1",)),
-        (("-m", "llama-3.1-8b", "--rate", "0"), ("request_rate = 0 must be above 0 requests/s",)),
-        (("-m", "llama-3.1-8b", "-b", "4", "--rate", "1"), ("one load", "batch and request_rate")),
-        (("-m", "llama-3.1-8b", "--num-prompts", "40"), ("num_prompts needs concurrency",)),
-        (("-m", "llama-3.1-8b", "-c", "8", "--num-prompts", "4"), ("num_prompts = 4", "concurrency = 8")),
-        (("-m", "llama-3.1-8b", "-g", "h100", "--rate", "900"), ("answers at most", "request_rate = 900")),
-        (("-m", "llama-3.1-8b", "--max-num-seqs", "0"), ("max_num_seqs = 0", "at least 1")),
-        (("-m", "llama-3.1-8b", "--max-num-batched-tokens", "-1"), ("max_num_batched_tokens = -1", "at least 1")),
-        (("-m", "llama-3.1-8b", "--gpu-memory-utilization", "92"), ("gpu_memory_utilization = 92", "share")),
-        (("-m", "llama-3.1-8b", "--max-model-len", "1000"), ("isl + osl = 1152", "max_model_len = 1000")),
-        (("-m", "llama-3.1-8b", "--prefix", "2000"), ("prefix = 2000", "exceed the prompt")),
-        (("-m", "llama-3.1-8b", "--tp", "3"), ("tp = 3 does not divide", "1, 2, 4, 8")),
-        (("-m", "llama-3.1-8b", "--ep", "2"), ("ep = 2", "needs a mixture of experts")),
+        (("-m", "llama-3.1-8b", "--isl", "0"), ("--isl 0", "must be at least 1")),
+        (("-m", "llama-3.1-8b", "--batch", "-4"), ("--batch -4", "must be at least 1")),
+        (("-m", "llama-3.1-8b", "-c", "0"), ("--concurrency 0 must be at least 1",)),
+        (("-m", "llama-3.1-8b", "--rate", "0"), ("--request-rate 0 must be above 0 requests/s",)),
+        (("-m", "llama-3.1-8b", "-b", "4", "--rate", "1"), ("one load", "--batch and --request-rate")),
+        (("-m", "llama-3.1-8b", "--num-prompts", "40"), ("--num-prompts needs concurrency",)),
+        (("-m", "llama-3.1-8b", "-c", "8", "--num-prompts", "4"), ("--num-prompts 4 must", "--concurrency 8")),
+        (("-m", "llama-3.1-8b", "-g", "h100", "--rate", "900"), ("answers at most", "--request-rate 900")),
+        (("-m", "llama-3.1-8b", "--max-num-seqs", "0"), ("--max-num-seqs 0", "at least 1")),
+        (("-m", "llama-3.1-8b", "--max-num-batched-tokens", "-1"), ("--max-num-batched-tokens -1", "at least 1")),
+        (("-m", "llama-3.1-8b", "--gpu-memory-utilization", "92"), ("--gpu-memory-utilization 92", "share")),
+        (("-m", "llama-3.1-8b", "--max-model-len", "1000"), ("isl + osl = 1152", "--max-model-len 1000")),
+        (("-m", "llama-3.1-8b", "--prefix", "2000"), ("--prefix 2000", "exceed the prompt")),
+        (("-m", "llama-3.1-8b", "--tp", "3"), ("--tp 3 does not divide", "1, 2, 4, 8")),
+        (("-m", "llama-3.1-8b", "--ep", "2"), ("--ep 2", "needs a mixture of experts")),
         (("-m", "llama-3.1-8b", "--routing", "even"), ("routing", "'even'", "uniform")),
         (("-m", "llama-3.1-8b", "--engine", "vllm2"), ("engine 'vllm2'", "generic", "vllm")),
         (("-m", "llama-3.1-8b", "--engine", "no-such-file.yaml"), ("no-such-file.yaml", "cannot be read")),
@@ -538,7 +538,7 @@ def test_settings_of_an_engine_answer_to_the_names_that_engines_give_them(option
 @pytest.mark.parametrize("option", ["--max-model-len", "--context-length", "--max-seq-len"])
 def test_the_longest_request_that_is_served_bounds_lengths_alone(option):
     assert row("predict", *CASE, option, "2300") == row("predict", *CASE)
-    assert "max_model_len = 2299" in ask("predict", *CASE, option, "2299").stderr
+    assert "--max-model-len 2299" in ask("predict", *CASE, option, "2299").stderr
 
 
 @pytest.mark.parametrize(

@@ -81,6 +81,8 @@ OF_OTHER_TOOLS = {
     "--request-count 40 -c 4": "--num-prompts 40 -c 4",
     # people
     "--users 4": "-c 4", "--rate 2": "--request-rate 2/s", "--batch-size 8": "-b 8",
+    "--qps 2": "--request-rate 2", "--rps 1k --num-gpus 800": "--rate 1000/s --num-gpus 800", "--dtype fp8": "-q fp8",
+    "--backend vllm": "--engine vllm",
 }  # fmt: skip
 
 
@@ -97,6 +99,7 @@ def test_model_and_gpu_may_be_words_alone(words):
 def test_all_ranks_hold_experts():
     case = ("predict", "mixtral-8x7b", "h100:tp4")
     assert row(*case, "--enable-expert-parallel") == row(*case, "--ep", "all") == row(*case, "--ep", "4")
+    assert row("predict", "mixtral-8x7b", "8xh100:tp8ep8") == row("predict", "mixtral-8x7b", "8xh100", "--ep", "all")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from roofline.specs.written import bare_count, pool_text, price_of_text, rate_of
     [
         ("4", 4.0),
         ("0.5", 0.5),
-        ("1k", 1024.0),  # bare, as before there were periods
+        ("1k", 1000.0),
         ("1k/s", 1000.0),
         ("30/s", 30.0),
         ("30 / s", 30.0),
@@ -54,6 +54,8 @@ def test_a_rate_has_a_period_or_is_per_second(text, per_second):
         ("1:8:x2", [1.0, 2.0, 4.0, 8.0]),
         ("1/s,120/min", [1.0, 2.0]),
         ("0.5, 3.6k/h", [0.5, 1.0]),
+        ("250:1k:x2", [250.0, 500.0, 1000.0]),
+        ("60/min:3/s", [1.0, 2.0, 3.0]),
     ],
 )
 def test_rates_come_in_lists(text, rates):
@@ -342,7 +344,7 @@ MISTAKES = [
     (rate_of_text, "1:4/s", f"'1:4/s' {RATES}; a single value is wanted, not a list or a range"),
     (rate_of_text, "5/m", "'5/m': 'm' is no period: min or month?; write it as 30/s, 1800/min or 100k/h"),
     (rate_of_text, "5/fortnight", "'5/fortnight': 'fortnight' is no period; write it as 30/s, 1800/min or 100k/h"),
-    (rates_of_text, "30/s,x", f"'x' {RATES}"),
+    (rates_of_text, "30/s,x", f"'x' {RATES}, nor a range such as 0.5:8:x2 (in '30/s,x')"),
     (option("measured"), "ttft=300,rate=5/m",
      "measured = rate = '5/m': 'm' is no period: min or month?; write it as 30/s, 1800/min or 100k/h"),
     # prices

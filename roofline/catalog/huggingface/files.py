@@ -36,7 +36,7 @@ from roofline.catalog.huggingface.headers import (
     shards,
 )
 from roofline.catalog.huggingface.quantization import native_formats
-from roofline.numbers.quantity import BILLION, BITS_PER_BYTE, MILLI
+from roofline.numbers.quantity import BILLION, BITS_PER_BYTE, MILLI, counted
 from roofline.physics.memory import ParameterCount, parameters
 from roofline.specs.build import model_record
 from roofline.specs.formats import at_bits, number_format
@@ -299,7 +299,7 @@ def _cache(described: Described, quantization: Mapping[str, Any] | None, checkpo
 
 
 def _cautions(checkpoint: Checkpoint, parts: Mapping[str, Weighed]) -> tuple[str, ...]:
-    files = "1 file" if checkpoint.files == 1 else f"{checkpoint.files} files"
+    files = counted(checkpoint.files, "file")
     unused = {"draft modules": parts.get(DRAFT), "what is beside the language model": parts.get(BESIDE)}
     sizes = [f"{part.nbytes / BILLION:.4g} GB of {name}" for name, part in unused.items() if part is not None]
     left_out = f", of which {' and '.join(sizes)} are left out" if sizes else ""

@@ -256,7 +256,7 @@ def length_warnings(deployment: Deployment, workload: Workload) -> list[str]:
 
 
 def _plain_text(value: Any) -> str:
-    return f"{value:.0f}" if type(value) is float and value.is_integer() else shown(value)
+    return shown(int(value) if type(value) is float and value.is_integer() else value)
 
 
 def _bound(name: str, least: float, *, is_small: bool) -> str:

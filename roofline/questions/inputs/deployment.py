@@ -441,9 +441,10 @@ def _deployed(options: DeploymentOptions) -> Deployed:
         copies = stated.copies
         asked = asked._replace(**{name: value for name, value in stated._asdict().items() if name != "copies"})
     if asked.ep == ALL:
-        if asked.tp is None:
-            raise BadInput(f"ep = {ALL} puts experts on every tp x dp rank; state the tp, too")
-        asked = asked._replace(ep=asked.tp * asked.dp)
+        tp = _tp_of_all(asked) if asked.tp is None and copies is None else asked.tp
+        if tp is None:
+            raise BadInput(f"ep = {ALL} puts experts on every tp x dp rank; state the tp, too, or the number of GPUs")
+        asked = asked._replace(tp=tp, ep=tp * asked.dp)
     gpu, gpu_notes = found_gpu(asked.gpu, specs)
     settings = {name: getattr(asked, name) for name in _SETTINGS}
     profile = case.engine(asked.engine, asked.network, specs, gpu, **settings)
@@ -457,6 +458,12 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     if asked.tp is not None:
         check_plan(model, plan)
     return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)
+
+
+def _tp_of_all(asked: DeploymentOptions) -> int | None:
+    """The tp that makes one replica of all GPUs; None where their number is not given, or no multiple of the rest."""
+    tp, rest = divmod(asked.num_gpus or 0, asked.pp * asked.dp)
+    return tp if tp and not rest else None
 
 
 # Correction factors from one measurement of a deployment.

@@ -33,7 +33,7 @@ from roofline.specs.written import (
     wholes_of_text,
     words_of_text,
 )
-from roofline.support.errors import did_you_mean
+from roofline.support.errors import BadInput, did_you_mean, shown
 from roofline.support.records import NamedTuple
 
 #: Expert-parallel degree of as many ranks as there are: experts on all tp x dp of them.
@@ -64,6 +64,19 @@ def _all_ranks_of_text(text: str) -> list[Any]:
     return list(chain(*([ALL] if part.lower() == ALL else wholes_of_text(part) for part in parts)))
 
 
+def _workload_of_text(text: str) -> tuple[int, int] | str:
+    name = text.strip()
+    if "," in name and "/" not in name:
+        raise BadInput(f"{shown(text)} is more than one workload; ask once for each (sweep takes lists of isl and osl)")
+    return lengths_of_text(name) or name
+
+
+def _format_of_text(text: str) -> str:
+    if "," in text:
+        raise BadInput(f"{shown(text)} is more than one format; ask once for each (quantize compares formats)")
+    return text
+
+
 FLAG = Value("")
 COUNT = Value("n", whole_of_text, "n,n", wholes_of_text)  # 4096, 4k; 500,2k; 1:256:x2
 NUMBER = Value("n", number_of_text, "x,x", numbers_of_text)  # 64, 12.5; 0.5,1; 0.5:8:x2
@@ -81,9 +94,9 @@ RATIO = Value("Nx", None, in_shell=ratio_of_text)  # 2x
 TEXT = Value("text")
 DTYPE = Value("dtype")
 DTYPES = Value("dtype", None, "word,word", words_of_text)
-FORMAT = Value("format", None, "word,word", words_of_text, known="format")  # bf16,fp8
+FORMAT = Value("format", None, "word,word", words_of_text, in_shell=_format_of_text, known="format")  # bf16,fp8
 ENGINE = Value("engine", known="engine")
-WORKLOAD = Value("8k1k|name", None, in_shell=lambda text: lengths_of_text(text) or text.strip(), known="workload")
+WORKLOAD = Value("8k1k|name", None, in_shell=_workload_of_text, known="workload")
 
 
 # The table.
@@ -138,7 +151,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("concurrency", ("-c", "--concurrency", "--max-concurrency", "--users"), NUMBER,
                "Concurrent users; each sends a new request as soon as the last one is answered.", "", "requests",
                each="Concurrent users, e.g. 1:256:x4."),
-        Option("request_rate", ("--request-rate", "--rate"), RATE,
+        Option("request_rate", ("--request-rate", "--rate", "--qps", "--rps"), RATE,
                "Requests per second, arriving at random (Poisson); or 1800/min, 100k/h.", "", "1/s"),
         Option("batch", ("-b", "--batch", "--batch-size"), COUNT, "Requests that start together on an idle server.",
                "1", "sequences", each="Requests that start together on an idle server, e.g. 1:256:x2."),
@@ -185,7 +198,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "deepseek-r1-mtp."),
     ),
     "Formats": (
-        Option("quantization", ("-q", "--quantization"), FORMAT,
+        Option("quantization", ("-q", "--quantization", "--dtype"), FORMAT,
                "Number formats: {formats}; awq, gptq, w8a8, fp4 and the like are understood.",
                each="Number formats, e.g. bf16,fp8."),
         Option("weights", ("--weights", "--weight-dtype"), FORMAT, "Format of the weights alone."),
@@ -195,8 +208,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "Precision of the matrix multiplications, e.g. bf16."),
     ),
     "Engine and hardware": (
-        Option("engine", ("--engine",), ENGINE, "Serving engine: {engines}, or the path of a profile of your own.",
-               "generic"),
+        Option("engine", ("--engine", "--backend"), ENGINE,
+               "Serving engine: {engines}, or the path of a profile of your own.", "generic"),
         Option("max_num_batched_tokens", ("--max-num-batched-tokens", "--max-num-tokens", "--chunked-prefill-size"),
                COUNT, "Token budget of a step.", "the engine's", "tokens"),
         Option("max_num_seqs", ("--max-num-seqs", "--max-running-requests", "--max-batch-size"), COUNT,
@@ -235,6 +248,7 @@ class Question(NamedTuple):
     each: bool = False  # answers a row for each of several values
     several: tuple[str, ...] = ()  # takes several values of these at once
     single: bool = False  # takes one model and one GPU
+    needs_gpus: bool = False  # which, it must be told
     is_loaded: bool = False  # is about requests that arrive one by one
     names_gpus: bool = True  # in the option for them; else in options of its own
     helps: Mapping[str, str] = {}  # option -> help, where it differs
@@ -253,7 +267,7 @@ _ONE = "a measurement is of one deployment only"
 _NO_LIMIT = {"slo": "it judges no limit", "p99_within": "it judges no limit", "gpu_price": "it prices nothing"}
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
-_OF_A_POOL = "it belongs to a pool here, as in b200:tp4x2"
+_OF_A_POOL = "it belongs to a pool here, as in b200:tp4ep4x2"
 _NO_LOAD = "a workbook holds bursts on an idle server; ask predict, curve or goodput, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
@@ -301,11 +315,12 @@ QUESTIONS: Mapping[str, Question] = {
     ),
     "curve": Question(
         {**dict.fromkeys(OF_A_LOAD, "it varies the load itself"), "allow_oversize": "what does not fit serves nobody"},
+        needs_gpus=True,
         is_loaded=True,
         helps=_MOST_PER_GPU,
     ),
     "cost": Question(each=True, is_loaded=True),
-    "compare": Question({"measured": _ONE}),
+    "compare": Question({"measured": _ONE}, needs_gpus=True),
     "quantize": Question(
         {
             "quantization": _FORMATS_TRIED,
@@ -332,12 +347,13 @@ QUESTIONS: Mapping[str, Question] = {
     "cache": Question(),
     "speculate": Question(
         {"num_prompts": "it compares steady states", "measured": _ONE, **_NO_LIMIT},
+        single=True,
         several=tuple(name for name in OF_A_LOAD if name != RUN),
     ),
     "disaggregate": Question(
         {
             "batch": "a burst has no pools to fill; give users or a rate",
-            **dict.fromkeys(("tp", "pp", "ep", "dp", "num_gpus"), _OF_A_POOL),
+            **dict.fromkeys(("tp", "pp", "ep", "enable_expert_parallel", "dp", "num_gpus"), _OF_A_POOL),
             "measured": _ONE,
             "allow_oversize": "a pool that does not fit serves nobody",
         },
