@@ -394,7 +394,8 @@ class _Simulation:
         prompts, answers = (1.0, 1.0) if self.is_fixed else self.arrivals.lengths.draw(self.random)
         is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
         cached, more, loading = self.kinds[0 if is_hit else 1]
-        prompt, answer = max(round(self.fresh * prompts + more), 1), max(round(self.osl * answers), 1)
+        prompt = max(round(self.fresh * prompts + more), 1)
+        answer = max(round(self.osl * answers), 1) if self.osl > 1.0 else 1  # no answer is shorter
         rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
         ready = now + self.way
         if loading:
