@@ -109,8 +109,11 @@ def _open_loop(
     # [s] of an answer with all slots taken, which no other answer exceeds
     slowest = full.slots / (rate if server.engine.scheduler == PROMPTS_FIRST else full.rate)
 
+    def unbounded(state: tuple[Real, ...]) -> Meeting:
+        return meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
+
     def meeting_at(state: tuple[Real, ...]) -> Meeting:
-        met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
+        met = unbounded(state)
         within = minimum(slowest / maximum(met.decode, _TINY), 1.0)
         return met._replace(decode=within * met.decode, step=within * met.step)
 
@@ -123,6 +126,8 @@ def _open_loop(
     values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
     others, met = minimum(values[0], full.slots), meeting_at(values)
     share, wait = slot_wait(server, full, met, rate, others)
+    if server.engine.scheduler == PROMPTS_FIRST:  # each free slot admits a prompt, which delays the answers
+        share = maximum(share, 1.0 - full.slots / maximum(rate * unbounded(values).decode, full.slots))
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
     is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
@@ -408,6 +413,12 @@ class Meeting(NamedTuple):
     surge: Real  # [s] total excess of the first steps of an answer, from prompts that arrived with it
     rounds: Real  # n_r, steps over which that excess decays [1]
     biased: Real  # [s] m, length-biased mean step
+    each: Real = 0.0  # [s] prompts first: beta, time that a further prompt adds to a pass
+    fixed: Real = 0.0  # [s] alpha, of a pass
+    together: Real = 1.0  # k, prompts of a pass
+    stalls: Real = 0.0  # [s^2] variance of the time of all passes between two decode steps
+    surges: Real = 0.0  # [s^2] variance of the time of those that follow the request's own pass
+    gain: Real = 1.0  # growth of a mean step with a decode step [1]
 
 
 def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
@@ -667,11 +678,20 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
     window = (1.0 - nobody) * (in_one * own + (1.0 - in_one) * first) + nobody * window
     surge = _following(rate, passes, window, seen).busy - follow.busy
+    # Runs of passes begin after a share of the decode steps and have a geometric number of passes.
+    begun, own_begun = 1.0 - _E ** (0.0 - rate * plain), 1.0 - _E ** (0.0 - rate * window)
+    run = follow.number / maximum(begun, _TINY)
+    free_of_prompts = 1.0 - minimum(rate * each, STABLE)
+    stalls = _stalls(passes, second, rate * mean_step, _run_variance(begun, run)) / free_of_prompts**2
+    window = window + surge + follow.busy
+    surges = _stalls(passes, second, rate * window, _run_variance(own_begun, run)) / free_of_prompts**2
+    gain = (1.0 + fixed * rate * (1.0 - begun) * run) / free_of_prompts
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)
     return Meeting(
         stage, step, decode, plain, mean_step, fixed + each * where(server.osl > 1.0, together, count),
         fixed / together + each, rho, passes.full, minimum(rate * passes.full, STABLE), nobody, idle, first - own,
-        server.budget, surge, 0.0, biased,
+        server.budget, surge, 0.0, biased, each, fixed, together, stalls, surges,
+        gain,
     )  # fmt: skip
 
 
@@ -714,11 +734,29 @@ def _prompts_of_users_first(
     idle = idle_time(prompt, rate, usual, second if prompt.nodes else None)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
     surge = after + _following(rate, passes, minimum(own, before), 0.0).busy - busy
+    stalls = _stalls(passes, second, rate * mean_step, number * maximum(1.0 - number, 0.0))
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)
     return Meeting(
         stage, step, decode, plain, mean_step, mean_step, usual, rho, passes.full, minimum(rate * passes.full, STABLE),
-        nobody, idle, first - own, server.budget, surge, 0.0, biased,
+        nobody, idle, first - own, server.budget, surge, 0.0, biased, each, fixed, together, stalls,
     )  # fmt: skip
+
+
+def _run_variance(begun: Real, run: Real) -> Real:
+    """Variance of the number of passes that follow a stage: none, or a geometric number [1].
+
+    `begun`: probability of any [1]; `run`: mean number then [1].
+    """
+    return maximum(begun * run * (2.0 * run - 1.0 - begun * run), 0.0)
+
+
+def _stalls(passes: _Passes, second: Real, prompts: Real, spread: Real) -> Real:
+    """Variance of the time of all passes between two decode steps [s^2].
+
+    `prompts`: their mean number, Poisson [1]; `spread`: variance of the number of passes [1].
+    """
+    together = 2.0 * passes.fixed * passes.each * minimum(spread, prompts)  # more passes hold more prompts
+    return passes.fixed**2 * spread + together + second * prompts
 
 
 def _second(server: Server, prompt: Prompt, each: Real) -> Real:
