@@ -388,6 +388,7 @@ LEAST_BUDGET = 0.02
 _E = 2.718281828459045
 _HALF = 0.5  # bound on the share of time that a first prompt saves
 _BUNCH_ROUNDS = 3
+_SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
 _LONGEST_RUN = 40.0  # logarithm of the passes that follow each other
 _MERGED = 1.4  # time in which bunches of requests come into one pass, over a pass
 
@@ -413,6 +414,7 @@ class Meeting(NamedTuple):
     surge: Real  # [s] total excess of the first steps of an answer, from prompts that arrived with it
     rounds: Real  # n_r, steps over which that excess decays [1]
     biased: Real  # [s] m, length-biased mean step
+    longest: Real = float("inf")  # [s] decode first: a step that takes all of the budget
     each: Real = 0.0  # [s] prompts first: beta, time that a further prompt adds to a pass
     fixed: Real = 0.0  # [s] alpha, of a pass
     together: Real = 1.0  # k, prompts of a pass
@@ -515,7 +517,8 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
         )
         taken = prompt.mean(lambda node: turns(node.length, room, others * queries**2))
     rho = minimum(rate * usual, STABLE)
-    mean_step = plain / (1.0 - rho)
+    per_full = in_full * room / length  # no step takes longer
+    mean_step = minimum(plain / (1.0 - rho), per_full)
     square = rate * squares[0] * (1.0 if users is None else 1.0 - rho)
     biased = (plain * plain / mean_step + 2.0 * plain * rho + square) / (1.0 - rho * rho)
     rho_chunks = minimum(rate * in_full, STABLE)
@@ -537,18 +540,19 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
         idle = where(server.osl <= 1.0, singles, idle)
         next_seen = where(server.osl <= 1.0, passes.fixed + passes.each * count, biased)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
-    per_full = in_full * room / length
     excess = rate * ((1.0 - nobody) * (own_step + extra) + nobody * idle) - rate * mean_step * (1.0 + extra / per_full)
     rounds = maximum(1.0, rate * first * length / room) / (1.0 - rho_chunks)
     surge = usual * excess / (1.0 - rho)
-    step, decode = over_answers(server, mean_step, surge, rounds, plain)
+    step, decode = over_answers(server, mean_step, surge, rounds, plain, per_full)
     return Meeting(
         stage, step, decode, plain, mean_step, next_seen, usual, rho, in_full, rho_chunks, nobody, idle, wait, room,
-        surge, rounds, biased,
+        surge, rounds, biased, per_full,
     )  # fmt: skip
 
 
-def step_of_answer(steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real) -> Real:
+def step_of_answer(
+    steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf")
+) -> Real:
     r"""Mean decode step of an answer: prompts that arrived with its own lengthen its first steps.
 
     .. math:: T = E_1 + \frac{s}{N} \left(1 - e^{-N / r}\right)
@@ -559,6 +563,7 @@ def step_of_answer(steps: Real, mean_step: Real, surge: Real, rounds: Real, plai
         surge: s, total excess of the steps after a first token [s].
         rounds: r, steps over which it decays; 0 for at once [1].
         plain: a decode step without a prompt, the lower bound [s].
+        longest: a step that takes all of the budget, the upper bound [s].
 
     Returns:
         Time [s].
@@ -567,21 +572,25 @@ def step_of_answer(steps: Real, mean_step: Real, surge: Real, rounds: Real, plai
         docs/method.md, "A server under load".
     """
     settled = 1.0 if never(rounds > 0.0) else 1.0 - _E ** (-steps / rounds)
-    return maximum(mean_step + surge * settled / steps, plain)
+    return minimum(maximum(mean_step + surge * settled / steps, plain), longest)
 
 
-def over_answers(server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real) -> tuple[Real, Real]:
-    """Mean decode step of a request, averaged over requests, and mean time of all its steps [s]."""
+def over_answers(
+    server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf")
+) -> tuple[Real, Real]:
+    """Mean decode step of a request, averaged over requests of several tokens, and mean time of all its steps [s]."""
     if server.lengths.answers.is_fixed:
-        step = step_of_answer(server.steps, mean_step, surge, rounds, plain)
+        step = step_of_answer(server.steps, mean_step, surge, rounds, plain, longest)
         return step, server.steps_of() * step
     mean: Real = 0.0
     decode: Real = 0.0
+    several: Real = 0.0
     for weight, share in server.lengths.answers.nodes:
         steps = maximum(server.steps_of(share), 0.0)
-        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain)
-        mean, decode = mean + weight * step, decode + weight * steps * step
-    return mean, decode
+        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain, longest)
+        counted = where(steps >= _SEVERAL, weight, 0.0)
+        several, mean, decode = several + counted, mean + counted * step, decode + weight * steps * step
+    return where(several > 0.0, mean / maximum(several, _TINY), mean_step), decode
 
 
 def _after_an_answer(
@@ -690,7 +699,7 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     return Meeting(
         stage, step, decode, plain, mean_step, fixed + each * where(server.osl > 1.0, together, count),
         fixed / together + each, rho, passes.full, minimum(rate * passes.full, STABLE), nobody, idle, first - own,
-        server.budget, surge, 0.0, biased, each, fixed, together, stalls, surges,
+        server.budget, surge, 0.0, biased, float("inf"), each, fixed, together, stalls, surges,
         gain,
     )  # fmt: skip
 
@@ -733,12 +742,12 @@ def _prompts_of_users_first(
     nobody = _nobody(others, users)
     idle = idle_time(prompt, rate, usual, second if prompt.nodes else None)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
-    surge = after + _following(rate, passes, minimum(own, before), 0.0).busy - busy
+    surge = after + _following(rate, passes, minimum(own, before), None).busy - busy
     stalls = _stalls(passes, second, rate * mean_step, number * maximum(1.0 - number, 0.0))
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)
     return Meeting(
         stage, step, decode, plain, mean_step, mean_step, usual, rho, passes.full, minimum(rate * passes.full, STABLE),
-        nobody, idle, first - own, server.budget, surge, 0.0, biased, each, fixed, together, stalls,
+        nobody, idle, first - own, server.budget, surge, 0.0, biased, float("inf"), each, fixed, together, stalls,
     )  # fmt: skip
 
 
@@ -778,7 +787,7 @@ def _full_passes(rate: Real, passes: _Passes, begin: Real) -> Real:
     return rate * begin * passes.full / (1.0 - minimum(rate * passes.full, STABLE))
 
 
-def _following(rate: Real, passes: _Passes, begin: Real, seen: Real) -> Following:
+def _following(rate: Real, passes: _Passes, begin: Real, seen: Real | None) -> Following:
     r"""Passes after a stage until no prompt waits: each begins if a request arrived in the stage before.
 
     .. math:: n = (1 - e^{-l x})\, e^{l Y},\quad B = \frac{l x \beta + \alpha n}{1 - l \beta}
@@ -787,15 +796,17 @@ def _following(rate: Real, passes: _Passes, begin: Real, seen: Real) -> Followin
         rate: l [1/s].
         passes: alpha and beta.
         begin: x, the stage [s].
-        seen: Y, of a mean pass [s].
+        seen: Y, of a mean pass; None: a single pass follows, as nobody asks meanwhile [s].
 
     Returns:
         B and n, at least as many as the budget needs.
     """
     runs = 1.0 - _E ** (0.0 - rate * begin)
-    each = maximum(rate * passes.each, NANO)
-    prompts = rate * maximum(seen - passes.fixed, 0.0) * (1.0 - _E ** (0.0 - each)) / each
-    number = runs * _E ** minimum(rate * passes.fixed + prompts, _LONGEST_RUN)
+    number = runs
+    if seen is not None:
+        each = maximum(rate * passes.each, NANO)
+        prompts = rate * maximum(seen - passes.fixed, 0.0) * (1.0 - _E ** (0.0 - each)) / each
+        number = runs * _E ** minimum(rate * passes.fixed + prompts, _LONGEST_RUN)
     busy = (rate * begin * passes.each + passes.fixed * number + passes.once * runs) / (1.0 - minimum(rate * passes.each, STABLE))
     return Following(maximum(busy, _full_passes(rate, passes, begin)), number)
 

@@ -378,7 +378,7 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
     parts = []
     for weight, share in answers.slices:
         steps, span = maximum(server.steps_of(share), 1.0), maximum(server.osl * share, 2.0) / server.osl
-        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain)
+        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest)
         least = minimum(low, _STEADY * time)
         crowd_part = crowd * slope**2 * _averaged_variance(case, span, slope)
         is_bulk = server.engine.scheduler == PROMPTS_FIRST
