@@ -719,8 +719,12 @@ def _prompts_of_users_first(
     bunches = 1.0 - _E ** (0.0 - ended)
     bunch = maximum(ended / maximum(bunches, _TINY), 1.0)
     number = _passes_of_users(bunches, bunch * time(minimum(bunch * prompt.length, server.budget)), before, plain)
-    passes = _passes(server, prompt, time, ended / maximum(number, _TINY), rate)
+    count = maximum(ended / maximum(number, _TINY), 1.0)
+    passes = _passes(server, prompt, time, count, rate)
     fixed, each = passes.fixed, passes.each
+    # Others are not computed in one's own pass: their prompts fall into the rest of the time.
+    own_share = rate * (fixed + each * minimum(count, maximum(passes.most, 1.0))) / maximum(users - 1.0, 1.0)
+    rate = rate / (1.0 - minimum(own_share, _HALF))
     busy = (rate * plain * each + fixed * number) / (1.0 - minimum(rate * each, STABLE))
     busy = maximum(busy, _full_passes(rate, passes, plain))
     mean_step = plain + busy
