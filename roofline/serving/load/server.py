@@ -194,6 +194,15 @@ def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[R
     return attention, head, count * chunk.time, engine.launch * chunk.launches
 
 
+def attention_time(deployment: Deployment, cached: Real, new: Real) -> Real:
+    """Attention of a chunk of `new` tokens of one prompt after `cached` ones [s]."""
+    return prefill_pass(deployment, 1.0, new, cached).figures(_per_sequence)[0]
+
+
+def _per_sequence(passed: Pass) -> tuple[Real, ...]:
+    return (sum(kernel.time for kernel in passed.kernels if kernel.kind.is_per_sequence),)
+
+
 def _step_parts(passed: Pass) -> StepParts:
     return StepParts(*passed.figures(_part_times))
 
