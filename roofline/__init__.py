@@ -39,6 +39,7 @@ if _TYPE_CHECKING:
     from roofline.questions.simulate import Simulation, simulate
     from roofline.questions.size import FleetSize, GpuSize, size
     from roofline.questions.speculate import Speculation, speculate
+    from roofline.questions.step import step_time
     from roofline.questions.table import table
     from roofline.questions.why import Solution, formula, sensitivity, solve
     from roofline.serving.answers import Answer, Answers
@@ -114,6 +115,7 @@ __all__ = [
     "size",
     "solve",
     "speculate",
+    "step_time",
     "table",
     "tpot",
     "ttft",
@@ -142,6 +144,7 @@ _LAZY = {
     "roofline.questions.simulate": ("Simulation", "simulate"),
     "roofline.questions.size": ("FleetSize", "GpuSize", "size"),
     "roofline.questions.speculate": ("Speculation", "speculate"),
+    "roofline.questions.step": ("step_time",),
     "roofline.questions.table": ("table",),
     "roofline.questions.why": ("Solution", "formula", "sensitivity", "solve"),
     "roofline.serving.answers": ("Answer", "Answers"),

@@ -106,10 +106,14 @@ def _open_loop(
     rate = minimum(offered, FULL * full.rate)
     steps, plan = server.steps_of(), server.deployment.plan
     plain = server.decode(1.0).total
-    slowest = full.slots / full.rate  # [s] of an answer with all slots taken, which no other answer exceeds
+    # [s] of an answer with all slots taken, which no other answer exceeds
+    slowest = full.slots / (rate if server.engine.scheduler == PROMPTS_FIRST else full.rate)
+
+    def unbounded(state: tuple[Real, ...]) -> Meeting:
+        return meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
 
     def meeting_at(state: tuple[Real, ...]) -> Meeting:
-        met = meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
+        met = unbounded(state)
         within = minimum(slowest / maximum(met.decode, _TINY), 1.0)
         return met._replace(decode=within * met.decode, step=within * met.step)
 
@@ -122,6 +126,8 @@ def _open_loop(
     values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
     others, met = minimum(values[0], full.slots), meeting_at(values)
     share, wait = slot_wait(server, full, met, rate, others)
+    if server.engine.scheduler == PROMPTS_FIRST:  # each free slot admits a prompt, which delays the answers
+        share = maximum(share, 1.0 - full.slots / maximum(rate * unbounded(values).decode, full.slots))
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
     is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
@@ -224,22 +230,30 @@ def _closed_loop(
 def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
     r"""TTFT of users whose answers are single tokens.
 
-    .. math:: R = R_1 \left(1 + \frac{(c p)^k - p^k}{R_1^k}\right)^{1/k}
+    .. math:: R = g\, Y(c / g),\quad g = \max(\min(2, c), 1 + h / Y)
 
-    Interpolates between one user and the prompts of all users back to back; `users` are those of the rank [requests].
+    Prompts of one pass end together, so that their users stay together. Users come in bunches: one is computed while
+    others wait, or are on their way for h; there are no more than the passes that fit into the way, and one.
+
+    `users` are those of the rank [requests].
 
     Valid:
-        Exact at both ends; the order k of the interpolation was chosen by simulation.
+        Prompts of about equal length; the rank is never idle but for a single user.
 
     Source:
-        Asymptotic bounds of a closed queue: Denning and Buzen, ACM Computing Surveys 10(3), 1978.
+        Arithmetic; docs/method.md, "A server under load".
     """
-    alone = server.before + prompt.alone
-    tokens = maximum(minimum(server.budget, prompt.length * users), 1.0)
-    shared = (server.linear(1.0, tokens - 1.0) + prompt.head) * prompt.length / tokens
-    prompt_time = shared + prompt.attention + server.engine.prefill * prompt.length / tokens
-    prompt_time = minimum(prompt_time, prompt.alone)
-    return alone * (1.0 + ((users * prompt_time) ** _ORDER - prompt_time**_ORDER) / alone**_ORDER) ** (1.0 / _ORDER)
+    before = server.before
+    bunches = minimum(users, 2.0)
+    for _ in range(_BUNCH_ROUNDS):
+        count = users / bunches
+        passes = _alone(server, prompt, count, 0.0)
+        time = passes.fixed + passes.each * count
+        bunches = minimum(maximum(bunches, 1.0 + before / time), users)
+    count = users / bunches
+    passes = _alone(server, prompt, count, 0.0)
+    time = passes.fixed + passes.each * count
+    return maximum(maximum(bunches * time, users * passes.full), before + prompt.alone)
 
 
 def _initial_state(server: Server, prompt: Prompt, inside: Real) -> _State:
@@ -373,6 +387,10 @@ LEAST_BUDGET = 0.02
 
 _E = 2.718281828459045
 _HALF = 0.5  # bound on the share of time that a first prompt saves
+_BUNCH_ROUNDS = 3
+_SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
+_LONGEST_RUN = 40.0  # logarithm of the passes that follow each other
+_MERGED = 1.4  # time in which bunches of requests come into one pass, over a pass
 
 
 @comparable
@@ -396,6 +414,13 @@ class Meeting(NamedTuple):
     surge: Real  # [s] total excess of the first steps of an answer, from prompts that arrived with it
     rounds: Real  # n_r, steps over which that excess decays [1]
     biased: Real  # [s] m, length-biased mean step
+    longest: Real = float("inf")  # [s] decode first: a step that takes all of the budget
+    each: Real = 0.0  # [s] prompts first: beta, time that a further prompt adds to a pass
+    fixed: Real = 0.0  # [s] alpha, of a pass
+    together: Real = 1.0  # k, prompts of a pass
+    stalls: Real = 0.0  # [s^2] variance of the time of all passes between two decode steps
+    surges: Real = 0.0  # [s^2] variance of the time of those that follow the request's own pass
+    gain: Real = 1.0  # growth of a mean step with a decode step [1]
 
 
 def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
@@ -492,7 +517,8 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
         )
         taken = prompt.mean(lambda node: turns(node.length, room, others * queries**2))
     rho = minimum(rate * usual, STABLE)
-    mean_step = plain / (1.0 - rho)
+    per_full = in_full * room / length  # no step takes longer
+    mean_step = minimum(plain / (1.0 - rho), per_full)
     square = rate * squares[0] * (1.0 if users is None else 1.0 - rho)
     biased = (plain * plain / mean_step + 2.0 * plain * rho + square) / (1.0 - rho * rho)
     rho_chunks = minimum(rate * in_full, STABLE)
@@ -507,19 +533,26 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
         first = rest + plain + alone + mates * usual + extra
     nobody = _nobody(others, users)
     idle = idle_time(prompt, rate, usual, squares[0] if prompt.nodes else None)
+    next_seen = biased
+    if users is None and not never(server.osl <= 1.0):
+        passes = _alone(server, prompt, 1.0 + rate * seen, rate)
+        singles, _, _, count = _idle(rate, passes, prompt, seen, _second(server, prompt, passes.each))
+        idle = where(server.osl <= 1.0, singles, idle)
+        next_seen = where(server.osl <= 1.0, passes.fixed + passes.each * count, biased)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
-    per_full = in_full * room / length
     excess = rate * ((1.0 - nobody) * (own_step + extra) + nobody * idle) - rate * mean_step * (1.0 + extra / per_full)
     rounds = maximum(1.0, rate * first * length / room) / (1.0 - rho_chunks)
     surge = usual * excess / (1.0 - rho)
-    step, decode = over_answers(server, mean_step, surge, rounds, plain)
+    step, decode = over_answers(server, mean_step, surge, rounds, plain, per_full)
     return Meeting(
-        stage, step, decode, plain, mean_step, biased, usual, rho, in_full, rho_chunks, nobody, idle, wait, room, surge,
-        rounds, biased,
+        stage, step, decode, plain, mean_step, next_seen, usual, rho, in_full, rho_chunks, nobody, idle, wait, room,
+        surge, rounds, biased, per_full,
     )  # fmt: skip
 
 
-def step_of_answer(steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real) -> Real:
+def step_of_answer(
+    steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf")
+) -> Real:
     r"""Mean decode step of an answer: prompts that arrived with its own lengthen its first steps.
 
     .. math:: T = E_1 + \frac{s}{N} \left(1 - e^{-N / r}\right)
@@ -530,6 +563,7 @@ def step_of_answer(steps: Real, mean_step: Real, surge: Real, rounds: Real, plai
         surge: s, total excess of the steps after a first token [s].
         rounds: r, steps over which it decays; 0 for at once [1].
         plain: a decode step without a prompt, the lower bound [s].
+        longest: a step that takes all of the budget, the upper bound [s].
 
     Returns:
         Time [s].
@@ -538,21 +572,25 @@ def step_of_answer(steps: Real, mean_step: Real, surge: Real, rounds: Real, plai
         docs/method.md, "A server under load".
     """
     settled = 1.0 if never(rounds > 0.0) else 1.0 - _E ** (-steps / rounds)
-    return maximum(mean_step + surge * settled / steps, plain)
+    return minimum(maximum(mean_step + surge * settled / steps, plain), longest)
 
 
-def over_answers(server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real) -> tuple[Real, Real]:
-    """Mean decode step of a request, averaged over requests, and mean time of all its steps [s]."""
+def over_answers(
+    server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf")
+) -> tuple[Real, Real]:
+    """Mean decode step of a request, averaged over requests of several tokens, and mean time of all its steps [s]."""
     if server.lengths.answers.is_fixed:
-        step = step_of_answer(server.steps, mean_step, surge, rounds, plain)
+        step = step_of_answer(server.steps, mean_step, surge, rounds, plain, longest)
         return step, server.steps_of() * step
     mean: Real = 0.0
     decode: Real = 0.0
+    several: Real = 0.0
     for weight, share in server.lengths.answers.nodes:
         steps = maximum(server.steps_of(share), 0.0)
-        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain)
-        mean, decode = mean + weight * step, decode + weight * steps * step
-    return mean, decode
+        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain, longest)
+        counted = where(steps >= _SEVERAL, weight, 0.0)
+        several, mean, decode = several + counted, mean + counted * step, decode + weight * steps * step
+    return where(several > 0.0, mean / maximum(several, _TINY), mean_step), decode
 
 
 def _after_an_answer(
@@ -572,39 +610,263 @@ def _after_an_answer(
     return where(before > 0.0, rest, 0.0), mates
 
 
-def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+class _Passes(NamedTuple):
+    """Passes that compute all waiting prompts: time alpha + beta k for k of them."""
+
+    fixed: Real  # [s] alpha
+    each: Real  # [s] beta
+    full: Real  # [s] of a prompt where every pass takes all of the budget
+    most: Real  # prompts of a pass that takes all of the budget
+    once: Real  # [s] the last pass of a run, which takes less than the budget, beyond that
+    own: Real  # [s] of `once`, for a request's own prompt
+
+
+def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count: Real, rate: Real) -> _Passes:
+    r"""Passes for about some number of prompts.
+
+    .. math:: \beta = Y(k + 1) - Y(k),\quad \alpha = Y(k) - \beta k
+
+    Args:
+        server: a rank.
+        prompt: its mean prompt.
+        time: of a prompt, by the tokens of its pass [function].
+        count: k [1].
+
+    Returns:
+        The times.
+    """
     length, budget = prompt.length, server.budget
-    decoding = 1.0 + others
+
+    full, least = time(budget), time(1.0) / length  # the latter: of a pass
+
+    def together(number: Real) -> Real:
+        tokens = number * length
+        rest = minimum(tokens, budget)  # in the last pass
+        return ((tokens - rest) * full + rest * time(rest)) / length
+
+    few = maximum(count, 1.0)
+    at_few = together(few)
+    each = minimum(together(few + 1.0) - at_few, at_few / few)
+    fixed = at_few - each * few
+    most = budget / length
+    single = turns(length, budget, 0.0) - 1.0
+    rest = length - single * budget
+    alone = single * most * full + rest / length * time(rest)
+    partly = maximum(least * least / (2.0 * most * full) - fixed, 0.0)
+    only = _E ** (0.0 - minimum(rate * (fixed + each), _LONGEST_RUN))
+    once = only * maximum(alone - fixed - each, 0.0) + (1.0 - only) * partly
+    return _Passes(fixed, each, full, most, once, once * only)
+
+
+def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+    length, decoding = prompt.length, 1.0 + others
     plain = server.decode(decoding).total
-    together = length * (1.0 + rate * seen)
-    usual = added(server, prompt, decoding, 0.0, together / turns(together, budget, 0.0), length, prompt.attention)
-    alone = added(server, prompt, decoding, 0.0, length / turns(length, budget, 0.0), length, prompt.attention)
-    rho = minimum(rate * usual, STABLE)
-    mean_step = plain / (1.0 - rho)
-    second = usual * usual
-    if prompt.nodes:
-        second = prompt.mean(lambda node: added_by_node(server, prompt, usual, node) ** 2)
-    square = rate * second
+
+    def time(tokens: Real) -> Real:
+        return added(server, prompt, decoding, 0.0, tokens, length, prompt.attention)
+
     if users is not None:
-        # Answers end while no prompt is computed. Requests with a long round trip then arrive in bunches; with a
-        # short one they wait for the running step. The interpolation between both was chosen by simulation.
-        before = server.before + server.engine.arrival
-        square = square * (1.0 - rho) ** ((usual - before) / (usual + before))
-    biased = (square + plain * (1.0 - rho)) / (1.0 - rho * rho)
-    own_step = alone + rate * biased * usual
-    in_one = minimum(1.0, budget / (length * (1.0 + rate * biased)))
-    behind = alone + square / (2.0 * (1.0 - rho)) + (1.0 - rho) * plain / 2.0
-    first = in_one * (biased / 2.0 + own_step) + (1.0 - in_one) * behind
+        return _prompts_of_users_first(server, prompt, rate, others, seen, users, plain, time)
+    passes = _passes(server, prompt, time, 1.0 + rate * seen, rate)
+    follow = _following(rate, passes, plain, seen)
+    fixed, each = passes.fixed, passes.each
+    mean_step = plain + follow.busy
+    rho = follow.busy / mean_step
+    together = maximum(rate * mean_step / maximum(follow.number, _TINY), 1.0)
+    second = _second(server, prompt, each)
+    shared = rate * (fixed * fixed / together + 2.0 * fixed * each + second)
+    biased = ((1.0 - rho) * plain + shared) / (1.0 - minimum(rate * each, STABLE) ** 2)
+    mates = rate * biased
+    in_one = minimum(1.0, passes.most / (1.0 + mates))
+    own = fixed + each * (1.0 + mates) + passes.own
+    first = biased / 2.0 + fixed + each * (1.0 + mates * (1.0 + in_one) / 2.0) + passes.own
+    idle, window, more, count = _idle(rate, passes, prompt, seen, second)
+    # Between passes, a share of the time in which nobody decodes: busy periods begin at the rate of requests.
+    free = _E ** (0.0 - minimum(rate * server.steps_of() * plain, _LONGEST_RUN))
+    nobody = free * more / (free * more + (1.0 - free) * mean_step / plain)
+    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
+    window = (1.0 - nobody) * (in_one * own + (1.0 - in_one) * first) + nobody * window
+    surge = _following(rate, passes, window, seen).busy - follow.busy
+    # Runs of passes begin after a share of the decode steps and have a geometric number of passes.
+    begun, own_begun = 1.0 - _E ** (0.0 - rate * plain), 1.0 - _E ** (0.0 - rate * window)
+    run = follow.number / maximum(begun, _TINY)
+    free_of_prompts = 1.0 - minimum(rate * each, STABLE)
+    stalls = _stalls(passes, second, rate * mean_step, _run_variance(begun, run)) / free_of_prompts**2
+    window = window + surge + follow.busy
+    surges = _stalls(passes, second, rate * window, _run_variance(own_begun, run)) / free_of_prompts**2
+    gain = (1.0 + fixed * rate * (1.0 - begun) * run) / free_of_prompts
+    step, decode = over_answers(server, mean_step, surge, 0.0, plain)
+    return Meeting(
+        stage, step, decode, plain, mean_step, fixed + each * where(server.osl > 1.0, together, count),
+        fixed / together + each, rho, passes.full, minimum(rate * passes.full, STABLE), nobody, idle, first - own,
+        server.budget, surge, 0.0, biased, float("inf"), each, fixed, together, stalls, surges,
+        gain,
+    )  # fmt: skip
+
+
+def _prompts_of_users_first(
+    server: Server,
+    prompt: Prompt,
+    rate: Real,
+    others: Real,
+    seen: Real,
+    users: Real,
+    plain: Real,
+    time: Callable[[Real], Real],
+) -> Meeting:
+    before = server.before + server.engine.arrival
+    ended = rate * seen
+    bunches = 1.0 - _E ** (0.0 - ended)
+    bunch = maximum(ended / maximum(bunches, _TINY), 1.0)
+    number = _passes_of_users(bunches, bunch * time(minimum(bunch * prompt.length, server.budget)), before, plain)
+    count = maximum(ended / maximum(number, _TINY), 1.0)
+    passes = _passes(server, prompt, time, count, rate)
+    fixed, each = passes.fixed, passes.each
+    # Others are not computed in one's own pass: their prompts fall into the rest of the time.
+    own_share = rate * (fixed + each * minimum(count, maximum(passes.most, 1.0))) / maximum(users - 1.0, 1.0)
+    rate = rate / (1.0 - minimum(own_share, _HALF))
+    busy = (rate * plain * each + fixed * number) / (1.0 - minimum(rate * each, STABLE))
+    busy = maximum(busy, _full_passes(rate, passes, plain))
+    mean_step = plain + busy
+    rho = busy / mean_step
+    together = maximum(rate * mean_step / maximum(number, _TINY), 1.0)
+    usual = fixed / together + each
+    second = _second(server, prompt, each)
+    shared = rate * (fixed * fixed / together + 2.0 * fixed * each + second)
+    # Prompts of a bunch that one pass holds; and prompts that the budget cuts, which follow one another.
+    cut = 1.0 / maximum(passes.most, 1.0)
+    square = rate * second * (1.0 - rho) ** ((usual - before) / (usual + before))
+    in_turn = (square + plain * (1.0 - rho)) / (1.0 - rho * rho)
+    biased = (1.0 - cut) * ((1.0 - rho) * plain + shared + rate * each * each * together) + cut * in_turn
+    mates = (1.0 - cut) * (together - 1.0) + cut * rate * in_turn
+    in_one = minimum(1.0, passes.most / (1.0 + mates))
+    after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
+    own = fixed + each * (1.0 + mates) + passes.own - after
+    first = maximum(biased / 2.0, biased - before) + own
     nobody = _nobody(others, users)
     idle = idle_time(prompt, rate, usual, second if prompt.nodes else None)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
-    met = in_one * own_step + (1.0 - in_one) * first
-    surge = usual * rate * met / (1.0 - rho)
+    surge = after + _following(rate, passes, minimum(own, before), None).busy - busy
+    stalls = _stalls(passes, second, rate * mean_step, number * maximum(1.0 - number, 0.0))
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)
     return Meeting(
-        stage, step, decode, plain, mean_step, usual, usual, rho, usual, rho, nobody, idle, first - alone, budget,
-        surge, 0.0, biased,
+        stage, step, decode, plain, mean_step, mean_step, usual, rho, passes.full, minimum(rate * passes.full, STABLE),
+        nobody, idle, first - own, server.budget, surge, 0.0, biased, float("inf"), each, fixed, together, stalls,
     )  # fmt: skip
+
+
+def _run_variance(begun: Real, run: Real) -> Real:
+    """Variance of the number of passes that follow a stage: none, or a geometric number [1].
+
+    `begun`: probability of any [1]; `run`: mean number then [1].
+    """
+    return maximum(begun * run * (2.0 * run - 1.0 - begun * run), 0.0)
+
+
+def _stalls(passes: _Passes, second: Real, prompts: Real, spread: Real) -> Real:
+    """Variance of the time of all passes between two decode steps [s^2].
+
+    `prompts`: their mean number, Poisson [1]; `spread`: variance of the number of passes [1].
+    """
+    together = 2.0 * passes.fixed * passes.each * minimum(spread, prompts)  # more passes hold more prompts
+    return passes.fixed**2 * spread + together + second * prompts
+
+
+def _second(server: Server, prompt: Prompt, each: Real) -> Real:
+    """Mean square of the time that a prompt adds to a pass [s^2]."""
+    if not prompt.nodes:
+        return each * each
+    return prompt.mean(lambda node: added_by_node(server, prompt, each, node) ** 2)
+
+
+class Following(NamedTuple):
+    """Passes until no prompt waits."""
+
+    busy: Real  # [s] of them all
+    number: Real  # of passes
+
+
+def _full_passes(rate: Real, passes: _Passes, begin: Real) -> Real:
+    """Time of the passes that follow a stage, if each takes all of the budget [s]."""
+    return rate * begin * passes.full / (1.0 - minimum(rate * passes.full, STABLE))
+
+
+def _following(rate: Real, passes: _Passes, begin: Real, seen: Real | None) -> Following:
+    r"""Passes after a stage until no prompt waits: each begins if a request arrived in the stage before.
+
+    .. math:: n = (1 - e^{-l x})\, e^{l Y},\quad B = \frac{l x \beta + \alpha n}{1 - l \beta}
+
+    Args:
+        rate: l [1/s].
+        passes: alpha and beta.
+        begin: x, the stage [s].
+        seen: Y, of a mean pass; None: a single pass follows, as nobody asks meanwhile [s].
+
+    Returns:
+        B and n, at least as many as the budget needs.
+    """
+    runs = 1.0 - _E ** (0.0 - rate * begin)
+    number = runs
+    if seen is not None:
+        each = maximum(rate * passes.each, NANO)
+        prompts = rate * maximum(seen - passes.fixed, 0.0) * (1.0 - _E ** (0.0 - each)) / each
+        number = runs * _E ** minimum(rate * passes.fixed + prompts, _LONGEST_RUN)
+    busy = (rate * begin * passes.each + passes.fixed * number + passes.once * runs) / (1.0 - minimum(rate * passes.each, STABLE))
+    return Following(maximum(busy, _full_passes(rate, passes, begin)), number)
+
+
+def _idle(rate: Real, passes: _Passes, prompt: Prompt, seen: Real, second: Real) -> tuple[Real, Real, Real, Real]:
+    """Where a request finds the server idle, and others arrive until no prompt waits: their mean time to first token
+    [s], their number, and prompts of a pass."""
+    alone, fixed, each = prompt.alone, passes.fixed, passes.each
+    follow = _following(rate, passes, alone, seen)
+    busy = alone + follow.busy
+    count = maximum(rate * busy / maximum(follow.number, _TINY), 1.0)
+    square = alone * alone if not prompt.nodes else prompt.mean(lambda node: node.alone * node.alone)
+    square = square + follow.number * fixed * (fixed + 2.0 * each * count) + second * rate * busy
+    biased = square / (1.0 - minimum(rate * each, STABLE) ** 2) / busy
+    in_one = minimum(1.0, passes.most / (1.0 + rate * biased))
+    behind = biased / 2.0 + fixed + each * (1.0 + rate * biased * (1.0 + in_one) / 2.0)
+    own = fixed + each * (1.0 + rate * biased)
+    window = in_one * own + (1.0 - in_one) * behind
+    more = rate * busy
+    return (alone + more * behind) / (1.0 + more), (alone + more * window) / (1.0 + more), 1.0 + more, count
+
+
+def _passes_of_users(most: Real, time: Real, before: Real, plain: Real) -> Real:
+    r"""Passes per decode step where users ask again.
+
+    .. math:: n = \frac{b}{1 + b\, (z - 1) / 2},\quad z = \max(1, \min(h, 1.4\, Y) / D)
+
+    Answers end with a decode step, so that at most one bunch of requests follows it. Bunches that arrive during one
+    pass share the next one.
+
+    Args:
+        most: b, share of the decode steps in which an answer ends [1].
+        time: Y, of a pass [s].
+        before: h, from the end of an answer to the arrival of the next request [s].
+        plain: D, of a decode step [s].
+
+    Returns:
+        Number [1].
+
+    Source:
+        Both limits are derived; what lies between was chosen by a simulation of passes of constant length.
+    """
+    spans = maximum(minimum(before, _MERGED * time) / plain, 1.0)
+    return most / (1.0 + most * (spans - 1.0) / 2.0)
+
+
+def _alone(server: Server, prompt: Prompt, count: Real, rate: Real) -> _Passes:
+    """Passes for about so many prompts while no sequence decodes."""
+
+    def time(tokens: Real) -> Real:
+        share = prompt.length / tokens
+        kernels = (server.linear(1.0, tokens - 1.0) + prompt.head) * share + prompt.attention
+        kernels = maximum(kernels, prompt.launches * share, "the host launches kernels as fast as they run")
+        return kernels + server.engine.prefill * share
+
+    return _passes(server, prompt, time, count, rate)
 
 
 def _nobody(others: Real, users: Real | None) -> Real:

@@ -108,6 +108,11 @@ class Server:
         return self.deployment.effective_engine
 
     @property
+    def slowdown(self) -> Real:
+        """Factor on a prompt's passes while others decode; nobody does where answers are single tokens [1]."""
+        return where(self.osl > 1.0, self.engine.prefill_slowdown, 1.0)
+
+    @property
     def budget(self) -> Real:
         """Tokens per step at most [tokens]."""
         limit = self.engine.max_num_batched_tokens
@@ -187,6 +192,15 @@ def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[R
     attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
     head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
     return attention, head, count * chunk.time, engine.launch * chunk.launches
+
+
+def attention_time(deployment: Deployment, cached: Real, new: Real) -> Real:
+    """Attention of a chunk of `new` tokens of one prompt after `cached` ones [s]."""
+    return prefill_pass(deployment, 1.0, new, cached).figures(_per_sequence)[0]
+
+
+def _per_sequence(passed: Pass) -> tuple[Real, ...]:
+    return (sum(kernel.time for kernel in passed.kernels if kernel.kind.is_per_sequence),)
 
 
 def _step_parts(passed: Pass) -> StepParts:
@@ -302,7 +316,7 @@ def added(
         shared = server.linear(1.0, tokens - 1.0) + prompt.head
     else:
         shared = maximum(server.linear(sequences, tokens) - base, 0.0)
-    time = engine.prefill_slowdown * (shared * length / tokens + attention)
+    time = server.slowdown * (shared * length / tokens + attention)
     if engine.scheduler == PROMPTS_FIRST:
         time = maximum(time, prompt.launches * length / tokens, "the host launches kernels as fast as they run")
     return time + engine.prefill * length / tokens
@@ -325,9 +339,9 @@ def added_by_node(server: Server, prompt: Prompt, usual: Real, node: PromptNode)
     Source:
         `added` is linear in length and attention.
     """
-    prefill_slowdown = server.engine.prefill_slowdown
-    shared = usual / prefill_slowdown - prompt.attention
-    return prefill_slowdown * (shared * node.length / prompt.length + node.attention)
+    slowdown = server.slowdown
+    shared = usual / slowdown - prompt.attention
+    return slowdown * (shared * node.length / prompt.length + node.attention)
 
 
 def turns(length: Real, room: Real, others: Real) -> Real:

@@ -24,12 +24,12 @@ from typing import Any
 from roofline.numbers.operations import Real
 from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.memory import largest_batch
-from roofline.physics.passes import Pass, decode_pass, prefill_pass
+from roofline.physics.passes import decode_pass
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import EQUAL, Lengths, Workload, lanes
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.pools import Pools, kv_transfer_time, shown_transfer
-from roofline.serving.load.server import PROMPTS_FIRST, Server, prompt_of
+from roofline.serving.load.server import PROMPTS_FIRST, Server, attention_time, prompt_of
 from roofline.specs.load import Burst
 from roofline.specs.workload import LATENCIES, LEVELS, key_of
 from roofline.support.errors import BadInput
@@ -394,7 +394,8 @@ class _Simulation:
         prompts, answers = (1.0, 1.0) if self.is_fixed else self.arrivals.lengths.draw(self.random)
         is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
         cached, more, loading = self.kinds[0 if is_hit else 1]
-        prompt, answer = max(round(self.fresh * prompts + more), 1), max(round(self.osl * answers), 1)
+        prompt = max(round(self.fresh * prompts + more), 1)
+        answer = max(round(self.osl * answers), 1) if self.osl > 1.0 else 1  # no answer is shorter
         rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
         ready = now + self.way
         if loading:
@@ -611,7 +612,7 @@ class _Attention(dict[tuple[int, float], float]):
 
     def __init__(self, deployment: Deployment) -> None:
         super().__init__()
-        self.after = _Tables(lambda cached: _Table(partial(_attention_time, deployment, cached)))
+        self.after = _Tables(lambda cached: _Table(partial(attention_time, deployment, cached)))
 
     def __missing__(self, chunk: tuple[int, float]) -> float:
         new, cached = chunk
@@ -629,14 +630,6 @@ class _Tables(dict[float, _Table]):
     def __missing__(self, number: float) -> _Table:
         self[number] = table = self.table(number)
         return table
-
-
-def _attention_time(deployment: Deployment, cached: float, new: float) -> Real:
-    return prefill_pass(deployment, 1.0, new, cached).figures(_per_sequence)[0]
-
-
-def _per_sequence(passed: Pass) -> tuple[Real, ...]:
-    return (sum(kernel.time for kernel in passed.kernels if kernel.kind.is_per_sequence),)
 
 
 class _PromptTimes:

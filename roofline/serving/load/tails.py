@@ -115,6 +115,10 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     """
     case = _settled(deployment, workload, under_load)
     first, step = _first_token(case), _decode_step(case)
+    if case.users is None and case.server.engine.scheduler == PROMPTS_FIRST:
+        # Not known where prompts wait for slots that their own passes keep taken: a mean that cannot hold.
+        late = where(under_load.waiting_share > case.slot_share + MICRO, _FAR * (under_load.ttft + under_load.decode), 0.0)
+        first = tuple(part._replace(least=part.least + late) for part in first)
     return Tails(first, step, _end_to_end(case, first, step))
 
 
@@ -163,6 +167,14 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
         others = minimum(under_load.state[0], full.slots)
         rate = minimum(workload.request_rate / ranks, FULL * full.rate)
         met = meeting(server, prompt, rate, others, seen, None)
+        if server.engine.scheduler == PROMPTS_FIRST:  # with all slots taken, every answer takes as long
+            within = minimum(full.slots / maximum(rate * met.decode, _TINY), 1.0)
+            varies = where(within < 1.0, 0.0, 1.0)
+            met = met._replace(
+                mean_step=within * met.mean_step, surge=within * met.surge, step=within * met.step,
+                decode=within * met.decode, stalls=varies * met.stalls, surges=varies * met.surges,
+                gain=varies * met.gain, each=varies * met.each,
+            )  # fmt: skip
         share, wait = slot_wait(server, full, met, rate, others)
         wait = wait / maximum(share, NANO)
         ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
@@ -275,7 +287,10 @@ def _rest_variance(case: _Settled, rest: Real) -> Real:
     second, third = _moments(case)
     is_prompts_first = case.server.engine.scheduler == PROMPTS_FIRST
     if is_prompts_first:
-        cube = rate * third + 3.0 * rate * second * rho * biased + plain**2 * (1.0 - rho)
+        rho, fixed, each = minimum(rate * met.each, 1.0 - NANO), met.fixed, met.each
+        count = 1.0 + rate * biased  # prompts of a pass, over passes times prompts
+        cube = fixed**3 / met.together + 3.0 * each * fixed**2 + 3.0 * fixed * second * count
+        cube = rate * (cube + third + 3.0 * second * rho * biased) + plain**2 * (1.0 - met.rho)
     else:
         cube = plain**3 / mean + 3.0 * plain * rho * (plain + rho * biased)
         cube = cube + 3.0 * rate * second * (plain + rho * biased) + rate * third
@@ -299,6 +314,8 @@ def _rest_variance(case: _Settled, rest: Real) -> Real:
 def _marginal_prompt(case: _Settled) -> Real:
     """Time that an additional prompt adds to a step with prompts, over the mean one [1]."""
     server, prompt, met = case.server, case.prompt, case.met
+    if server.engine.scheduler == PROMPTS_FIRST:
+        return 1.0
     decoding, base = 1.0 + case.others, _step_base(case)
     few = minimum(met.room, prompt.length * (1.0 + case.rate * met.seen))
     more = minimum(met.room, few + prompt.length)
@@ -315,10 +332,11 @@ def _step_base(case: _Settled) -> Real:
 
 def _moments(case: _Settled) -> tuple[Real, Real]:
     """Mean square and cube of the time that a prompt adds to others [s^2, s^3]."""
-    prompt = case.prompt
+    prompt, met = case.prompt, case.met
+    usual = met.each if case.server.engine.scheduler == PROMPTS_FIRST else met.prompt
 
     def added_time(node: PromptNode) -> Real:
-        return added_by_node(case.server, prompt, case.met.prompt, node)
+        return added_by_node(case.server, prompt, usual, node)
 
     return prompt.mean(lambda node: added_time(node) ** 2), prompt.mean(lambda node: added_time(node) ** 3)
 
@@ -353,17 +371,24 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
     slope = _slope(case)
     crowd = _crowd_variance(case, slope)
     second, _ = _moments(case)
+    first_variance = _rest_variance(case, met.biased / 2.0)
     low = server.decode(maximum(1.0 + case.others - _FAR * crowd**0.5, 1.0)).total
     answers = server.lengths.answers
     cycle = server.before + link_wait(server, case.link_rate, case.users).over_all + met.stage + met.decode
     parts = []
     for weight, share in answers.slices:
         steps, span = maximum(server.steps_of(share), 1.0), maximum(server.osl * share, 2.0) / server.osl
-        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain)
+        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest)
         least = minimum(low, _STEADY * time)
         crowd_part = crowd * slope**2 * _averaged_variance(case, span, slope)
-        stalls = rate * second * met.mean_step / steps
-        if case.users is None:
+        is_bulk = server.engine.scheduler == PROMPTS_FIRST
+        stalls = met.stalls / steps if is_bulk else rate * second * met.mean_step / steps
+        if case.users is None and is_bulk:
+            crowd_part, follow = crowd_part * met.gain**2, minimum(rate * met.each, 1.0 - NANO)
+            late = (follow / (1.0 - follow)) ** 2 * first_variance
+            stalls = stalls + (met.surges + late) / steps**2
+            variance = crowd_part + stalls + 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
+        elif case.users is None:
             # An arrival stalls the answer once, then decodes beside it: correlated. Slower answers meet more arrivals.
             covariance = 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
             variance = (crowd_part + stalls + covariance) / (1.0 - met.rho) ** 2
