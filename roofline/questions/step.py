@@ -11,13 +11,13 @@ from roofline.numbers.arrays import Array
 from roofline.numbers.operations import Real, maximum
 from roofline.numbers.quantity import NANO
 from roofline.physics.passes import decode_pass, prefill_pass
-from roofline.questions.inputs.options import OF_A_LOAD, understood
+from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predicted
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.server import DECODE_FIRST, PROMPTS_FIRST, Server, attention_time
 from roofline.serving.prediction import Prediction
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import Burst
+from roofline.specs.load import OPTIONS, Burst
 from roofline.specs.model import Model
 from roofline.support.errors import BadInput
 from roofline.support.records import replace
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import Case
 
 #: Options that describe requests, which a step states one by one.
-_OF_REQUESTS = ("isl", "osl", "prefix", "slo", "p99_within", *OF_A_LOAD)
+_OF_REQUESTS = ("isl", "osl", "prefix", "slo", "p99_within", *OPTIONS)
 
 
 @understood
