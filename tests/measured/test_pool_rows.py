@@ -50,10 +50,8 @@ def slip(ranks):
     return {"attention_dp_size": str(ranks), "moe_tp_size": str(ranks), "moe_ep_size": "1"}
 
 
-def labelled(prefill, decode):
-    return {f"prefill_{name}": value for name, value in prefill.items()} | {
-        f"decode_{name}": value for name, value in decode.items()
-    }
+def labelled(**pools):
+    return {f"{pool}_{name}": value for pool, label in pools.items() for name, value in label.items()}
 
 
 def test_a_printed_label_is_read_as_printed(pools, tmp_path):
@@ -63,17 +61,18 @@ def test_a_printed_label_is_read_as_printed(pools, tmp_path):
     assert row.prefill.text("gb200") == "gb200:tp1pp1dp4ep4:x1"
 
 
-def test_a_slip_on_workers_of_four_ranks_means_tensor_parallelism(pools, tmp_path):
-    (row,) = read(pools, tmp_path, **labelled(slip(4), slip(4)))
-    assert row.label == "recipe"
-    for workers in (row.prefill, row.decode):
-        assert (workers.tp, workers.dp, workers.ep) == (4, 1, 1)
-
-
-def test_a_slip_on_wider_decode_workers_means_that_experts_are_spread(pools, tmp_path):
-    (row,) = read(pools, tmp_path, **labelled(slip(4), slip(32)))
-    assert (row.prefill.tp, row.prefill.dp, row.prefill.ep) == (1, 4, 4)
-    assert (row.decode.tp, row.decode.dp, row.decode.ep) == (1, 32, 32)
+@pytest.mark.parametrize(
+    ("decode", "label", "prefill_means", "decode_means"),
+    [
+        (4, "recipe", (4, 1, 1), (4, 1, 1)),  # workers of four ranks: tensor parallelism
+        (32, None, (1, 4, 4), (1, 32, 32)),  # wider decode workers: experts are spread
+    ],
+)
+def test_a_slip_is_read_as_the_plan_that_was_meant(pools, tmp_path, decode, label, prefill_means, decode_means):
+    (row,) = read(pools, tmp_path, **labelled(prefill=slip(4), decode=slip(decode)))
+    assert label in (None, row.label)
+    plans = [(workers.tp, workers.dp, workers.ep) for workers in (row.prefill, row.decode)]
+    assert plans == [prefill_means, decode_means]
 
 
 def test_a_row_without_both_pools_is_none(pools, tmp_path):

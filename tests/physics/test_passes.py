@@ -317,11 +317,7 @@ _REPLICATED = ("q_a, kv_a", "router")
 
 def beside(whole, shard):
     """Kernels of a pass on one GPU, each with its shard on one of several; collectives left out."""
-    return zip(
-        whole.kernels,
-        [kernel for kernel in shard.kernels if not kernel.work.link_bytes],
-        strict=True,
-    )
+    return zip(whole.kernels, [kernel for kernel in shard.kernels if not kernel.work.link_bytes], strict=True)
 
 
 @given(deployment=deployments(), tp=st.sampled_from((2, 4, 8)), batch=batches, new=lengths, cached=lengths)
