@@ -7,6 +7,7 @@ from math import sqrt
 import numpy as np
 import pytest
 from conftest import calibrations, close, deploy, gpus
+from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -70,31 +71,15 @@ def roofs(draw):
 
 
 @given(work=works, roof=roofs())
-def test_ideal_time_is_the_larger_of_arithmetic_and_traffic_over_their_rates(work, roof):
-    terms = kernel_time(work, Roof.ideal(roof.peak, roof.bandwidth))
+def test_time_lies_between_the_largest_term_which_bounds_it_and_their_sum_and_not_below_the_ideal(work, roof):
+    ideal, calibrated = kernel_time(work, Roof.ideal(roof.peak, roof.bandwidth)), kernel_time(work, roof)
     moved = work.weight_bytes + work.kv_bytes + work.activation_bytes + work.serial_bytes
-    assert close(terms.total, max(work.flop / roof.peak, moved / roof.bandwidth))
-
-
-@given(work=works, roof=roofs())
-def test_time_lies_between_the_largest_of_its_terms_and_their_sum(work, roof):
-    for terms in (kernel_time(work, roof), kernel_time(work, Roof.ideal(roof.peak, roof.bandwidth))):
-        parts = (terms.compute, terms.memory, terms.latency, terms.exponentials, terms.link)
-        assert max(parts) <= terms.total * (1.0 + 1e-12)
-        assert terms.total <= sum(parts) * (1.0 + 1e-12)
-
-
-@given(work=works, roof=roofs())
-def test_calibrated_time_is_never_below_the_ideal_one(work, roof):
-    light = kernel_time(work, Roof.ideal(roof.peak, roof.bandwidth)).total
-    assert kernel_time(work, roof).total >= light * (1.0 - 1e-12)
-
-
-@given(work=works, roof=roofs())
-def test_the_bound_names_the_largest_term(work, roof):
-    terms = kernel_time(work, roof)
-    parts = {name: getattr(terms, name) for name in ("compute", "memory", "latency", "exponentials", "link")}
-    assert parts[terms.bound] == max(parts.values())
+    assert close(ideal.total, max(work.flop / roof.peak, moved / roof.bandwidth))
+    assert calibrated.total >= ideal.total * (1.0 - 1e-12)
+    for terms in (ideal, calibrated):
+        parts = {name: getattr(terms, name) for name in ("compute", "memory", "latency", "exponentials", "link")}
+        assert parts[terms.bound] == max(parts.values()) <= terms.total * (1.0 + 1e-12)
+        assert terms.total <= sum(parts.values()) * (1.0 + 1e-12)
 
 
 def test_every_term_of_the_equation_adds_what_it_says():
@@ -110,19 +95,17 @@ def test_every_term_of_the_equation_adds_what_it_says():
     assert time(weight_bytes=1.0, kv_bytes=1.0, activation_bytes=1.0) == 1.0 + 3.0 / (0.25 * 4.0)
     assert close(time(serial_bytes=2.0), 1.0 + 2.0 / (0.1 * 4.0))
     assert time(exponentials=3.0) == 1.0 + 3.0 / (0.2 * 5.0)
-    assert time(depth=7.0) == 1.0 + 2.0 * 7.0
-    assert time(serial_depth=7.0) == 1.0 + 3.0 * 7.0
-    assert time(items=7.0) == 1.0 + 5.0 * 7.0
+    assert (time(depth=7.0), time(serial_depth=7.0), time(items=7.0)) == (
+        1.0 + 2.0 * 7.0,
+        1.0 + 3.0 * 7.0,
+        1.0 + 5.0 * 7.0,
+    )
 
 
-def test_the_order_of_the_norm_joins_arithmetic_and_traffic():
-    def time(p):
-        return kernel_time(Work(flop=3.0, weight_bytes=4.0), Roof(1.0, 1.0, 1.0, Efficiency(p=p))).total
-
-    assert time(1.0) == 7.0
-    assert time(2.0) == 5.0
-    assert close(time(3.0), 91.0 ** (1.0 / 3.0))
-    assert time(math.inf) == 4.0
+@pytest.mark.parametrize(("p", "time"), [(1.0, 7.0), (2.0, 5.0), (3.0, 91.0 ** (1.0 / 3.0)), (math.inf, 4.0)])
+def test_the_order_of_the_norm_joins_arithmetic_and_traffic(p, time):
+    found = kernel_time(Work(flop=3.0, weight_bytes=4.0), Roof(1.0, 1.0, 1.0, Efficiency(p=p))).total
+    assert found == pytest.approx(time, rel=1e-12)
 
 
 @given(sent=amounts, bandwidth=st.floats(1e9, 1e12), ranks=st.integers(2, 64), calibration=calibrations())
@@ -143,25 +126,12 @@ def test_every_term_of_a_collective_adds_what_it_says():
     assert collective_time(Work(link_bytes=20.0), under).total == 1 + 8 + 9 + 4 + 4
 
 
-def test_a_switch_that_reduces_is_used_where_it_is_the_faster_way():
+@pytest.mark.parametrize(("eta_switch", "seconds"), [(None, 1 + 4), (0.6, 1 + 2), (0.1, 1 + 4)])
+def test_a_switch_that_reduces_is_used_where_it_is_the_faster_way(eta_switch, seconds):
     # A ring at half of 10 B/s takes 4 s for 20 bytes; the switch needs 60 % of them to cross.
-    def time(eta_switch):
-        efficiency = CollectiveEfficiency(a0=1.0, eta=0.5, eta_switch=eta_switch)
-        return collective_time(Work(link_bytes=20.0), LinkRoof(10.0, 5, efficiency, least=0.6)).total
-
-    assert time(None) == 1 + 4
-    assert close(time(0.6), 1 + 2)
-    assert time(0.1) == 1 + 4
-
-
-@pytest.mark.parametrize("ranks", [2, 3, 8, 72])
-def test_a_ring_sends_what_its_definition_says(ranks):
-    # Each of n ranks passes on n - 1 shards of size S/n; an all-reduce scatters, then gathers.
-    shard = 840.0 / ranks
-    for collective in (ALL_GATHER, REDUCE_SCATTER, MOE_DISPATCH, MOE_COMBINE):
-        assert close(sent_bytes(collective, 840.0, ranks), (ranks - 1) * shard)
-    assert close(sent_bytes(ALL_REDUCE, 840.0, ranks), 2.0 * (ranks - 1) * shard)
-    assert sent_bytes(P2P, 840.0, ranks) == 840.0
+    efficiency = CollectiveEfficiency(a0=1.0, eta=0.5, eta_switch=eta_switch)
+    found = collective_time(Work(link_bytes=20.0), LinkRoof(10.0, 5, efficiency, least=0.6)).total
+    assert found == pytest.approx(seconds, rel=1e-12)
 
 
 # --- collectives by hand --------------------------------------------------------------------------
@@ -194,20 +164,18 @@ def over(wire, ranks, doublings, efficiency=EFFICIENCY):
     return start + sqrt(efficiency.q * wire) + wire / efficiency.eta
 
 
-@pytest.mark.parametrize(
-    ("kind", "share"),
-    [
-        (ALL_REDUCE, 2 * 7 / 8),  # twice around a ring
-        (ALL_GATHER, 7 / 8),
-        (REDUCE_SCATTER, 7 / 8),
-        (ALL_TO_ALL, 7 / 8),
-        (MOE_DISPATCH, 7 / 8),
-        (MOE_COMBINE, 7 / 8),
-        (P2P, 1),
-    ],
-)
-def test_eight_ranks_send_what_was_counted_by_hand(kind, share):
-    assert sent_bytes(kind, SIZE, 8) == share * SIZE
+#: Each of n ranks passes on n - 1 shards of 1/n; an all-reduce scatters, then gathers: twice around a ring.
+SENT = {
+    **dict.fromkeys((ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, MOE_DISPATCH, MOE_COMBINE), lambda n: (n - 1) / n),
+    ALL_REDUCE: lambda n: 2 * (n - 1) / n,
+    P2P: lambda n: 1,
+}
+
+
+@each(("kind", "share"), SENT.items())
+@each("ranks", [2, 3, 8, 72])
+def test_ranks_send_what_was_counted_by_hand(kind, share, ranks):
+    assert close(sent_bytes(kind, SIZE, ranks), share(ranks) * SIZE)
 
 
 # A tensor of 8 MB; a link of 100 GB/s within 4 GPUs, a network of 10 GB/s a GPU: bare times [s] on 4 ranks, and on 8
@@ -226,10 +194,9 @@ KINDS = [
 @pytest.mark.parametrize(("kind", "domain", "near", "far"), KINDS, ids=[str(kind) for kind, *_ in KINDS])
 def test_one_collective_of_each_kind_takes_what_was_worked_out_by_hand(kind, domain, near, far):
     four, eight = (1, 1) if kind is P2P else (2, 3)  # doublings; a hand-over has two ends
-    assert time(NODE, "ideal", kind, 4).total == pytest.approx(domain)
-    assert time(NODE, "calibrated", kind, 4).total == pytest.approx(over(domain, 4, four))
-    assert time(NODE, "ideal", kind, 8).total == pytest.approx(max(near, far))  # every link at once
-    assert time(NODE, "calibrated", kind, 8).total == pytest.approx(over(near + far, 8, eight))  # one after the other
+    found = [time(NODE, basis, kind, ranks).total for ranks in (4, 8) for basis in ("ideal", "calibrated")]
+    # beyond the domain ideal links work at once, calibrated ones one after the other
+    assert found == pytest.approx([domain, over(domain, 4, four), max(near, far), over(near + far, 8, eight)])
 
 
 def test_terms_of_a_collective_are_those_worked_out_by_hand():
@@ -257,26 +224,31 @@ def test_a_switch_that_reduces_carries_the_tensor_once():
     assert time(SWITCH, "ideal", ALL_GATHER, 4) == time(NODE, "ideal", ALL_GATHER, 4)  # there is nothing to reduce
 
 
-@pytest.mark.parametrize(("ranks", "rate"), [(2, 2e10), (3, 4e10), (4, 6e10)])
-def test_of_a_mesh_the_links_to_the_ranks_that_take_part_carry_a_collective(ranks, rate):
-    sent = (ranks - 1) / ranks * SIZE
-    assert time(MESH, "ideal", ALL_GATHER, ranks).total == pytest.approx(sent / rate)
-    full = replace(MESH, link=replace(MESH.link, peer_bandwidth=9e10))
-    assert time(full, "ideal", ALL_GATHER, ranks).total == pytest.approx(sent / min(9e10 * (ranks - 1), 1e11))
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_of_a_mesh_the_links_to_the_ranks_that_take_part_carry_a_collective(ranks):
+    for link, rate in ((2e10, 2e10 * (ranks - 1)), (9e10, min(9e10 * (ranks - 1), 1e11))):
+        mesh = replace(NODE, link=replace(NODE.link, peer_bandwidth=link))
+        assert time(mesh, "ideal", ALL_GATHER, ranks).total == pytest.approx((ranks - 1) / ranks * SIZE / rate)
 
 
-def test_cards_beyond_their_bridge_work_over_pcie():
-    # 4 cards, 2 a bridge, PCIe of 25 GB/s: calibrated, all of the 12 MB of an all-reduce over PCIe
-    assert time(BRIDGE, "calibrated", ALL_REDUCE, 4).total == pytest.approx(over(12e6 / 2.5e10, 4, 2, OVER_PCIE))
-    # at the hardware limit the bridge takes the tensor (80 us), PCIe half of it (160 us)
-    assert time(BRIDGE, "ideal", ALL_REDUCE, 4).total == pytest.approx(4e6 / 2.5e10)
-    # 8 cards in two hosts: 12 MB in a host, then a quarter of the tensor between them
-    assert time(BRIDGE, "calibrated", ALL_REDUCE, 8).total == pytest.approx(
-        over(12e6 / 2.5e10 + 2e6 / 1e10, 8, 3, OVER_PCIE)
-    )
-    assert time(BRIDGE, "ideal", ALL_REDUCE, 8).total == pytest.approx(2e6 / 1e10)
-    # a pair is joined by its bridge, and its parameters are those of the bridge
-    assert time(BRIDGE, "calibrated", ALL_REDUCE, 2).total == pytest.approx(over(8e6 / 1e11, 2, 1))
+@pytest.mark.parametrize(
+    ("basis", "ranks", "expected"),
+    [
+        # 4 cards, 2 a bridge, PCIe of 25 GB/s: calibrated, all of the 12 MB of an all-reduce over PCIe
+        ("calibrated", 4, over(12e6 / 2.5e10, 4, 2, OVER_PCIE)),
+        (
+            "ideal",
+            4,
+            4e6 / 2.5e10,
+        ),  # at the hardware limit the bridge takes the tensor (80 us), PCIe half of it (160 us)
+        # 8 cards in two hosts: 12 MB in a host, then a quarter of the tensor between them
+        ("calibrated", 8, over(12e6 / 2.5e10 + 2e6 / 1e10, 8, 3, OVER_PCIE)),
+        ("ideal", 8, 2e6 / 1e10),
+        ("calibrated", 2, over(8e6 / 1e11, 2, 1)),  # a pair is joined by its bridge, and its parameters are those of it
+    ],
+)
+def test_cards_beyond_their_bridge_work_over_pcie(basis, ranks, expected):
+    assert time(BRIDGE, basis, ALL_REDUCE, ranks).total == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("basis", ["ideal", "calibrated"])
@@ -299,21 +271,22 @@ def test_doublings_are_counted_to_a_million_ranks(ranks, number):
     assert doublings(ranks) == number
 
 
-def test_what_is_no_basis_and_what_was_never_timed_are_refused():
-    with pytest.raises(BadInput, match="unknown basis 'fast'; choose from calibrated, ideal"):
-        basis_of(NODE, "fast")
-    with pytest.raises(BadInput, match="the calibration has no parameters for gemm kernels"):
-        calibrated_set({}, GEMM, "bf16")
+ALONE = replace(NODE, calibration=replace(NODE.calibration, collectives={}))
+REFUSED = {
+    "unknown basis 'fast'; choose from calibrated, ideal": lambda: basis_of(NODE, "fast"),
+    "the calibration has no parameters for gemm kernels": lambda: calibrated_set({}, GEMM, "bf16"),
+    "8 ranks exceed the 4-GPU nvlink domain of gpu": lambda: time(
+        replace(NODE, scale_out=None), "ideal", ALL_REDUCE, 8
+    ),
+    "gpu: its specification has no host_link": lambda: time(replace(BRIDGE, host_link=None), "ideal", ALL_REDUCE, 4),
+    "calibration random has no all_reduce parameters": lambda: time(ALONE, "calibrated", ALL_REDUCE, 4),
+}
 
 
-def test_a_rate_that_no_specification_states_is_refused_by_name():
-    with pytest.raises(BadInput, match="8 ranks exceed the 4-GPU nvlink domain of gpu"):
-        time(replace(NODE, scale_out=None), "ideal", ALL_REDUCE, 8)
-    with pytest.raises(BadInput, match="gpu: its specification has no host_link"):
-        time(replace(BRIDGE, host_link=None), "ideal", ALL_REDUCE, 4)
-    alone = replace(NODE, calibration=replace(NODE.calibration, collectives={}))
-    with pytest.raises(BadInput, match="calibration random has no all_reduce parameters"):
-        time(alone, "calibrated", ALL_REDUCE, 4)
+@each(("message", "asked"), REFUSED.items())
+def test_what_was_never_timed_or_stated_is_refused_by_name(message, asked):
+    with pytest.raises(BadInput, match=message):
+        asked()
 
 
 # --- in a pass -----------------------------------------------------------------------------------
@@ -358,13 +331,15 @@ def test_collectives_of_a_dense_layer_are_two_sums_of_the_stream_and_one_gather_
 
 
 def test_an_all_reduce_of_an_engine_takes_its_time_more():
-    deployment, times = deploy("llama-3.1-8b", "h100-sxm", Plan(tp=4)), {}
+    deployment = deploy("llama-3.1-8b", "h100-sxm", Plan(tp=4))
     slower = replace(deployment, engine=replace(deployment.engine, all_reduce=7e-6))
-    for added in (False, True):
-        assembly = Assembly(slower if added else deployment, 1.0, 10.0)
+
+    def sums_and_gathers(one):
+        assembly = Assembly(one, 1.0, 10.0)
         assembly.all_reduce("sum", 1)
         assembly.collective("gather", ALL_GATHER, 1, 8e6, 4)
-        times[added] = [(kernel.terms.total, kernel.terms.latency) for kernel in assembly.kernels]
-    (plain, gathered), (longer, gathered_too) = times[False], times[True]
-    assert longer == pytest.approx((plain[0] + 7e-6, plain[1] + 7e-6))
-    assert gathered == gathered_too
+        return [np.array((kernel.terms.total, kernel.terms.latency)) for kernel in assembly.kernels]
+
+    plain, longer = sums_and_gathers(deployment), sums_and_gathers(slower)
+    assert longer[0] - plain[0] == pytest.approx([7e-6, 7e-6])
+    assert longer[1].tolist() == plain[1].tolist()

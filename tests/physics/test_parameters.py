@@ -112,7 +112,7 @@ def test_shards_sum_to_the_whole_but_for_what_is_replicated(name, tp):
             if isinstance(mixer, Mla):
                 replicated = (tp - 1) * model.hidden * (mixer.q_rank + mixer.kv_rank + mixer.rope)
             else:  # KV heads share out, but for Qwen3's four over eight ranks
-                copies = max(tp / mixer.kv_heads, 1.0)  # of each KV head
+                copies = max(tp / mixer.kv_heads, 1.0)
                 replicated = (copies - 1) * model.hidden * mixer.kv_heads * (mixer.head_dim + mixer.v_head_dim)
             assert tp * shard.attention - replicated == whole.attention
             assert tp * (shard.linear + shard.shared) == whole.linear + whole.shared
