@@ -63,25 +63,17 @@ def test_an_answer_lies_inside_its_interval(model, gpu, engine):
         assert 0.0 < low < getattr(found, result) < high
     for result in ("ttft", "tpot"):
         low, high = getattr(found, f"{result}_interval")
-        light = found.ideal[0 if result == "ttft" else 1].time
-        assert low == light or close(
-            low * high, getattr(found, result) ** 2
-        )  # no end is faster than the hardware limit
+        light = found.ideal[0 if result == "ttft" else 1].time  # no end is faster than the hardware limit
+        assert low == light or close(low * high, getattr(found, result) ** 2)
         assert low >= light
 
 
-def test_the_ends_of_a_request_are_those_of_its_first_token_and_of_all_others():
+def test_the_ends_of_a_request_are_those_of_its_first_token_and_of_all_others_and_a_row_has_them_in_ms():
     found = rl.predict(*SMALL, **CASE)
-    for end in (0, 1):
+    for end, name in enumerate(("low", "high")):
         assert close(found.e2el_interval[end], found.ttft_interval[end] + 299 * found.tpot_interval[end])
-
-
-def test_a_row_states_both_ends_in_milliseconds():
-    found = rl.predict(*SMALL, **CASE)
-    row = found.to_dict()
-    for result in RESULTS:
-        low, high = getattr(found, f"{result}_interval")
-        assert (row[f"{result}_low_ms"], row[f"{result}_high_ms"]) == pytest.approx((low * 1e3, high * 1e3), rel=1e-12)
+        in_ms = {f"{result}_{name}_ms": getattr(found, f"{result}_interval")[end] * 1e3 for result in RESULTS}
+        assert found.to_dict(list(in_ms)) == pytest.approx(in_ms, rel=1e-12)
 
 
 # --- where there is none -----------------------------------------------------------------------
@@ -126,13 +118,15 @@ def test_kernels_further_off_their_measurements_make_a_pass_less_certain(first, 
     deployment = deploy(*SMALL)
     near, far = (sigma(with_kernel_sigma(deployment, value)) for value in (first, first + more))
     assert 0.1 < near < far
+    assert sigma(with_kernel_sigma(deployment, None)) > sigma(
+        deployment
+    )  # assumed constants, of which nothing is known
 
 
 def test_whole_passes_and_kernels_are_off_independently():
     # Kernels that are never off leave what whole passes are off by; of both, the squares add up.
-    deployment = with_kernel_sigma(deploy(*SMALL), 0.0)
-    assert close(sigma(deployment, whole=0.2), 0.2)
-    off = with_kernel_sigma(deploy(*SMALL), 0.3)
+    exact, off = (with_kernel_sigma(deploy(*SMALL), value) for value in (0.0, 0.3))
+    assert close(sigma(exact, whole=0.2), 0.2)
     assert close(sigma(off, whole=0.2) ** 2 - sigma(off, whole=0.1) ** 2, 0.2**2 - 0.1**2)
 
 
@@ -149,24 +143,16 @@ def test_kernels_of_two_kinds_are_off_independently_and_of_one_kind_together():
     assert close(apart, alone / math.sqrt(2.0))
 
 
-def test_assumed_constants_are_less_certain_than_measured_ones():
-    deployment = deploy(*SMALL)
-    assert sigma(with_kernel_sigma(deployment, None)) > sigma(deployment)
-
-
 def test_latent_attention_is_less_certain_than_dense_layers_of_the_same_kernels():
     dense, latent = (
-        pass_sigma(
-            decode_pass(with_kernel_sigma(deploy(model, "b200", Plan(tp=8)), 0.0), 8.0, 1000.0), "calibrated", 0.1
-        )
+        decode_pass(with_kernel_sigma(deploy(model, "b200", Plan(tp=8)), 0.0), 8.0, 1000.0)
         for model in ("llama-3.1-70b", "deepseek-v3")
     )
-    assert dense < latent
+    assert pass_sigma(dense, "calibrated", 0.1) < pass_sigma(latent, "calibrated", 0.1)
 
 
 def test_an_answer_that_is_mostly_host_is_less_certain_than_its_kernels():
-    short = {"isl": 16, "osl": 2}
-    served, kernels = (rl.predict(*SMALL, engine=name, **short) for name in ("sglang", "none"))
+    served, kernels = (rl.predict(*SMALL, engine=name, isl=16, osl=2) for name in ("sglang", "none"))
     assert served.ttft > 5.0 * kernels.ttft
     assert width(served, "ttft") > width(kernels, "ttft")
 
