@@ -295,6 +295,8 @@ def test_what_was_never_timed_or_stated_is_refused_by_name(message, asked):
 @pytest.mark.parametrize(
     ("plan", "domain", "expected"),
     [
+        (Plan(tp=4, pp=2), 8, 0),
+        (Plan(tp=4, pp=3), 8, 1),
         (Plan(tp=4, pp=4), 8, 1),  # stages 1 and 2 | 3 and 4
         (Plan(tp=8, pp=4), 8, 3),
         (Plan(tp=2, pp=4, dp=2), 8, 1),
