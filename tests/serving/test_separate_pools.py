@@ -2,6 +2,7 @@
 
 import math
 import random
+import statistics
 from dataclasses import replace
 
 import pytest
@@ -25,7 +26,7 @@ from roofline.serving.load.simulation import Arrivals, pools_simulated
 from roofline.serving.load.tails import mean_of, percentile
 from roofline.specs.load import Rate, Users
 
-INFINITE = KvLink("given", math.inf)
+INFINITE, RDMA = KvLink("given", math.inf), KvLink("rdma", 50e9)
 
 
 def deployment(model, pool, engine="vllm", **options):
@@ -33,26 +34,34 @@ def deployment(model, pool, engine="vllm", **options):
 
 
 H100 = deployment("llama-3.1-8b", "h100:tp1")
+PAIR = Pools(H100, H100, RDMA)
+
+
+def floats(found, *names):
+    """Figures of an answer as a list of floats."""
+    return [float(getattr(found, name)) for name in names]
+
+
+def means(seen):
+    """Mean TTFT and TPOT of simulated requests."""
+    return [statistics.fmean(getattr(each, name) for each in seen) for name in ("ttft", "tpot")]
 
 
 def test_an_idle_pair_of_pools_takes_what_an_idle_server_does_and_the_transfer():
-    pools = Pools(H100, H100, KvLink("rdma", 50e9))
     alone = rl.predict("llama-3.1-8b", "h100:tp1", isl=2000, osl=200, engine="vllm")
-    found = pooled(pools, Workload(2000.0, 200.0, Rate(1e-6)))
+    found = pooled(PAIR, Workload(2000.0, 200.0, Rate(1e-6)))
     transfer = 2000 * 131072 / 50e9  # 32 layers, 8 heads of 128, keys and values of 2 bytes
     assert float(found.transfer) == pytest.approx(transfer, rel=1e-12)
-    assert float(found.ttft) == pytest.approx(alone.ttft + transfer, rel=1e-4)
-    assert float(found.tpot) == pytest.approx(alone.tpot, rel=1e-4)
+    assert floats(found, "ttft", "tpot") == pytest.approx([alone.ttft + transfer, alone.tpot], rel=1e-4)
 
 
 def test_an_infinite_link_is_disaggregation_without_a_transfer():
     workload = Workload(4000.0, 200.0, Rate(3.0))
-    free = pooled(Pools(H100, H100, INFINITE), workload)
-    assert float(free.transfer) == float(free.transfer_wait) == 0.0
-    slow = pooled(Pools(H100, H100, KvLink("rdma", 25e9)), workload)
+    links = INFINITE, KvLink("rdma", 25e9), KvLink("rdma", 25e9, is_layerwise=True)
+    free, slow, layerwise = (pooled(Pools(H100, H100, link), workload) for link in links)
+    assert floats(free, "transfer", "transfer_wait") == [0.0, 0.0]
     assert float(slow.ttft - slow.transfer - slow.transfer_wait) == pytest.approx(float(free.ttft), rel=1e-12)
     assert float(slow.tpot) == float(free.tpot)
-    layerwise = pooled(Pools(H100, H100, KvLink("rdma", 25e9, is_layerwise=True)), workload)
     assert float(layerwise.transfer) == pytest.approx(float(slow.transfer) / 32, rel=1e-12)
     assert float(free.ttft) < float(layerwise.ttft) < float(slow.ttft)
 
@@ -65,15 +74,16 @@ def test_layers_that_are_slower_to_send_than_to_compute_show_what_exceeds_the_pr
 
 def test_the_slower_side_of_a_transfer_counts():
     narrow, wide = (deployment("llama-3.1-8b", f"h100:tp{tp}") for tp in (1, 4))
-    link = KvLink("rdma", 1.0)
-    whole = 1000 * 131072
-    assert float(kv_transfer_time(Pools(narrow, wide, link), 1000.0)) == pytest.approx(whole)  # one GPU sends all
-    assert float(kv_transfer_time(Pools(wide, narrow, link), 1000.0)) == pytest.approx(whole)  # one GPU receives all
-    assert float(kv_transfer_time(Pools(wide, wide, link), 1000.0)) == pytest.approx(whole / 4)
-    latent = 1000 * 61 * 576 * 2  # of R1, which every tensor-parallel rank keeps
     spread, rank = (deployment("deepseek-r1", pool, kv_cache_dtype="bf16") for pool in ("b200:tp8", "b200:dp8ep8"))
-    assert float(kv_transfer_time(Pools(spread, rank, link), 1000.0)) == pytest.approx(latent)
-    assert float(kv_transfer_time(Pools(rank, spread, link), 1000.0)) == pytest.approx(8 * latent)
+    whole, latent = 1000 * 131072, 1000 * 61 * 576 * 2  # the latent of R1, which every tensor-parallel rank keeps
+    for prefill, decode, nbytes in (
+        (narrow, wide, whole),  # one GPU sends all
+        (wide, narrow, whole),  # one GPU receives all
+        (wide, wide, whole / 4),
+        (spread, rank, latent),
+        (rank, spread, 8 * latent),
+    ):
+        assert float(kv_transfer_time(Pools(prefill, decode, KvLink("rdma", 1.0)), 1000.0)) == pytest.approx(nbytes)
 
 
 def test_a_prompt_of_the_whole_budget_waits_as_in_m_d_1():
@@ -81,8 +91,7 @@ def test_a_prompt_of_the_whole_budget_waits_as_in_m_d_1():
     rank = prompt_rank(server_of(H100, Workload(isl, 1.0, Rate(1.0))))
     rate = 0.5 / float(rank.prompt.alone)
     found = prompt_queue(rank, rate)
-    assert float(found.stage) == pytest.approx(1.5 * float(rank.prompt.alone), rel=1e-3)
-    assert float(found.idle) == pytest.approx(0.5, rel=1e-3)
+    assert floats(found, "stage", "idle") == pytest.approx([1.5 * float(rank.prompt.alone), 0.5], rel=1e-3)
 
 
 def test_whole_replicas_never_beat_the_exact_ratio():
@@ -95,37 +104,29 @@ def test_whole_replicas_never_beat_the_exact_ratio():
         assert found.rate_per_gpu <= bound
         total = found.prefill * gpus[0] + found.decode * gpus[1]
         assert total <= 64
-        every = max(
-            min(n * prefill, m * decode) / (n * gpus[0] + m * gpus[1])
-            for m in range(1, 64)
-            for n in range(1, 64)
-            if n * gpus[0] + m * gpus[1] <= 64
-        )
+        whole = ((n, m, n * gpus[0] + m * gpus[1]) for m in range(1, 64) for n in range(1, 64))
+        every = max(min(n * prefill, m * decode) / used for n, m, used in whole if used <= 64)
         assert found.rate_per_gpu == pytest.approx(every, rel=1e-9)
 
 
 def test_users_are_somewhere():
-    pools = Pools(H100, H100, KvLink("rdma", 50e9))
     for users in (1.0, 7.0, 64.0, 2000.0):  # the last are more than there are slots
-        found = pooled(pools, Workload(2000.0, 200.0, Users(users)))
+        found = pooled(PAIR, Workload(2000.0, 200.0, Users(users)))
         assert float(found.request_rate * (found.ttft + found.decode)) == pytest.approx(users, rel=1e-9)
         assert found.request_rate < found.max_request_rate
 
 
 def test_the_start_of_a_run_is_only_in_a_run():
     pools = Pools(H100, H100, INFINITE)
-    steady = pooled(pools, Workload(2000.0, 200.0, Users(64.0)))
-    run = pooled(pools, Workload(2000.0, 200.0, Users(64.0, 640.0)))
-    endless = pooled(pools, Workload(2000.0, 200.0, Users(64.0, 64e9)))
+    steady, run, endless = (pooled(pools, Workload(2000.0, 200.0, Users(64.0, n))) for n in (None, 640.0, 64e9))
     burst = 0.2 * 63.0 / (2.0 * float(run.max_prefill_rate))  # of 640 requests 64 begin together, and as many later
     assert burst < float(run.prompt_wait) < burst + 0.8 * float(steady.prompt_wait)
     assert float(endless.ttft) == pytest.approx(float(steady.ttft), rel=1e-6)
 
 
 def test_more_than_a_pool_takes_has_no_steady_state():
-    pools = Pools(H100, H100, KvLink("rdma", 50e9))
-    most = float(pooled(pools, Workload(2000.0, 200.0, Rate(1.0))).max_request_rate)
-    over = pooled(pools, Workload(2000.0, 200.0, Rate(1.01 * most)))
+    most = float(pooled(PAIR, Workload(2000.0, 200.0, Rate(1.0))).max_request_rate)
+    over = pooled(PAIR, Workload(2000.0, 200.0, Rate(1.01 * most)))
     assert not over.is_stable
     assert over.ttft == math.inf
     slow = pooled(Pools(H100, H100, KvLink("pcie", 1e8)), Workload(2000.0, 200.0, Rate(1.0)))
@@ -149,27 +150,24 @@ def test_random_arrivals_see_what_the_simulation_sees(name):
     workload = replace(workload, load=Rate(rate))
     found = pooled(pools, workload)
     seen = pools_simulated(pools, workload, Arrivals(8000, rate=rate, lengths=lengths, seed=3))
-    first = sorted(each.ttft for each in seen)
-    steps = sorted(each.tpot for each in seen)
-    assert float(found.ttft) == pytest.approx(sum(first) / len(first), rel=0.05)
-    assert float(found.tpot) == pytest.approx(sum(steps) / len(steps), rel=0.03)
     spread = pool_tails(pools, workload, found)
-    assert float(percentile(spread.ttft, 99.0)) == pytest.approx(first[int(0.99 * len(first))], rel=0.15)
-    assert float(percentile(spread.tpot, 99.0)) == pytest.approx(steps[int(0.99 * len(steps))], rel=0.1)
+    for name, mean, near, near_p99 in zip(("ttft", "tpot"), means(seen), (0.05, 0.03), (0.15, 0.1), strict=True):
+        assert float(getattr(found, name)) == pytest.approx(mean, rel=near)
+        last = sorted(getattr(each, name) for each in seen)[int(0.99 * len(seen))]
+        assert float(percentile(getattr(spread, name), 99.0)) == pytest.approx(last, rel=near_p99)
 
 
 def test_users_see_what_the_simulation_sees():
-    pools = Pools(
-        deployment("llama-3.1-8b", "h100:tp1x2"), deployment("llama-3.1-8b", "a100:tp1x3"), KvLink("rdma", 25e9)
-    )
+    prefill, decode = (deployment("llama-3.1-8b", pool) for pool in ("h100:tp1x2", "a100:tp1x3"))
+    pools = Pools(prefill, decode, KvLink("rdma", 25e9))
     lengths = lengths_by_law(UNIFORM, 0.17, 0.17)
     workload = Workload(2000.0, 150.0, Users(32.0), lengths=lengths)
     found = pooled(pools, workload)
     seen = pools_simulated(pools, workload, Arrivals(3000, users=32, lengths=lengths, seed=5))
-    whole = sum(each.e2el for each in seen) / len(seen)
-    assert float(found.request_rate) == pytest.approx(32.0 / whole, rel=0.03)
-    assert float(found.ttft) == pytest.approx(sum(each.ttft for each in seen) / len(seen), rel=0.06)
-    assert float(found.tpot) == pytest.approx(sum(each.tpot for each in seen) / len(seen), rel=0.03)
+    first, step = means(seen)
+    assert float(found.request_rate) == pytest.approx(32.0 / statistics.fmean(each.e2el for each in seen), rel=0.03)
+    assert float(found.ttft) == pytest.approx(first, rel=0.06)
+    assert float(found.tpot) == pytest.approx(step, rel=0.03)
     assert float(lanes(pools.prefill)) == 2.0
 
 
@@ -182,12 +180,11 @@ def test_a_decode_pool_of_experts_whose_steps_grow_fast_is_where_its_answers_lea
 
 
 def test_a_pool_is_answered_up_to_its_largest_rate():
-    pools = Pools(H100, H100, KvLink("rdma", 50e9))
     workload = Workload(200.0, 400.0, Rate(1.0))
-    most = float(pooled(pools, workload).max_request_rate)
+    most = float(pooled(PAIR, workload).max_request_rate)
     last = 0.0
     for util in (0.9, 0.99, 0.999, 0.99999):
-        found = pooled(pools, replace(workload, load=Rate(util * most)))
+        found = pooled(PAIR, replace(workload, load=Rate(util * most)))
         assert found.is_stable
         assert last <= float(found.tpot) < math.inf
         last = float(found.tpot)

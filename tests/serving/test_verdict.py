@@ -8,6 +8,7 @@ import pytest
 from every_case import each
 
 import roofline as rl
+from roofline.serving.shown import beside_limit
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     DOES_NOT_FIT,
@@ -126,8 +127,10 @@ def test_outside_the_validated_range_nothing_passes_for_certain(case):
 
 
 def test_no_error_is_stated_for_a_load_outside_the_validated_range():
-    (outside,) = [text for text in rl.predict(MODEL, GPU, **CASE, request_rate=BUSY).warnings if "under load" in text]
-    (inside,) = [text for text in rl.predict(MODEL, GPU, **CASE, request_rate=1.0).warnings if "under load" in text]
+    (outside,), (inside,) = (
+        [text for text in rl.predict(MODEL, GPU, **CASE, request_rate=rate).warnings if "under load" in text]
+        for rate in (BUSY, 1.0)
+    )
     assert "outside the validated range (utilisation above 80%" in outside
     assert "error" not in outside
     assert "mean error" in inside
@@ -163,17 +166,15 @@ COLD = {"isl": 1000, "osl": 100, "tp": 1, "slo": "e2el:1501@p99"}
 def doors(cold_start):
     """Whether each door finds loads at which the limit is met."""
     case = {**COLD, "cold_start": cold_start}
-    curve = rl.curve(MODEL, GPU, **case)
-    knee = rl.predict(MODEL, GPU, **case, concurrency=2).knees.slo
     solved = rl.solve(MODEL, GPU, "request_rate", **case).value
     return {
         "predict": rl.predict(MODEL, GPU, **case, request_rate=2.0).slo_met,
         "array": bool(rl.predict(MODEL, GPU, **case, request_rate=[1.0, 2.0]).slo_met[1]),
         "table": rl.table(MODEL, GPU, **case, request_rate=[1.0, 2.0])[1]["slo_met"],
         "goodput": rl.goodput(MODEL, GPU, **case)[0].rate > 0.0,
-        "curve": any(row["slo_met"] for row in curve.rows),
+        "curve": any(row["slo_met"] for row in rl.curve(MODEL, GPU, **case).rows),
         "size": rl.size(MODEL, GPU, **case, request_rate=2.0).cheapest is not None,
-        "knee": knee >= 1.0,
+        "knee": rl.predict(MODEL, GPU, **case, concurrency=2).knees.slo >= 1.0,
         "solve": solved is not None and solved > 0.0,
     }
 
@@ -195,9 +196,8 @@ def test_where_one_request_in_a_hundred_starts_cold_its_p99_is_cold_by_every_doo
 def test_a_goodput_is_the_last_rate_that_predict_finds_within_the_limits(slo):
     (found,) = rl.goodput(MODEL, GPU, **CASE, slo=slo)
     assert 0.0 < found.rate < 0.99 * found.found.max_request_rate
-    below, above = (
-        rl.predict(MODEL, GPU, **CASE, slo=slo, request_rate=factor * found.rate) for factor in (1.0 - 1e-6, 1.02)
-    )
+    rates = (1.0 - 1e-6) * found.rate, 1.02 * found.rate
+    below, above = (rl.predict(MODEL, GPU, **CASE, slo=slo, request_rate=rate) for rate in rates)
     assert (below.slo_met, above.slo_met) == (True, False)
     assert below.slo_verdict.binding == found.found.binding
 
@@ -232,13 +232,9 @@ def test_of_random_loads_percentiles_are_ordered_and_an_array_is_judged_like_its
     options, number = drawn_options(draw, spreads=spreads), 6 if spreads else 14
     if load == "batch":
         options.pop("cold_start", None)
-    columns = {
-        "isl": [draw.randint(128, 4000) for _ in range(number)],
-        "osl": [draw.choice((1, 16, 200, 600)) for _ in range(number)],
-        load: [
-            draw.uniform(0.1, 9.0) if load == "request_rate" else draw.choice((1, 3, 20, 150)) for _ in range(number)
-        ],
-    }
+    amounts = {"request_rate": lambda: draw.uniform(0.1, 9.0)}.get(load, lambda: draw.choice((1, 3, 20, 150)))
+    drawn = {"isl": lambda: draw.randint(128, 4000), "osl": lambda: draw.choice((1, 16, 200, 600)), load: amounts}
+    columns = {name: [one() for _ in range(number)] for name, one in drawn.items()}
     whole = judged(rl.predict(MODEL, GPU, **columns, **options))
     for place, values in enumerate(zip(*columns.values(), strict=True)):
         case = dict(zip(columns, values, strict=True))
@@ -283,11 +279,9 @@ def test_a_gpu_that_was_never_timed_has_no_verdict_for_certain_but_beyond_the_ha
 
 def test_pools_on_gpus_that_were_never_timed_are_judged_by_the_same_rule():
     case = {"isl": 2000, "osl": 300, "request_rate": 4}
-    words = {
-        tpot: rl.disaggregate(MODEL, "vr200", "vr200", **case, slo={"tpot": tpot}).slo_verdict for tpot in (1.0, 1e-4)
-    }
-    assert (words[1.0].word, words[1.0].reason) == ("pass?", NOT_TIMED)
-    assert words[1e-4].word == "fail"
+    loose, tight = (rl.disaggregate(MODEL, "vr200", "vr200", **case, slo={"tpot": tpot}) for tpot in (1.0, 1e-4))
+    assert (loose.slo_verdict.word, loose.slo_verdict.reason) == ("pass?", NOT_TIMED)
+    assert tight.slo_verdict.word == "fail"
 
 
 # --- limits that do not apply, and percentiles that are not known ---------------------------------
@@ -303,17 +297,15 @@ def test_a_limit_on_tpot_does_not_apply_to_answers_of_one_token(limit):
     p = rl.predict(MODEL, GPU, **case)
     assert (p.slo_verdict.text, p.knees.slo) == ("does not apply", None)
     mixed = rl.predict(MODEL, GPU, **{**case, "osl": [1, 2]})
-    assert (
-        [word is None for word in mixed.slo_verdict.word] == [word is None for word in mixed.slo_met] == [True, False]
-    )
+    nothing = [[word is None for word in words] for words in (mixed.slo_verdict.word, mixed.slo_met)]
+    assert nothing == [[True, False], [True, False]]
     both = judged(rl.predict(MODEL, GPU, **{**case, "slo": f"{limit},ttft:5s"}))
     assert both == judged(rl.predict(MODEL, GPU, **{**case, "slo": "ttft:5s"}))
     (priced,) = rl.cost(MODEL, GPU, **case)
     assert (priced.verdict, priced.to_dict()["slo_reason"]) == (None, NOTHING_APPLIES)
     (sized,) = rl.size(MODEL, GPU, **{**case, "tp": 1}).sizes
-    assert (sized.verdict, sized.meets, sized.reason, sized.prediction.deployment.num_gpus) == (
-        None, None, NOTHING_APPLIES, 1,
-    )  # fmt: skip
+    assert (sized.verdict, sized.meets, sized.reason) == (None, None, NOTHING_APPLIES)
+    assert sized.prediction.deployment.num_gpus == 1
     case.pop("concurrency")
     (rate,) = rl.goodput(MODEL, GPU, **case)
     assert (rate.found.binding, rate.to_dict()["slo_reason"]) == ("saturation", NOTHING_APPLIES)
@@ -348,9 +340,8 @@ def test_users_beyond_whom_a_percentile_is_not_known_are_no_most_and_no_knee():
     assert "at most" not in str(most)
     p = rl.predict("llama-3.1-70b", "h200", concurrency=256, **case)
     assert (p.knees.slo, p.knee_bound) == (None, "half")
-    assert p.to_dict(["slo_knee"]) == rl.predict("llama-3.1-70b", "h200", concurrency=[4, 256], **case).to_dict(
-        ["slo_knee"]
-    )
+    several = rl.predict("llama-3.1-70b", "h200", concurrency=[4, 256], **case)
+    assert p.to_dict(["slo_knee"]) == several.to_dict(["slo_knee"])
     least = rl.solve("llama-3.1-70b", "h200", "tp", isl=141, osl=1, concurrency=256, slo="ttft:2s@p99")
     assert (least.value, least.verdict, least.is_known) == (None, None, False)
 
@@ -373,6 +364,4 @@ def test_a_goodput_beyond_which_a_percentile_is_not_known_says_so():
 
 
 def test_a_latency_that_rounds_to_its_limit_is_told_from_it():
-    from roofline.serving.shown import beside_limit
-
     assert beside_limit("tpot", 0.0080004, 0.008) == "mean TPOT 8.0004 ms > 8 ms"
