@@ -147,172 +147,157 @@ MAMBA1 = Mamba1(inner=64, state=16, dt_rank=6, conv=4, inner_norms=True)
 GDN = Gdn(k_heads=4, v_heads=8, k_dim=16, v_dim=32, conv=4)
 LIGHTNING = Lightning(heads=8, dim=16)
 KDA = Kda(heads=8, dim=16, conv=4)
+SHORT = ShortConv(width=64, conv=3)
 CSA = Csa(heads=8, head_dim=32, q_rank=24, o_rank=12, o_groups=4, window=16, ratio=4, indexer=INDEXER)
 MLA = Mla(heads=8, kv_rank=64, nope=16, rope=8, v=16, q_rank=48, indexer=replace(INDEXER, dim=32))
 GQA = Gqa(heads=8, kv_heads=2, head_dim=16, v_head_dim=32)
 
+# Matrices and vectors, by what a rank has of it: all, or on one of four ranks. So of 8 heads and 2 KV heads (h, g) a
+# rank has 2 and 1, each of two KV heads being on two ranks.
+HEADS = (8, 2), (2, 1)
+GQA_MATRICES = lambda h, g: 100 * (16 * h + 16 * g + 32 * g) + 32 * h * 100  # noqa: E731  q, k, v; output
 COUNTS = {
-    # q, k and v of 8, 2 and 2 heads, output; on four ranks each of two KV heads is on two
-    "gqa": (GQA, (100 * (128 + 32 + 64) + 256 * 100, 0), (100 * (32 + 16 + 32) + 64 * 100, 0)),
+    "gqa": (GQA, HEADS, lambda h, g: (GQA_MATRICES(h, g), 0)),
     "gqa with biases and sinks": (
-        replace(GQA, qkv_bias=True, o_bias=True, sinks=True),
-        (48_000, 128 + 32 + 64 + 100 + 8),
-        (14_400, 32 + 16 + 32 + 100 + 2),
+        replace(GQA, qkv_bias=True, o_bias=True, sinks=True), HEADS,
+        lambda h, g: (GQA_MATRICES(h, g), 16 * h + 16 * g + 32 * g + 100 + h),
     ),
     "gqa with norms of a head's width, and their biases": (
-        replace(GQA, qk_norm="head", qk_norm_bias=True),
-        (48_000, 2 * 2 * 16),
-        (14_400, 2 * 2 * 16),
+        replace(GQA, qk_norm="head", qk_norm_bias=True), HEADS, lambda h, g: (GQA_MATRICES(h, g), 2 * 2 * 16),
     ),
     "gqa with norms over all heads": (
-        replace(GQA, qk_norm="full"),
-        (48_000, 8 * 16 + 2 * 16),
-        (14_400, 2 * 16 + 16),
+        replace(GQA, qk_norm="full"), HEADS, lambda h, g: (GQA_MATRICES(h, g), h * 16 + g * 16),
     ),
     "gqa with both gates": (
-        replace(GQA, out_gate=True, head_gate=True),
-        (48_000 + 100 * (256 + 8), 0),
-        (14_400 + 100 * (64 + 2), 0),
+        replace(GQA, out_gate=True, head_gate=True), HEADS, lambda h, g: (GQA_MATRICES(h, g) + 100 * (32 * h + h), 0),
     ),
-    "gqa whose keys are values": (replace(GQA, k_eq_v=True), (48_000 - 6_400, 0), (14_400 - 3_200, 0)),
+    "gqa whose keys are values": (
+        replace(GQA, k_eq_v=True), HEADS, lambda h, g: (GQA_MATRICES(h, g) - 100 * 32 * g, 0),
+    ),
     "gqa whose keys and values are an earlier layer's": (
-        replace(GQA, kv_shared=True, qk_norm="full"),
-        (48_000 - 9_600, 8 * 16),
-        (14_400 - 4_800, 2 * 16),
+        replace(GQA, kv_shared=True, qk_norm="full"), HEADS,
+        lambda h, g: (GQA_MATRICES(h, g) - 100 * (16 + 32) * g, h * 16),
     ),
     "gqa that shares keys, with a norm of a head's width": (
-        replace(GQA, kv_shared=True, qk_norm="head"),
-        (48_000 - 9_600, 16),
-        (14_400 - 4_800, 16),
+        replace(GQA, kv_shared=True, qk_norm="head"), HEADS,
+        lambda h, g: (GQA_MATRICES(h, g) - 100 * (16 + 32) * g, 16),
     ),
     # index queries of 4 heads of 16 go where the KV heads go, one key of 16 to all ranks; a norm of each
     "gqa with an indexer": (
-        replace(GQA, indexer=INDEXER),
-        (48_000 + 100 * (64 + 16), 2 * 16),
-        (14_400 + 100 * (32 + 16), 2 * 16),
+        replace(GQA, indexer=INDEXER), HEADS, lambda h, g: (GQA_MATRICES(h, g) + 100 * (2 * g * 16 + 16), 2 * 16),
     ),
     # gate and x of 8 heads of 8, B and C of 2 groups of 16 each, a time step a head; output. Filters of 4 and a bias of
     # every channel of x, B and C; decay, skip and step of a head; norm. Groups are on several of four ranks.
     "mamba-2": (
-        MAMBA2,
-        (100 * (64 + 64 + 64 + 8) + 64 * 100, (64 + 64) * (4 + 1) + 3 * 8 + 64),
-        (100 * (16 + 16 + 32 + 2) + 16 * 100, (16 + 32) * (4 + 1) + 3 * 2 + 16),
+        MAMBA2, HEADS,
+        lambda h, g: (
+            100 * (8 * h + 8 * h + 2 * 16 * g + h) + 8 * h * 100, (8 * h + 2 * 16 * g) * (4 + 1) + 3 * h + 8 * h
+        ),
     ),
     "mamba-2 without a norm": (
-        replace(MAMBA2, no_norm=True),
-        (26_400, 640 + 24),
-        (8_200, 240 + 6),
+        replace(MAMBA2, no_norm=True), HEADS,
+        lambda h, g: (100 * (17 * h + 32 * g) + 800 * h, (8 * h + 32 * g) * (4 + 1) + 3 * h),
     ),
-    # x and gate; 6 + 16 + 16 values from the channels; the step from 6; output. Filters of 4 and a bias, bias of the
-    # step, 16 decays and a skip a channel; three norms, of 6, 16 and 16.
+    # x and gate of 64 channels; 6 + 16 + 16 values from them; the step from 6; output. Filters of 4 and a bias, bias of
+    # the step, 16 decays and a skip a channel; three norms, of 6, 16 and 16.
     "mamba-1": (
-        MAMBA1,
-        (100 * 2 * 64 + 64 * 38 + 6 * 64 + 64 * 100, 64 * (4 + 1 + 1 + 16 + 1) + 38),
-        (100 * 2 * 16 + 16 * 38 + 6 * 16 + 16 * 100, 16 * (4 + 1 + 1 + 16 + 1) + 38),
+        MAMBA1, ((64,), (16,)),
+        lambda c: (100 * 2 * c + c * 38 + 6 * c + c * 100, c * (4 + 1 + 1 + 16 + 1) + 6 + 16 + 16),
     ),
     "mamba-1 without inner norms": (
-        replace(MAMBA1, inner_norms=False),
-        (22_016, 64 * 23),
-        (5_504, 16 * 23),
+        replace(MAMBA1, inner_norms=False), ((64,), (16,)), lambda c: (344 * c, c * (4 + 1 + 1 + 16 + 1)),
     ),
     # q and k of 4 heads of 16, v and gate of 8 heads of 32, two values a value head; output. Filters of 4, without
     # bias, of q, k and v; decay and step of a value head; norm of one head's width.
     "gdn": (
-        GDN,
-        (100 * (64 + 64 + 256 + 256 + 16) + 256 * 100, 4 * (64 + 64 + 256) + 2 * 8 + 32),
-        (100 * (16 + 16 + 64 + 64 + 4) + 64 * 100, 4 * (16 + 16 + 64) + 2 * 2 + 32),
+        GDN, ((4, 8), (1, 2)),
+        lambda k, v: (100 * (2 * 16 * k + 2 * 32 * v + 2 * v) + 32 * v * 100, 4 * (2 * 16 * k + 32 * v) + 2 * v + 32),
     ),
     # q, k and v of 8 heads of 16; gate and decay of rank 16; a step a head; output. Filters of 4, decay of a head,
     # bias of every channel's decay, norm of one head's width.
     "kda": (
-        KDA,
-        (100 * 3 * 128 + 2 * (100 * 16 + 16 * 128) + 100 * 8 + 128 * 100, 4 * 384 + 8 + 128 + 16),
-        (100 * 3 * 32 + 2 * (100 * 16 + 16 * 32) + 100 * 2 + 32 * 100, 4 * 96 + 2 + 32 + 16),
+        KDA, ((8,), (2,)),
+        lambda h: (
+            100 * 3 * 16 * h + 2 * (100 * 16 + 16 * 16 * h) + 100 * h + 16 * h * 100, 4 * 48 * h + h + 16 * h + 16
+        ),
     ),
-    "kda with a gate of full rank": (
-        replace(KDA, full_rank_gate=True),
-        (59_296 - (100 * 16 + 16 * 128) + 100 * 128, 1_688),
-        (17_224 - (100 * 16 + 16 * 32) + 100 * 32, 434),
-    ),
-    "kda with a decay of full rank": (
-        replace(KDA, full_rank_decay=True),
-        (59_296 - (100 * 16 + 16 * 128) + 100 * 128, 1_688),
-        (17_224 - (100 * 16 + 16 * 32) + 100 * 32, 434),
-    ),
+    **{
+        f"kda with a {part} of full rank": (
+            replace(KDA, **{f"full_rank_{part}": True}), ((8,), (2,)),
+            lambda h: (100 * 80 * h + (100 * 16 + 16 * 16 * h) + 100 * h, 4 * 48 * h + h + 16 * h + 16),
+        )
+        for part in ("gate", "decay")
+    },
     # q, k, v and gate of 8 heads of 16, output; norm of it
-    "lightning": (LIGHTNING, (5 * 100 * 128, 128), (5 * 100 * 32, 32)),
+    "lightning": (LIGHTNING, ((8,), (2,)), lambda h: (5 * 100 * 16 * h, 16 * h)),
     # three streams of 64 channels in, one out; filters of 3, and biases of all where it has any
-    "short convolution": (ShortConv(width=64, conv=3), (4 * 100 * 64, 3 * 64), (4 * 100 * 16, 3 * 16)),
+    "short convolution": (SHORT, ((64,), (16,)), lambda c: (4 * 100 * c, 3 * c)),
     "short convolution with biases": (
-        ShortConv(width=64, conv=3, bias=True),
-        (4 * 100 * 64, 4 * 64 + 3 * 64 + 100),
-        (4 * 100 * 16, 4 * 16 + 3 * 16 + 100),
+        replace(SHORT, bias=True), ((64,), (16,)), lambda c: (4 * 100 * c, 4 * c + 3 * c + 100),
     ),
     # Query latent of 24, key of 32, contents and gates of two overlapping entries and index keys (4 x 48), 4 index
     # weights: every rank has them all. Queries and index queries from the latent; 4 groups of 2 heads to 12 each, those
     # to the output. Norms of latent and key, a sink a head; norms of entry and index key, 4 positions of two entries.
     "csa": (
-        CSA,
-        (100 * (24 + 32 + 192 + 4) + 24 * 256 + 24 * 64 + 48 * 64 + 48 * 100, 24 + 32 + 8 + 48 + 4 * 2 * 48),
-        (100 * (24 + 32 + 192 + 4) + 24 * 64 + 24 * 64 + 12 * 64 + 12 * 100, 24 + 32 + 2 + 48 + 4 * 2 * 48),
+        CSA, ((8, 4), (2, 1)),
+        lambda h, o: (
+            100 * (24 + 32 + 192 + 4) + 24 * 32 * h + 24 * 64 + 12 * o * 64 + 12 * o * 100,
+            24 + 32 + h + 48 + 4 * 2 * 48,
+        ),
     ),
     "csa that sees all entries, which do not overlap": (
-        replace(CSA, indexer=None),
-        (100 * (24 + 32 + 64) + 24 * 256 + 48 * 64 + 48 * 100, 24 + 32 + 8 + 32 + 4 * 32),
-        (100 * (24 + 32 + 64) + 24 * 64 + 12 * 64 + 12 * 100, 24 + 32 + 2 + 32 + 4 * 32),
+        replace(CSA, indexer=None), ((8, 4), (2, 1)),
+        lambda h, o: (100 * (24 + 32 + 64) + 24 * 32 * h + 12 * o * (64 + 100), 24 + 32 + h + 32 + 4 * 32),
     ),
     "csa of a window alone": (
-        replace(CSA, ratio=0, indexer=None),
-        (100 * (24 + 32) + 24 * 256 + 48 * 64 + 48 * 100, 24 + 32 + 8),
-        (100 * (24 + 32) + 24 * 64 + 12 * 64 + 12 * 100, 24 + 32 + 2),
+        replace(CSA, ratio=0, indexer=None), ((8, 4), (2, 1)),
+        lambda h, o: (100 * (24 + 32) + 24 * 32 * h + 12 * o * (64 + 100), 24 + 32 + h),
     ),
     # KV latent of 64 and a rotated key of 8, query latent of 48, index key of 32 with 4 head weights, index queries
     # of 4 heads: every rank has them all. 8 heads of 16 + 8, keys and values of 16 + 16, output. Norms: 48, 64, two
     # of 32.
     "mla with an indexer": (
-        MLA,
-        (100 * (72 + 48 + 32 + 4) + 48 * 192 + 48 * 128 + 64 * 256 + 128 * 100, 48 + 64 + 2 * 32),
-        (100 * (72 + 48 + 32 + 4) + 48 * 48 + 48 * 128 + 64 * 64 + 32 * 100, 48 + 64 + 2 * 32),
+        MLA, ((8,), (2,)),
+        lambda h: (100 * (72 + 48 + 32 + 4) + 48 * 24 * h + 48 * 128 + 64 * 32 * h + 16 * h * 100, 48 + 64 + 2 * 32),
     ),
     "mla with an indexer that weighs the keys it pools": (
-        replace(MLA, indexer=Indexer(heads=4, dim=32, top_k=8, ratio=4, learned_pool=True)),
-        (60_144 + 100 * 32, 176 + 4 * 32),
-        (31_344 + 100 * 32, 176 + 4 * 32),
+        replace(MLA, indexer=Indexer(heads=4, dim=32, top_k=8, ratio=4, learned_pool=True)), ((8,), (2,)),
+        lambda h: (100 * 156 + 48 * 128 + (48 * 24 + 64 * 32 + 1600) * h + 100 * 32, 48 + 64 + 2 * 32 + 4 * 32),
     ),
     "mla with both gates": (
-        replace(MLA, out_gate=True, head_gate=True),
-        (60_144 + 100 * (128 + 8), 176),
-        (31_344 + 100 * (32 + 2), 176),
+        replace(MLA, out_gate=True, head_gate=True), ((8,), (2,)),
+        lambda h: (100 * 156 + 48 * 128 + (48 * 24 + 64 * 32 + 1600) * h + 100 * (16 * h + h), 48 + 64 + 2 * 32),
     ),
     "mla with queries of full rank": (
-        replace(MLA, q_rank=None, indexer=None),
-        (100 * (72 + 192) + 64 * 256 + 128 * 100, 64),
-        (100 * (72 + 48) + 64 * 64 + 32 * 100, 64),
+        replace(MLA, q_rank=None, indexer=None), ((8,), (2,)),
+        lambda h: (100 * (72 + 24 * h) + 64 * 32 * h + 16 * h * 100, 64),
     ),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("mixer", "whole", "rank"), COUNTS.values(), ids=COUNTS)
-def test_parameters_of_a_mixer_are_those_counted_by_hand(mixer, whole, rank):
-    assert mixer_parameters(mixer, HIDDEN) == whole
-    assert mixer_parameters(mixer, HIDDEN, 4) == rank
+@pytest.mark.parametrize(("mixer", "shares", "count"), COUNTS.values(), ids=COUNTS)
+def test_parameters_of_a_mixer_are_those_counted_by_hand(mixer, shares, count):
+    whole, rank = shares
+    assert mixer_parameters(mixer, HIDDEN) == count(*whole)
+    assert mixer_parameters(mixer, HIDDEN, 4) == count(*rank)
 
 
 # States in 4 bytes a value, the last 3 inputs of the convolution in 2; the same however long the sequence is.
 STATES = {
-    "mamba-2": (MAMBA2, 4 * 64 * 16 + 2 * 3 * 128, 4 * 16 * 16 + 2 * 3 * 48),
-    "mamba-1": (MAMBA1, 4 * 64 * 16 + 2 * 3 * 64, 4 * 16 * 16 + 2 * 3 * 16),
-    "gdn": (GDN, 4 * 8 * 16 * 32 + 2 * 3 * 384, 4 * 2 * 16 * 32 + 2 * 3 * 96),
-    "lightning": (LIGHTNING, 4 * 8 * 16 * 16, 4 * 2 * 16 * 16),
-    "short convolution": (ShortConv(width=64, conv=3), 2 * 2 * 64, 2 * 2 * 16),
-    "kda": (KDA, 4 * 8 * 16 * 16 + 2 * 3 * 384, 4 * 2 * 16 * 16 + 2 * 3 * 96),
+    "mamba-2": (MAMBA2, HEADS, lambda h, g: 4 * 8 * h * 16 + 2 * 3 * (8 * h + 2 * 16 * g)),
+    "mamba-1": (MAMBA1, ((64,), (16,)), lambda c: 4 * c * 16 + 2 * 3 * c),
+    "gdn": (GDN, ((4, 8), (1, 2)), lambda k, v: 4 * v * 16 * 32 + 2 * 3 * (2 * 16 * k + 32 * v)),
+    "lightning": (LIGHTNING, ((8,), (2,)), lambda h: 4 * h * 16 * 16),
+    "short convolution": (SHORT, ((64,), (16,)), lambda c: 2 * 2 * c),
+    "kda": (KDA, ((8,), (2,)), lambda h: 4 * h * 16 * 16 + 2 * 3 * 48 * h),
 }
 
 
-@pytest.mark.parametrize(("mixer", "whole", "rank"), STATES.values(), ids=STATES)
-def test_states_are_those_counted_by_hand(mixer, whole, rank):
-    assert [cache_bytes(mixer, tokens, 2.0) for tokens in (1.0, 5000.0)] == [whole, whole]
-    assert cache_bytes(mixer, 5000.0, 2.0, 4) == rank
+@pytest.mark.parametrize(("mixer", "shares", "state"), STATES.values(), ids=STATES)
+def test_states_are_those_counted_by_hand(mixer, shares, state):
+    whole, rank = shares
+    assert [cache_bytes(mixer, tokens, 2.0) for tokens in (1.0, 5000.0)] == [state(*whole), state(*whole)]
+    assert cache_bytes(mixer, 5000.0, 2.0, 4) == state(*rank)
 
 
 @pytest.mark.parametrize(
