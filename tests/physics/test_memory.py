@@ -30,31 +30,22 @@ def test_the_largest_batch_fits_and_one_more_does_not(gpu, name, plan):
         assert_largest(deploy(name, gpu, plan), length)
 
 
-@pytest.mark.parametrize("quantization", ["fp8", "int4"])
-def test_the_largest_batch_fits_in_other_formats_too(quantization):
-    for name in ("llama-3.1-70b", "gemma-3-27b", "mixtral-8x7b"):
-        for length in (100.0, 4096.0):
-            assert_largest(deploy(name, "h200-sxm", Plan(tp=2), quantization), length)
+@each("quantization", ["fp8", "int4"])
+@each("name", ["llama-3.1-70b", "gemma-3-27b", "mixtral-8x7b"])
+def test_the_largest_batch_fits_in_other_formats_too(name, quantization):
+    for length in (100.0, 4096.0):
+        assert_largest(deploy(name, "h200-sxm", Plan(tp=2), quantization), length)
 
 
-@given(deployment=deployments(), length=st.integers(1, 200_000))
-def test_the_largest_batch_of_a_random_deployment_fits_and_one_more_does_not(deployment, length):
+@given(deployment=deployments(), length=st.integers(1, 200_000), batch=st.integers(1, 500))
+def test_memory_is_the_sum_of_its_shares_and_more_or_longer_sequences_never_need_less(deployment, length, batch):
     assert_largest(deployment, float(length))
-
-
-@given(deployment=deployments(), length=st.integers(1, 100_000), batch=st.integers(1, 500))
-def test_more_sequences_or_longer_ones_never_need_less_memory(deployment, length, batch):
-    need = memory(deployment, float(batch), float(length)).used
-    assert memory(deployment, batch + 1.0, float(length)).used >= need
-    assert memory(deployment, float(batch), length + 1.0).used >= need
-
-
-@given(deployment=deployments(), length=st.integers(1, 100_000), batch=st.integers(1, 500))
-def test_memory_used_is_the_sum_of_its_shares(deployment, length, batch):
     need = memory(deployment, float(batch), float(length))
     assert close(need.used, need.weights + need.kv_cache + need.activations + need.reserve)
     assert close(need.used_fraction, need.used / need.usable)
     assert need.fits == (need.used_fraction <= 1.0)
+    for more in ((batch + 1.0, float(length)), (float(batch), length + 1.0)):
+        assert memory(deployment, *more).used >= need.used
 
 
 @each("name", rl.models())
@@ -65,11 +56,11 @@ def test_weights_of_one_gpu_are_the_parameters_at_their_formats(name):
     assert close(weight_bytes(deployment.model, Plan(), deployment.quantization), expected)
 
 
-def test_checkpoint_sizes_are_the_published_ones():
+@each(("name", "gib"), [("gpt-oss-120b", 60.8), ("gpt-oss-20b", 12.8)])
+def test_checkpoint_sizes_are_the_published_ones(name, gib):
     # Model cards of gpt-oss (arXiv 2508.10925, table 1): checkpoints of 60.8 and 12.8 GiB.
-    for name, gib in (("gpt-oss-120b", 60.8), ("gpt-oss-20b", 12.8)):
-        deployment = deploy(name, "h100-sxm")
-        assert abs(weight_bytes(deployment.model, Plan(), deployment.quantization) / 2**30 - gib) < 0.05
+    deployment = deploy(name, "h100-sxm")
+    assert abs(weight_bytes(deployment.model, Plan(), deployment.quantization) / 2**30 - gib) < 0.05
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-70b", "mixtral-8x7b", "gemma-3-27b"])

@@ -31,14 +31,10 @@ def test_where_waits_are_rare_a_share_waits_an_exponential_time():
 @each(
     ("place", "above"),
     [
-        (0.0, 0.5),
-        (1.0, 0.158655254),
-        (2.0, 0.0227501319),
-        (-1.0, 0.841344746),
-        (3.0, 0.00134989803),
+        (0.0, 0.5), (1.0, 0.158655254), (2.0, 0.0227501319), (-1.0, 0.841344746), (3.0, 0.00134989803),
         (-3.0, 0.998650102),
     ],
-)
+)  # fmt: skip
 def test_many_small_waits_follow_a_normal_in_their_cube_root(place, above):
     # k = 4, so that 3 k^0.5 = 6: t = mean (1 - 1/36 + place/6)^3; shares of a normal as tables have them
     time = 8.0 * (1 - 1 / 36 + place / 6) ** 3

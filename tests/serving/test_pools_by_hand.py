@@ -155,27 +155,25 @@ def test_ranks_of_a_worker_that_compute_together_slow_each_other_down():
 # --- both pools ------------------------------------------------------------------------------------
 
 SENDERS, RECEIVERS = 3, 2
-LINK = KvLink("rdma", 1.0)
 
 
 @pytest.fixture
 def made_up(monkeypatch):
     """Three ranks that compute prompts, two that decode; a prompt of 50 tokens moves in 10 s."""
-    deployments = {}
-    for name, replicas in (("prefill", SENDERS), ("decode", RECEIVERS)):
-        model = SimpleNamespace(layers=4)
-        deployments[name] = SimpleNamespace(**{**vars(rank().deployment), "replicas": replicas, "model": model})
-    lengths = []
+    model, lengths = SimpleNamespace(layers=4), []
+    prefill, decode = (
+        SimpleNamespace(**{**vars(rank().deployment), "replicas": replicas, "model": model})
+        for replicas in (SENDERS, RECEIVERS)
+    )
 
     def server_of(deployment, workload):
-        return Rank(
-            deployment, workload.isl, workload.osl, lengths=(lengths or [Lengths()])[0], cold_start=workload.cold_start
-        )
+        others = {"lengths": (lengths or [Lengths()])[0], "cold_start": workload.cold_start}
+        return Rank(deployment, workload.isl, workload.osl, **others)
 
     monkeypatch.setattr(module, "server_of", server_of)
     monkeypatch.setattr(module, "kv_transfer_time", lambda pools, tokens: tokens / 5.0)
     monkeypatch.setattr(module, "prompt_rank", lambda server: PromptRank(server, PROMPT))
-    return SimpleNamespace(prefill=deployments["prefill"], decode=deployments["decode"], link=LINK, lengths=lengths)
+    return SimpleNamespace(prefill=prefill, decode=decode, link=KvLink("rdma", 1.0), lengths=lengths)
 
 
 def line(rate, each_time, part):
@@ -219,10 +217,9 @@ def test_the_time_to_first_token_of_random_arrivals_is_the_sum_of_its_parts(made
 
 def test_answers_of_one_token_are_prompts_alone(made_up):
     found = module.pooled(made_up, Workload(50.0, 1.0, Rate(1 / 500)))
-    queue = prompt_queue(prefill_rank(), 1 / 1500)
-    assert found.ttft == pytest.approx(1.25 + queue.stage)
-    assert (found.transfer, found.step_wait, found.decode, found.max_link_rate) == (0, 0, 0, float("inf"))
-    assert found.max_decode_rate == float("inf")
+    assert found.ttft == pytest.approx(1.25 + prompt_queue(prefill_rank(), 1 / 1500).stage)
+    assert (found.transfer, found.step_wait, found.decode) == (0, 0, 0)
+    assert found.max_link_rate == found.max_decode_rate == float("inf")
 
 
 def test_users_are_all_somewhere_and_answers_go_to_the_emptiest_rank(made_up):
@@ -232,8 +229,7 @@ def test_users_are_all_somewhere_and_answers_go_to_the_emptiest_rank(made_up):
     assert rate * (found.ttft + found.decode) == pytest.approx(users, rel=1e-9)
     rest = rate * 5 / 6
     # b = (1 + l 100 (5 + b))/2 - 1, where l 100 (5 + b) others decode on both ranks
-    others = (1 + rest * 500) / 2 - 1
-    others = max(others / (1 - rest * 50), 0.0)
+    others = max(((1 + rest * 500) / 2 - 1) / (1 - rest * 50), 0.0)
     assert found.others == pytest.approx(others, abs=1e-9)
     step = 5 + others
     queue = prompt_queue(prefill_rank(), rest / SENDERS)
