@@ -149,8 +149,6 @@ def test_a_layer_that_reuses_a_selection_multiplies_and_scores_nothing_for_it_an
     assert sum(kernel.time for kernel in reused) < sum(kernel.time for kernel in own)
 
 
-# --- small layers by hand -------------------------------------------------------------------------
-
 # --- recurrent mixers ----------------------------------------------------------------------------
 
 RECURRENT = {
@@ -173,6 +171,10 @@ RECURRENT = {
         Mamba1(inner=64, state=16, dt_rank=6, conv=4),
         {"in": (64, 100), "x_proj": (38, 32), "dt_proj": (32, 6)}, 32, 32, 7 * 512, 7, 512, 2 * 32, 512 + 2 * 32,
     ),
+    # no convolution; 4 heads of 16 x 16; products of a chunk of 64 with keys and with values
+    "lightning": (
+        Lightning(heads=8, dim=16), {"in": (4 * 64, 100)}, 0, 64, 4 * 1024 + 64 * 4 * 2 * 16, 5, 1024, 4 * 64, 0,
+    ),
 }  # fmt: skip
 
 
@@ -181,6 +183,7 @@ RECURRENT = {
 def test_kernels_of_a_recurrent_mixer_are_those_worked_out_by_hand(tag, span):
     mixer, matrices, channels, width, prompt, step, values, touched, decays = RECURRENT[tag]
     tokens = 3 if span.is_decode else 30
+    conv = Work(2 * 4 * channels * tokens, 2 * 4 * channels, 0, 4 * channels * tokens)
     carried = Work(
         flop=tokens * (step * values if span.is_decode else prompt),
         weight_bytes=2 * decays,
@@ -190,7 +193,7 @@ def test_kernels_of_a_recurrent_mixer_are_those_worked_out_by_hand(tag, span):
     )
     expected = {
         **{f"{name} ({tag})": multiplied(tokens, *shape) for name, shape in matrices.items()},
-        f"conv ({tag})": (1, Work(2 * 4 * channels * tokens, 2 * 4 * channels, 0, 4 * channels * tokens)),
+        **({f"conv ({tag})": (1, conv)} if channels else {}),
         f"recurrence ({tag})": (1, carried),
         f"gated norm ({tag})": moved(3 * 2 * tokens * width),
         f"out ({tag})": multiplied(tokens, 100, width),
@@ -199,33 +202,9 @@ def test_kernels_of_a_recurrent_mixer_are_those_worked_out_by_hand(tag, span):
     assert_kernels(mixed(mixer, span), expected)
 
 
-@pytest.mark.parametrize("span", [PROMPT, STEP], ids=["prompt", "step"])
-def test_kernels_of_lightning_attention_are_those_worked_out_by_hand(span):
-    tokens = 3 if span.is_decode else 30
-    carried = Work(  # 4 heads of 16 x 16; products of a chunk of 64 with keys and with values
-        flop=tokens * (5 * 1024 if span.is_decode else 4 * 1024 + 64 * 4 * 2 * 16),
-        kv_bytes=2 * 3 * 4 * 1024,
-        activation_bytes=2 * tokens * 4 * 64,
-        serial_depth=1 if span.is_decode else 10,
-    )
-    expected = {
-        "in (lightning)": multiplied(tokens, 4 * 64, 100),
-        "recurrence (lightning)": (1, carried),
-        "gated norm (lightning)": moved(3 * 2 * tokens * 64),
-        "out (lightning)": multiplied(tokens, 100, 64),
-        "mixer all-reduce (lightning)": sent(2 * tokens * 100),
-    }
-    assert_kernels(mixed(Lightning(heads=8, dim=16), span), expected)
-
-
 def test_kernels_of_a_gated_short_convolution_are_those_worked_out_by_hand():
     # 32 channels, filters of 3: two gates beside; three inputs, an output, the last two inputs read and written
-    conv = Work(
-        flop=(2 * 3 + 2) * 32 * 30,
-        weight_bytes=2 * 3 * 32,
-        kv_bytes=2 * 3 * 2 * 2 * 32,
-        activation_bytes=4 * 2 * 32 * 30,
-    )
+    conv = Work((2 * 3 + 2) * 32 * 30, 2 * 3 * 32, kv_bytes=2 * 3 * 2 * 2 * 32, activation_bytes=4 * 2 * 32 * 30)
     expected = {
         "in (short conv)": multiplied(30, 3 * 32, 100),
         "conv (short conv)": (1, conv),
@@ -233,9 +212,6 @@ def test_kernels_of_a_gated_short_convolution_are_those_worked_out_by_hand():
         "mixer all-reduce (short conv)": sent(2 * 30 * 100),
     }
     assert_kernels(mixed(ShortConv(width=64, conv=3), PROMPT), expected)
-
-
-# --- experts -------------------------------------------------------------------------------------
 
 
 def test_kernels_of_experts_spread_over_ranks_are_those_worked_out_by_hand():
