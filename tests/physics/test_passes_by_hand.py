@@ -109,8 +109,7 @@ def test_a_kernel_whose_terms_are_equal_is_bound_by_the_first_of_them():
     plain = prefill_pass(deployed(Layer(ATTENTION, DENSE)), 3.0, 10.0).kernels[0]
     for place, name in enumerate(names):
         terms = Terms(1.0, **{each: 0.5 if each in names[place:] else 0.0 for each in names})
-        assert terms.bound == name
-        assert Pass((plain._replace(count=1, terms=terms),)).bound == name
+        assert terms.bound == Pass((plain._replace(count=1, terms=terms),)).bound == name
 
 
 def test_several_queries_share_the_cache_and_write_their_part_of_a_state():
