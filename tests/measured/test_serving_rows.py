@@ -1,17 +1,14 @@
 """How labels of the published serving measurements are read: one trap a test, from lines written by hand."""
 
 import csv
-import importlib.util
 import io
-import sys
-from pathlib import Path
 
+import pool_rows
 import pytest
+import serving_rows
 from every_case import each
 
 import roofline as rl
-
-PATH = Path(rl.__file__).parent.parent / "accuracy" / "serving_rows.py"
 
 PLAN = ["tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"]
 COLUMNS = [
@@ -27,17 +24,6 @@ IMAGES = {
 }
 R1, QWEN, GPT_OSS = "deepseek-ai/DeepSeek-R1", "Qwen/Qwen3-32B", "openai/gpt-oss-120b"
 MINIMAX, QWEN35 = "MiniMaxAI/MiniMax-M2.5", "Qwen/Qwen3.5-397B-A17B"
-
-
-def _module():
-    spec = importlib.util.spec_from_file_location("serving_rows", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["serving_rows"] = module  # a dataclass looks its module up
-    spec.loader.exec_module(module)
-    return module
-
-
-serving_rows = _module()
 
 
 def line(
@@ -71,12 +57,16 @@ def sweep(plan="2//1/1", *, concurrency=16, dynamo=False, **fields):
     return line(plan, concurrency=concurrency or 28, **given) | {"silicon_data_source": note}
 
 
-def read(*lines, impossible=None):
+def written(lines, columns):
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
-    return serving_rows.read_rows(text.getvalue().splitlines(keepends=True), impossible)
+    return text.getvalue()
+
+
+def read(*lines, impossible=None):
+    return serving_rows.read_rows(written(lines, COLUMNS).splitlines(keepends=True), impossible)
 
 
 def one(*arguments, **fields):
@@ -299,3 +289,65 @@ def test_every_model_and_gpu_is_one_of_the_catalog_and_every_preset_is_accepted(
     for model, quantization in set(serving_rows.MODELS.values()):
         assert rl.predict(model, "b200", tp=8, quantization=quantization, allow_oversize=True).tpot > 0
     assert all(rl.load_gpu(name).name == name for name in serving_rows.GPUS.values())
+
+
+# Rows of two pools ----------------------------------------------------------------------------------------------
+
+BOTH = {
+    "num_workers": "1", "tp_size": "1", "pp_size": "1", "attention_dp_size": "4", "moe_tp_size": "1",
+    "moe_ep_size": "4", "batch_size": "1",
+}  # fmt: skip
+ROW = {
+    "id": "one", "silicon_data_source": "db-dump/2026-04-27; silicon_concurrency=64; measured=2026-03-01",
+    "backend": "sglang", "backend_version": "0.5.9", "model_path": "deepseek-ai/DeepSeek-V3", "system": "gb200",
+    "precision": "fp4", "mode": "disagg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "700",
+    "silicon_tpot_ms": "10",
+    **{f"{part}_{name}": value for part in ("prefill", "decode") for name, value in BOTH.items()},
+}  # fmt: skip
+
+
+@pytest.fixture
+def pools(tmp_path):
+    """Rows of two pools, read from a line with some changes."""
+
+    def read_pools(**changes):
+        path = tmp_path / "rows.csv"
+        path.write_text(written([{**ROW, **changes}], list(ROW)))
+        return pool_rows.pool_rows(path)
+
+    return read_pools
+
+
+def slip(ranks):
+    """A label that no deployment has."""
+    return {"attention_dp_size": str(ranks), "moe_tp_size": str(ranks), "moe_ep_size": "1"}
+
+
+def labelled(**pools):
+    return {f"{pool}_{name}": value for pool, label in pools.items() for name, value in label.items()}
+
+
+def test_a_printed_label_is_read_as_printed(pools):
+    (row,) = pools()
+    assert row.label == "printed"
+    assert (row.decode.tp, row.decode.dp, row.decode.ep, row.concurrency) == (1, 4, 4, 64)
+    assert row.prefill.text("gb200") == "gb200:tp1pp1dp4ep4:x1"
+
+
+@pytest.mark.parametrize(
+    ("decode", "label", "prefill_means", "decode_means"),
+    [
+        (4, "recipe", (4, 1, 1), (4, 1, 1)),  # workers of four ranks: tensor parallelism
+        (32, None, (1, 4, 4), (1, 32, 32)),  # wider decode workers: experts are spread
+    ],
+)
+def test_a_slip_is_read_as_the_plan_that_was_meant(pools, decode, label, prefill_means, decode_means):
+    (row,) = pools(**labelled(prefill=slip(4), decode=slip(decode)))
+    assert label in (None, row.label)
+    plans = [(workers.tp, workers.dp, workers.ep) for workers in (row.prefill, row.decode)]
+    assert plans == [prefill_means, decode_means]
+
+
+def test_a_row_without_both_pools_is_none(pools):
+    assert pools(prefill_num_workers="") == []
+    assert pools(mode="agg") == []
