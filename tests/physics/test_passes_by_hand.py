@@ -307,49 +307,30 @@ def test_what_a_model_keeps_of_a_token_and_of_a_sequence_is_counted_by_hand():
 # Counts of public architectures from their configurations (Hugging Face config.json), made apart
 # from this package: 2 FLOP a multiply-add, exact causal half, head for the last position only,
 # uniform routing, KV written once and read up to the new token itself.
-_PATH = Path(__file__).parents[1] / "fixtures" / "golden_counts.csv"
-_NAMES = {
-    "meta-llama/Meta-Llama-3.1-8B": "llama-3.1-8b",
-    "meta-llama/Meta-Llama-3.1-70B": "llama-3.1-70b",
-    "mistralai/Mixtral-8x7B-v0.1": "mixtral-8x7b",
-    "google/gemma-3-27b-it": "gemma-3-27b",
-    "Qwen/Qwen3-32B": "qwen3-32b",
-    "Qwen/Qwen3-235B-A22B": "qwen3-235b-a22b",
-    "deepseek-ai/DeepSeek-V3": "deepseek-v3",
-    "openai/gpt-oss-120b": "gpt-oss-120b",
-    "openai/gpt-oss-20b": "gpt-oss-20b",
-    "Qwen/Qwen3-Next-80B-A3B-Instruct": "qwen3-next-80b-a3b",
-    "Qwen/Qwen3.5-397B-A17B": "qwen3.5-397b-a17b",
-    "deepseek-ai/DeepSeek-V3.2": "deepseek-v3.2",
-    "deepseek-ai/DeepSeek-V4-Pro": "deepseek-v4-pro",
-    "zai-org/GLM-5": "glm-5",
-    "MiniMaxAI/MiniMax-M1-80k": "minimax-m1",
-    "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": "nemotron-3-nano",
-    "ai21labs/Jamba-v0.1": "jamba-v0.1",
-    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "llama-4-scout",
-    "mosaicml/mpt-7b": "mpt-7b",
-    "google/PaLM-540B": "palm-540b",
-}
+with (Path(__file__).parents[1] / "fixtures" / "golden_counts.csv").open() as _file:
+    ROWS = list(csv.DictReader(_file))
 
 #: Relative tolerance where the counts leave something out that a pass does: short convolutions and the
 #: gate of the shared experts (Qwen3-Next, Nemotron), the mixing of residual streams and the start of the
 #: sequence, where fewer entries exist than the indexer may choose (DeepSeek-V4).
-_LOOSER = {"deepseek-v4-pro": 0.004, "nemotron-3-nano": 0.0015}
-_LOOSE = 6e-4
-FIRST = tuple(_NAMES)[:9]
-with _PATH.open() as _file:
-    ROWS = [row for row in csv.DictReader(_file) if row["model"] in _NAMES]
+_LOOSE = {
+    "deepseek-v4-pro": 0.004, "nemotron-3-nano": 0.0015,
+    **dict.fromkeys((
+        "qwen3-next-80b-a3b", "qwen3.5-397b-a17b", "deepseek-v3.2", "glm-5", "minimax-m1", "jamba-v0.1",
+        "llama-4-scout", "mpt-7b", "palm-540b",
+    ), 6e-4),
+}  # fmt: skip
 
 
 def assert_printed(value, row, column):
     """Within 1e-4 (four printed digits), or half a unit of the last digit where fewer are printed."""
     digits = len(row[column].partition(".")[2])
-    tolerance = 1e-4 if row["model"] in FIRST else _LOOSER.get(_NAMES[row["model"]], _LOOSE)
+    tolerance = _LOOSE.get(rl.load_model(row["model"]).short_name, 1e-4)
     assert abs(value - float(row[column])) <= max(tolerance * float(row[column]), 0.5 * 10.0**-digits), column
 
 
 def of(row):
-    return deploy(_NAMES[row["model"]], "h100-sxm", basis="ideal", routing_skew=None)
+    return deploy(row["model"], "h100-sxm", basis="ideal", routing_skew=None)
 
 
 def total(kernels, *fields, name=None):
@@ -369,7 +350,7 @@ def test_prefill_flops_are_those_worked_out_by_hand(row, tokens):
 
 def test_three_rows_of_each_of_the_twenty_models_are_compared():
     assert len(ROWS) == 60
-    assert {row["model"] for row in ROWS} == set(_NAMES)
+    assert len({row["model"] for row in ROWS}) == 20
 
 
 @each("row", ROWS, ids=case)
