@@ -156,150 +156,105 @@ CSA = Csa(heads=8, head_dim=32, q_rank=24, o_rank=12, o_groups=4, window=16, rat
 MLA = Mla(heads=8, kv_rank=64, nope=16, rope=8, v=16, q_rank=48, indexer=replace(INDEXER, dim=32))
 GQA = Gqa(heads=8, kv_heads=2, head_dim=16, v_head_dim=32)
 
-# Matrices and vectors, by what a rank has of it: all, or on one of four ranks. So of 8 heads and 2 KV heads (h, g) a
-# rank has 2 and 1, each of two KV heads being on two ranks.
-HEADS = (8, 2), (2, 1)
-GQA_MATRICES = lambda h, g: 100 * (16 * h + 16 * g + 32 * g) + 32 * h * 100  # noqa: E731  q, k, v; output
-COUNTS = {
-    "gqa": (GQA, HEADS, lambda h, g: (GQA_MATRICES(h, g), 0)),
-    "gqa with biases and sinks": (
-        replace(GQA, qkv_bias=True, o_bias=True, sinks=True), HEADS,
-        lambda h, g: (GQA_MATRICES(h, g), 16 * h + 16 * g + 32 * g + 100 + h),
-    ),
-    "gqa with norms of a head's width, and their biases": (
-        replace(GQA, qk_norm="head", qk_norm_bias=True), HEADS, lambda h, g: (GQA_MATRICES(h, g), 2 * 2 * 16),
-    ),
-    "gqa with norms over all heads": (
-        replace(GQA, qk_norm="full"), HEADS, lambda h, g: (GQA_MATRICES(h, g), h * 16 + g * 16),
-    ),
-    "gqa with both gates": (
-        replace(GQA, out_gate=True, head_gate=True), HEADS, lambda h, g: (GQA_MATRICES(h, g) + 100 * (32 * h + h), 0),
-    ),
-    "gqa whose keys are values": (
-        replace(GQA, k_eq_v=True), HEADS, lambda h, g: (GQA_MATRICES(h, g) - 100 * 32 * g, 0),
-    ),
-    "gqa whose keys and values are an earlier layer's": (
-        replace(GQA, kv_shared=True, qk_norm="full"), HEADS,
-        lambda h, g: (GQA_MATRICES(h, g) - 100 * (16 + 32) * g, h * 16),
-    ),
-    "gqa that shares keys, with a norm of a head's width": (
-        replace(GQA, kv_shared=True, qk_norm="head"), HEADS,
-        lambda h, g: (GQA_MATRICES(h, g) - 100 * (16 + 32) * g, 16),
-    ),
-    # index queries of 4 heads of 16 go where the KV heads go, one key of 16 to all ranks; a norm of each
-    "gqa with an indexer": (
-        replace(GQA, indexer=INDEXER), HEADS, lambda h, g: (GQA_MATRICES(h, g) + 100 * (2 * g * 16 + 16), 2 * 16),
-    ),
-    # gate and x of 8 heads of 8, B and C of 2 groups of 16 each, a time step a head; output. Filters of 4 and a bias of
-    # every channel of x, B and C; decay, skip and step of a head; norm. Groups are on several of four ranks.
-    "mamba-2": (
-        MAMBA2, HEADS,
-        lambda h, g: (
-            100 * (8 * h + 8 * h + 2 * 16 * g + h) + 8 * h * 100, (8 * h + 2 * 16 * g) * (4 + 1) + 3 * h + 8 * h
-        ),
-    ),
-    "mamba-2 without a norm": (
-        replace(MAMBA2, no_norm=True), HEADS,
-        lambda h, g: (100 * (17 * h + 32 * g) + 800 * h, (8 * h + 32 * g) * (4 + 1) + 3 * h),
-    ),
-    # x and gate of 64 channels; 6 + 16 + 16 values from them; the step from 6; output. Filters of 4 and a bias, bias of
-    # the step, 16 decays and a skip a channel; three norms, of 6, 16 and 16.
-    "mamba-1": (
-        MAMBA1, ((64,), (16,)),
-        lambda c: (100 * 2 * c + c * 38 + 6 * c + c * 100, c * (4 + 1 + 1 + 16 + 1) + 6 + 16 + 16),
-    ),
-    "mamba-1 without inner norms": (
-        replace(MAMBA1, inner_norms=False), ((64,), (16,)), lambda c: (344 * c, c * (4 + 1 + 1 + 16 + 1)),
-    ),
-    # q and k of 4 heads of 16, v and gate of 8 heads of 32, two values a value head; output. Filters of 4, without
-    # bias, of q, k and v; decay and step of a value head; norm of one head's width.
-    "gdn": (
-        GDN, ((4, 8), (1, 2)),
-        lambda k, v: (100 * (2 * 16 * k + 2 * 32 * v + 2 * v) + 32 * v * 100, 4 * (2 * 16 * k + 32 * v) + 2 * v + 32),
-    ),
-    # q, k and v of 8 heads of 16; gate and decay of rank 16; a step a head; output. Filters of 4, decay of a head,
-    # bias of every channel's decay, norm of one head's width.
-    "kda": (
-        KDA, ((8,), (2,)),
-        lambda h: (
-            100 * 3 * 16 * h + 2 * (100 * 16 + 16 * 16 * h) + 100 * h + 16 * h * 100, 4 * 48 * h + h + 16 * h + 16
-        ),
-    ),
-    **{
-        f"kda with a {part} of full rank": (
-            replace(KDA, **{f"full_rank_{part}": True}), ((8,), (2,)),
-            lambda h: (100 * 80 * h + (100 * 16 + 16 * 16 * h) + 100 * h, 4 * 48 * h + h + 16 * h + 16),
-        )
-        for part in ("gate", "decay")
-    },
-    # q, k, v and gate of 8 heads of 16, output; norm of it
-    "lightning": (LIGHTNING, ((8,), (2,)), lambda h: (5 * 100 * 16 * h, 16 * h)),
-    # three streams of 64 channels in, one out; filters of 3, and biases of all where it has any
-    "short convolution": (SHORT, ((64,), (16,)), lambda c: (4 * 100 * c, 3 * c)),
-    "short convolution with biases": (
-        replace(SHORT, bias=True), ((64,), (16,)), lambda c: (4 * 100 * c, 4 * c + 3 * c + 100),
-    ),
-    # Query latent of 24, key of 32, contents and gates of two overlapping entries and index keys (4 x 48), 4 index
-    # weights: every rank has them all. Queries and index queries from the latent; 4 groups of 2 heads to 12 each, those
-    # to the output. Norms of latent and key, a sink a head; norms of entry and index key, 4 positions of two entries.
-    "csa": (
-        CSA, ((8, 4), (2, 1)),
-        lambda h, o: (
-            100 * (24 + 32 + 192 + 4) + 24 * 32 * h + 24 * 64 + 12 * o * 64 + 12 * o * 100,
-            24 + 32 + h + 48 + 4 * 2 * 48,
-        ),
-    ),
-    "csa that sees all entries, which do not overlap": (
-        replace(CSA, indexer=None), ((8, 4), (2, 1)),
-        lambda h, o: (100 * (24 + 32 + 64) + 24 * 32 * h + 12 * o * (64 + 100), 24 + 32 + h + 32 + 4 * 32),
-    ),
-    "csa of a window alone": (
-        replace(CSA, ratio=0, indexer=None), ((8, 4), (2, 1)),
-        lambda h, o: (100 * (24 + 32) + 24 * 32 * h + 12 * o * (64 + 100), 24 + 32 + h),
-    ),
-    # KV latent of 64 and a rotated key of 8, query latent of 48, index key of 32 with 4 head weights, index queries
-    # of 4 heads: every rank has them all. 8 heads of 16 + 8, keys and values of 16 + 16, output. Norms: 48, 64, two
-    # of 32.
-    "mla with an indexer": (
-        MLA, ((8,), (2,)),
-        lambda h: (100 * (72 + 48 + 32 + 4) + 48 * 24 * h + 48 * 128 + 64 * 32 * h + 16 * h * 100, 48 + 64 + 2 * 32),
-    ),
-    "mla with an indexer that weighs the keys it pools": (
-        replace(MLA, indexer=Indexer(heads=4, dim=32, top_k=8, ratio=4, learned_pool=True)), ((8,), (2,)),
-        lambda h: (100 * 156 + 48 * 128 + (48 * 24 + 64 * 32 + 1600) * h + 100 * 32, 48 + 64 + 2 * 32 + 4 * 32),
-    ),
-    "mla with both gates": (
-        replace(MLA, out_gate=True, head_gate=True), ((8,), (2,)),
-        lambda h: (100 * 156 + 48 * 128 + (48 * 24 + 64 * 32 + 1600) * h + 100 * (16 * h + h), 48 + 64 + 2 * 32),
-    ),
-    "mla with queries of full rank": (
-        replace(MLA, q_rank=None, indexer=None), ((8,), (2,)),
-        lambda h: (100 * (72 + 24 * h) + 64 * 32 * h + 16 * h * 100, 64),
-    ),
+#: What the whole model and one of four ranks have: heads and KV heads (each of two is on two ranks); heads and groups;
+#: channels; heads of keys and of values; heads; heads and groups of outputs.
+SHARES = {
+    Gqa: ((8, 2), (2, 1)), Mamba2: ((8, 2), (2, 1)), Mamba1: ((64,), (16,)), Gdn: ((4, 8), (1, 2)), Kda: ((8,), (2,)),
+    Lightning: ((8,), (2,)), ShortConv: ((64,), (16,)), Csa: ((8, 4), (2, 1)), Mla: ((8,), (2,)),
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("mixer", "shares", "count"), COUNTS.values(), ids=COUNTS)
-def test_parameters_of_a_mixer_are_those_counted_by_hand(mixer, shares, count):
-    whole, rank = shares
+def gqa(h, g):
+    """Matrices of q, k, v and output."""
+    return 100 * (16 * h + 16 * g + 32 * g) + 32 * h * 100
+
+
+def kda(h, rest):
+    """Matrices, with those of gate and decay given; filters of 4, decay of a head, bias of every channel's, norm."""
+    return 100 * 3 * 16 * h + rest + 100 * h + 16 * h * 100, 4 * 48 * h + h + 16 * h + 16
+
+
+def mla(h):
+    """KV latent of 64 and a rotated key of 8, query latent of 48, index key of 32 with 4 head weights, index queries
+    of 4 heads: every rank has them all. 8 heads of 16 + 8, keys and values of 16 + 16, output."""
+    return 100 * (72 + 48 + 32 + 4) + 48 * 128 + 48 * 24 * h + 64 * 32 * h + 16 * h * 100
+
+
+# Matrices and vectors.
+COUNTS = [
+    (GQA, lambda h, g: (gqa(h, g), 0)),
+    (replace(GQA, qkv_bias=True, o_bias=True, sinks=True), lambda h, g: (gqa(h, g), 16 * h + 48 * g + 100 + h)),
+    (replace(GQA, qk_norm="head", qk_norm_bias=True), lambda h, g: (gqa(h, g), 2 * 2 * 16)),
+    (replace(GQA, qk_norm="full"), lambda h, g: (gqa(h, g), h * 16 + g * 16)),
+    (replace(GQA, out_gate=True, head_gate=True), lambda h, g: (gqa(h, g) + 100 * (32 * h + h), 0)),
+    (replace(GQA, k_eq_v=True), lambda h, g: (gqa(h, g) - 100 * 32 * g, 0)),
+    # keys and values of an earlier layer, a norm of all heads and of one head's width
+    (replace(GQA, kv_shared=True, qk_norm="full"), lambda h, g: (gqa(h, g) - 100 * (16 + 32) * g, h * 16)),
+    (replace(GQA, kv_shared=True, qk_norm="head"), lambda h, g: (gqa(h, g) - 100 * (16 + 32) * g, 16)),
+    # index queries of 4 heads of 16 go where the KV heads go, one key of 16 to all ranks; a norm of each
+    (replace(GQA, indexer=INDEXER), lambda h, g: (gqa(h, g) + 100 * (2 * g * 16 + 16), 2 * 16)),
+    # gate and x of 8 heads of 8, B and C of 2 groups of 16 each, a time step a head; output. Filters of 4 and a bias of
+    # every channel of x, B and C; decay, skip and step of a head; norm. Groups are on several of four ranks.
+    (MAMBA2, lambda h, g: (100 * (17 * h + 2 * 16 * g) + 8 * h * 100, (8 * h + 2 * 16 * g) * (4 + 1) + 3 * h + 8 * h)),
+    (replace(MAMBA2, no_norm=True), lambda h, g: (100 * (25 * h + 32 * g), (8 * h + 32 * g) * (4 + 1) + 3 * h)),
+    # x and gate of 64 channels; 6 + 16 + 16 values from them; the step from 6; output. Filters of 4 and a bias, bias of
+    # the step, 16 decays and a skip a channel; three norms, of 6, 16 and 16.
+    (MAMBA1, lambda c: (100 * 2 * c + c * 38 + 6 * c + c * 100, c * (4 + 1 + 1 + 16 + 1) + 6 + 16 + 16)),
+    (replace(MAMBA1, inner_norms=False), lambda c: (100 * 2 * c + c * 38 + 6 * c + c * 100, c * (4 + 1 + 1 + 16 + 1))),
+    # q and k of 4 heads of 16, v and gate of 8 heads of 32, two values a value head; output. Filters of 4, without
+    # bias, of q, k and v; decay and step of a value head; norm of one head's width.
+    (GDN, lambda k, v: (100 * (2 * 16 * k + 66 * v) + 32 * v * 100, 4 * (2 * 16 * k + 32 * v) + 2 * v + 32)),
+    # q, k and v of 8 heads of 16; gate and decay of rank 16, or one of full rank; a step a head; output
+    (KDA, lambda h: kda(h, 2 * (100 * 16 + 16 * 16 * h))),
+    (replace(KDA, full_rank_gate=True), lambda h: kda(h, 100 * 16 + 16 * 16 * h + 100 * 16 * h)),
+    (replace(KDA, full_rank_decay=True), lambda h: kda(h, 100 * 16 + 16 * 16 * h + 100 * 16 * h)),
+    # q, k, v and gate of 8 heads of 16, output; norm of it
+    (LIGHTNING, lambda h: (5 * 100 * 16 * h, 16 * h)),
+    # three streams of 64 channels in, one out; filters of 3, and biases of all where it has any
+    (SHORT, lambda c: (4 * 100 * c, 3 * c)),
+    (replace(SHORT, bias=True), lambda c: (4 * 100 * c, 4 * c + 3 * c + 100)),
+    # Query latent of 24, key of 32, contents and gates of two overlapping entries and index keys (4 x 48), 4 index
+    # weights: every rank has them all. Queries and index queries from the latent; 4 groups of 2 heads to 12 each, those
+    # to the output. Norms of latent and key, a sink a head; norms of entry and index key, 4 positions of two entries.
+    (CSA, lambda h, o: (
+        100 * (24 + 32 + 192 + 4) + 24 * 32 * h + 24 * 64 + 12 * o * (64 + 100), 24 + 32 + h + 48 + 4 * 2 * 48,
+    )),
+    # all entries, which do not overlap; a window alone
+    (replace(CSA, indexer=None), lambda h, o: (
+        100 * (24 + 32 + 64) + 24 * 32 * h + 12 * o * (64 + 100), 24 + 32 + h + 32 + 4 * 32,
+    )),
+    (replace(CSA, ratio=0, indexer=None), lambda h, o: (
+        100 * (24 + 32) + 24 * 32 * h + 12 * o * (64 + 100), 24 + 32 + h,
+    )),
+    # Norms: 48, 64, two of 32. An indexer that weighs the keys it pools; both gates; queries of full rank, no indexer
+    (MLA, lambda h: (mla(h), 48 + 64 + 2 * 32)),
+    (replace(MLA, indexer=Indexer(4, 32, 8, ratio=4, learned_pool=True)), lambda h: (mla(h) + 100 * 32, 176 + 4 * 32)),
+    (replace(MLA, out_gate=True, head_gate=True), lambda h: (mla(h) + 100 * (16 * h + h), 176)),
+    (replace(MLA, q_rank=None, indexer=None), lambda h: (100 * (72 + 24 * h) + 64 * 32 * h + 16 * h * 100, 64)),
+]  # fmt: skip
+
+
+@each(("mixer", "count"), COUNTS)
+def test_parameters_of_a_mixer_are_those_counted_by_hand(mixer, count):
+    whole, rank = SHARES[type(mixer)]
     assert mixer_parameters(mixer, HIDDEN) == count(*whole)
     assert mixer_parameters(mixer, HIDDEN, 4) == count(*rank)
 
 
 # States in 4 bytes a value, the last 3 inputs of the convolution in 2; the same however long the sequence is.
-STATES = {
-    "mamba-2": (MAMBA2, HEADS, lambda h, g: 4 * 8 * h * 16 + 2 * 3 * (8 * h + 2 * 16 * g)),
-    "mamba-1": (MAMBA1, ((64,), (16,)), lambda c: 4 * c * 16 + 2 * 3 * c),
-    "gdn": (GDN, ((4, 8), (1, 2)), lambda k, v: 4 * v * 16 * 32 + 2 * 3 * (2 * 16 * k + 32 * v)),
-    "lightning": (LIGHTNING, ((8,), (2,)), lambda h: 4 * h * 16 * 16),
-    "short convolution": (SHORT, ((64,), (16,)), lambda c: 2 * 2 * c),
-    "kda": (KDA, ((8,), (2,)), lambda h: 4 * h * 16 * 16 + 2 * 3 * 48 * h),
-}
+STATES = [
+    (MAMBA2, lambda h, g: 4 * 8 * h * 16 + 2 * 3 * (8 * h + 2 * 16 * g)),
+    (MAMBA1, lambda c: 4 * c * 16 + 2 * 3 * c),
+    (GDN, lambda k, v: 4 * v * 16 * 32 + 2 * 3 * (2 * 16 * k + 32 * v)),
+    (LIGHTNING, lambda h: 4 * h * 16 * 16),
+    (SHORT, lambda c: 2 * 2 * c),
+    (KDA, lambda h: 4 * h * 16 * 16 + 2 * 3 * 48 * h),
+]
 
 
-@pytest.mark.parametrize(("mixer", "shares", "state"), STATES.values(), ids=STATES)
-def test_states_are_those_counted_by_hand(mixer, shares, state):
-    whole, rank = shares
+@each(("mixer", "state"), STATES)
+def test_states_are_those_counted_by_hand(mixer, state):
+    whole, rank = SHARES[type(mixer)]
     assert [cache_bytes(mixer, tokens, 2.0) for tokens in (1.0, 5000.0)] == [state(*whole), state(*whole)]
     assert cache_bytes(mixer, 5000.0, 2.0, 4) == state(*rank)
 
