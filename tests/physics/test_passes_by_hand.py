@@ -183,26 +183,24 @@ def kernels(asked, plan=Plan()):  # noqa: B008  frozen
     return {kernel.name: kernel for kernel in prefill_pass(deployment, 3.0, 10.0).kernels}
 
 
-def assert_more(found, plain, expected):
-    """That a pass has these kernels beside those of a plain one."""
-    assert found.keys() - plain.keys() == expected.keys()
+def assert_more(asked, plain, expected, *, parameters_more=None):
+    """That a model has these kernels and so many parameters beside those of a plain one."""
+    assert parameters_more in (None, parameters(asked).total - parameters(plain).total)
+    found, others = kernels(asked), kernels(plain)
+    assert found.keys() - others.keys() == expected.keys()
     for name, (count, work) in expected.items():
         assert found[name].count == count, name
         assert found[name].work._asdict() == pytest.approx(work._asdict(), rel=1e-12), name
 
 
 def test_a_row_of_learned_positions_is_read_and_added_for_each_token():
-    asked = plain_model(positions=50)
-    assert parameters(asked).total == PLAIN + 50 * 100
+    assert parameters(plain_model()).total == PLAIN
     row = 2 * TOKENS * 100
-    assert_more(
-        kernels(asked), kernels(plain_model()), {"positions": moved(row, weights=row), "positions, add": moved(3 * row)}
-    )
+    expected = {"positions": moved(row, weights=row), "positions, add": moved(3 * row)}
+    assert_more(plain_model(positions=50), plain_model(), expected, parameters_more=50 * 100)
 
 
 def test_inputs_of_every_layer_are_looked_up_projected_and_taken_in():
-    asked = plain_model(layer_input=7, layer_vocab=200)
-    assert parameters(asked).total == PLAIN + 200 * 2 * 7 + 2 * (2 * 100 * 7) + 100 * 2 * 7 + 7
     expected = {
         "layer inputs": moved(2 * TOKENS * 14, weights=2 * TOKENS * 14),
         "layer inputs, projection": multiplied(TOKENS, 14, 100),
@@ -211,53 +209,51 @@ def test_inputs_of_every_layer_are_looked_up_projected_and_taken_in():
         "layer input, activation": moved(3 * 2 * TOKENS * 7, times=2),
         "layer input, projection": multiplied(TOKENS, 100, 7, times=2),
     }
-    assert_more(kernels(asked), kernels(plain_model()), expected)
+    more = 200 * 2 * 7 + 2 * (2 * 100 * 7) + 100 * 2 * 7 + 7
+    assert_more(plain_model(layer_input=7, layer_vocab=200), plain_model(), expected, parameters_more=more)
 
 
 def test_alternating_streams_are_predicted_and_corrected_around_every_layer():
-    asked = plain_model(altup=3, laurel=5)
-    of_layer = 2 * 100 * 5 + (3 * 100 + 3**2 + 3**3) + 3 * 100
-    assert parameters(asked).total == PLAIN + 2 * of_layer + 2 * 2 * 100 * 100
-    assert parameters(plain_model(laurel=5)).total == PLAIN + 2 * (2 * 100 * 5 + 100)
-    expected = {
+    asked, bypass = plain_model(altup=3, laurel=5), plain_model(laurel=5)
+    streams = {
         "streams, projection": multiplied(TOKENS, 100, 100, times=2 * 2),
         "stream router": multiplied(TOKENS, 3, 100, times=2 * 2),
         "stream mix": (2, Work(2 * TOKENS * 100 * (9 + 3), activation_bytes=2 * TOKENS * 100 * 16)),
+    }
+    laurel = {
         "laurel, down": multiplied(TOKENS, 5, 100, times=2),
         "laurel, up": multiplied(TOKENS, 100, 5, times=2),
         "laurel, add": moved(3 * 2 * TOKENS * 100, times=2),
     }
-    assert_more(kernels(asked), kernels(plain_model()), expected)
+    assert_more(bypass, plain_model(), laurel, parameters_more=2 * (2 * 100 * 5 + 100))
+    of_layer = 2 * 100 * 5 + (3 * 100 + 3**2 + 3**3) + 3 * 100
+    assert_more(asked, plain_model(), streams | laurel, parameters_more=2 * of_layer + 2 * 2 * 100 * 100)
     (handed,) = (each for each in kernels(asked, Plan(pp=2)).values() if each.kind is P2P)
     assert handed.work.link_bytes == 3 * 2 * TOKENS * 100  # all streams go to the next stage
 
 
 def test_hyper_connections_mix_all_streams_twice_a_layer():
-    plain = kernels(plain_model())
-    mixed = kernels(plain_model(streams=3))
-    assert_more(mixed, plain, {"stream mix": multiplied(TOKENS, 3 * 5, 300, times=4)})
-    assert mixed["norm"].work == Work(weight_bytes=2 * 100, activation_bytes=(2 * 3 + 2) * 2 * TOKENS * 100)
-    gates = {
-        "stream gate, down": multiplied(TOKENS, 7 + 3, 300, times=4),
-        "stream gate, up": multiplied(TOKENS, 300, 7, times=4),
-    }
-    assert_more(kernels(plain_model(streams=3, stream_rank=7)), plain, gates)
+    streams = plain_model(streams=3)
+    assert_more(streams, plain_model(), {"stream mix": multiplied(TOKENS, 3 * 5, 300, times=4)})
+    norm = Work(weight_bytes=2 * 100, activation_bytes=(2 * 3 + 2) * 2 * TOKENS * 100)
+    assert kernels(streams)["norm"].work == norm
+    down, up = (multiplied(TOKENS, *shape, times=4) for shape in ((7 + 3, 300), (300, 7)))
+    gates = {"stream gate, down": down, "stream gate, up": up}
+    assert_more(plain_model(streams=3, stream_rank=7), plain_model(), gates)
 
 
 def test_embeddings_of_ngrams_are_looked_up_gated_and_convolved():
     asked = plain_model(streams=3, ngrams=Ngrams(rows=1000, width=8, lookups=3, tables=2, conv=4))
     count = ngram_parameters(asked)
     assert (count.linear, count.norm, count.embed) == (2 * 24 * (300 + 100), 2 * (3 + 4) * 300, 8000)
-    assert ngram_parameters(asked, 4).embed == 2000
-    assert ngram_parameters(plain_model()).total == 0
-    assert parameters(asked).total == parameters(plain_model(streams=3)).total + count.total
+    assert (ngram_parameters(asked, 4).embed, ngram_parameters(plain_model()).total) == (2000, 0)
     expected = {
         "n-gram embedding": moved(2 * TOKENS * 24, times=2, weights=2 * TOKENS * 24),
         "n-gram key, value": multiplied(TOKENS, 400, 24, times=2),
         "n-gram gate": moved(3 * 2 * TOKENS * 300, times=2),
         "n-gram conv": moved(2 * 2 * TOKENS * 300, times=2),
     }
-    assert_more(kernels(asked), kernels(plain_model(streams=3)), expected)
+    assert_more(asked, plain_model(streams=3), expected, parameters_more=count.total)
 
 
 # --- layers that do little -----------------------------------------------------------------------
@@ -269,9 +265,7 @@ def test_a_layer_that_attends_to_images_is_held_and_passed_over():
     assert mixer_parameters(mixer, 100, 4) == (2 * 100 * 32 + 2 * 100 * 16 + 3 * 100 * 50, 2 * 16 + 2)
     assert cache_bytes(mixer, 500.0, 2.0) == 0.0
     found, plain = kernels(plain_model(IDLE, Layer(mixer, NoFfn()))), kernels(plain_model(IDLE))
-    assert {name: (each.count, each.work) for name, each in found.items()} == {
-        name: (each.count, each.work) for name, each in plain.items()
-    }
+    assert counted(found.values()) == counted(plain.values())
     assert found["norm"].count == 2
 
 
