@@ -341,6 +341,7 @@ def test_degrees_that_divide_a_model_are_counted_by_hand():
     assert "expert width 2880 of gpt-oss-120b does not divide over 128 ranks" in plan_fault(model, Plan(tp=8, dp=16))
     assert plan_fault(model, Plan(tp=2, ep=4)) == "ep = 4 must divide tp x dp = 2, the ranks that hold the experts"
     assert "ep = 3 must divide the 128 experts of gpt-oss-120b" in plan_fault(model, Plan(tp=1, dp=3, ep=3))
+    assert [knee._in_model(*case) for case in ((0, True), (1, True), (1, False))] == [False, True, False]
 
 
 @pytest.mark.parametrize(

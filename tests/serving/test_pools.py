@@ -370,6 +370,11 @@ def test_an_infinite_link_is_disaggregation_without_a_transfer():
     assert float(slow.tpot) == float(free.tpot)
     assert float(layerwise.transfer) == pytest.approx(float(slow.transfer) / 32, rel=1e-12)
     assert float(free.ttft) < float(layerwise.ttft) < float(slow.ttft)
+    whole, by_layer = (
+        mean_of(pool_tails(Pools(H100, H100, link), workload, means).ttft)
+        for link, means in zip(links[1:], (slow, layerwise), strict=True)
+    )
+    assert whole - by_layer == pytest.approx(float(slow.ttft - layerwise.ttft), rel=1e-6)
 
 
 def test_layers_that_are_slower_to_send_than_to_compute_show_what_exceeds_the_prompt():

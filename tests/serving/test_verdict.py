@@ -374,8 +374,9 @@ def test_a_goodput_beyond_which_a_percentile_is_not_known_says_so():
     assert limited.found.binding == "tpot_p99"
 
 
-def test_a_latency_that_rounds_to_its_limit_is_told_from_it():
-    assert beside_limit("tpot", 0.0080004, 0.008) == "mean TPOT 8.0004 ms > 8 ms"
+@each(("time", "figure"), [(0.0080004, "8.0004 ms > 8 ms"), (float("nan"), "not known, against 8 ms")])
+def test_a_latency_that_rounds_to_its_limit_is_told_from_it(time, figure):
+    assert beside_limit("tpot", time, 0.008) == f"mean TPOT {figure}"
 
 
 # --- intervals, as wide as the evidence is thin ---------------------------------------------------
