@@ -49,10 +49,10 @@ def assert_kernels(found, expected):
         assert found[name][1]._asdict() == pytest.approx(work._asdict(), rel=1e-12), name
 
 
-def multiplied(tokens, columns, inner):
+def multiplied(tokens, columns, inner, times=1):
     """A multiplication in 16 bits: each operand is read once, each result written once."""
     moved = 2 * tokens * inner + 2 * tokens * columns
-    return 1, Work(2 * tokens * columns * inner, 2 * columns * inner, activation_bytes=moved, depth=inner)
+    return times, Work(2 * tokens * columns * inner, 2 * columns * inner, activation_bytes=moved, depth=inner)
 
 
 def moved(nbytes, weights=0, times=1):

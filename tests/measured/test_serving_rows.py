@@ -1,76 +1,29 @@
 """How labels of the published serving measurements are read: one trap a test, from lines written by hand."""
 
 import csv
-import importlib.util
 import io
-import sys
-from pathlib import Path
 
+import pool_rows
 import pytest
+import serving_rows
 from every_case import each
 
 import roofline as rl
 
-PATH = Path(rl.__file__).parent.parent / "accuracy" / "serving_rows.py"
-
+PLAN = ["tp_size", "pp_size", "attention_dp_size", "moe_tp_size", "moe_ep_size"]
 COLUMNS = [
-    "id",
-    "silicon_data_source",
-    "backend",
-    "backend_version",
-    "model_path",
-    "system",
-    "precision",
-    "mode",
-    "isl",
-    "osl",
-    "gemm_quant_mode",
-    "moe_quant_mode",
-    "batch_size",
-    "tp_size",
-    "pp_size",
-    "attention_dp_size",
-    "moe_tp_size",
-    "moe_ep_size",
-    "prefill_batch_size",
-    "prefill_num_workers",
-    "prefill_tp_size",
-    "prefill_pp_size",
-    "prefill_attention_dp_size",
-    "prefill_moe_tp_size",
-    "prefill_moe_ep_size",
-    "decode_batch_size",
-    "decode_num_workers",
-    "decode_tp_size",
-    "decode_pp_size",
-    "decode_attention_dp_size",
-    "decode_moe_tp_size",
-    "decode_moe_ep_size",
-    "silicon_ttft_ms",
-    "silicon_tpot_ms",
-]
+    "id", "silicon_data_source", "backend", "backend_version", "model_path", "system", "precision", "mode", "isl",
+    "osl", "gemm_quant_mode", "moe_quant_mode", "batch_size", *PLAN,
+    *(f"{pool}_{name}" for pool in ("prefill", "decode") for name in ("batch_size", "num_workers", *PLAN)),
+    "silicon_ttft_ms", "silicon_tpot_ms",
+]  # fmt: skip
 IMAGES = {
     "trtllm": "nvcr.io/nvidia/tensorrt-llm/release:{}",
     "sglang": "lmsysorg/sglang:{}",
     "vllm": "vllm/vllm-openai:{}",
 }
-R1, QWEN, GPT_OSS, MINIMAX = (
-    "deepseek-ai/DeepSeek-R1",
-    "Qwen/Qwen3-32B",
-    "openai/gpt-oss-120b",
-    "MiniMaxAI/MiniMax-M2.5",
-)
-
-
-def _module():
-    spec = importlib.util.spec_from_file_location("serving_rows", PATH)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["serving_rows"] = module  # a dataclass looks its module up
-    spec.loader.exec_module(module)
-    return module
-
-
-serving_rows = _module()
+R1, QWEN, GPT_OSS = "deepseek-ai/DeepSeek-R1", "Qwen/Qwen3-32B", "openai/gpt-oss-120b"
+MINIMAX, QWEN35 = "MiniMaxAI/MiniMax-M2.5", "Qwen/Qwen3.5-397B-A17B"
 
 
 def line(
@@ -104,12 +57,16 @@ def sweep(plan="2//1/1", *, concurrency=16, dynamo=False, **fields):
     return line(plan, concurrency=concurrency or 28, **given) | {"silicon_data_source": note}
 
 
-def read(*lines, impossible=None):
+def written(lines, columns):
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
-    return serving_rows.read_rows(text.getvalue().splitlines(keepends=True), impossible)
+    return text.getvalue()
+
+
+def read(*lines, impossible=None):
+    return serving_rows.read_rows(written(lines, COLUMNS).splitlines(keepends=True), impossible)
 
 
 def one(*arguments, **fields):
@@ -123,41 +80,32 @@ def degrees(row):
 # Parallel degrees -----------------------------------------------------------------------------------------------
 
 
-def test_a_plain_label_is_taken_as_printed():
-    row = one("4/1/4/1")
-    assert degrees(row) == (4, 1, 1, 4)
-    assert row.label == "printed"
-
-
-@pytest.mark.parametrize(
-    ("printed", "meant"),
+@each(
+    ("printed", "meant", "label", "fields"),
     [
-        ("64/1/8/8", (8, 8, 1, 8)),
-        ("16/1/4/4", (4, 4, 1, 4)),
-        ("4/1/2/2", (2, 2, 1, 2)),
-        ("1/64/8/8", (1, 8, 8, 8)),
-        ("1/4/2/2", (1, 2, 2, 2)),
+        ("4/1/4/1", (4, 1, 1, 4), "printed", {}),
+        # a label that multiplies tp by ep is taken apart
+        *(
+            (printed, meant, "product", {"backend": "trtllm", "export": "2026-04-06.csv"})
+            for printed, meant in (
+                ("64/1/8/8", (8, 8, 1, 8)), ("16/1/4/4", (4, 4, 1, 4)), ("4/1/2/2", (2, 2, 1, 2)),
+                ("1/64/8/8", (1, 8, 8, 8)), ("1/4/2/2", (1, 2, 2, 2)),
+            )
+        ),
+        # the same plans printed without a product
+        ("8/1/1/8", (8, 8, 1, 8), None, {"backend": "trtllm"}),
+        ("1/8/1/8", (1, 8, 8, 8), None, {"backend": "trtllm"}),
+        ("1/4/4/1", (1, 1, 4, 4), None, {"backend": "trtllm"}),  # experts cut by all data-parallel ranks: four GPUs
+        # tp equal to dp under vLLM is tp GPUs with expert parallelism
+        ("2/2/1/4", (2, 2, 1, 2), None, {"model_path": MINIMAX, "precision": "fp8", "backend_version": "0.19.0"}),
+        ("4/4/1/16", (4, 4, 1, 4), None, {"model_path": MINIMAX, "precision": "fp8", "backend_version": "0.19.0"}),
+        ("4/4/1/16", (4, 1, 1, 4), None, {"model_path": "moonshotai/Kimi-K2.5"}),  # whose script has no experts apart
     ],
-)
-def test_a_label_that_multiplies_tp_by_ep_is_taken_apart(printed, meant):
-    row = one(printed, backend="trtllm", export="2026-04-06.csv")
+)  # fmt: skip
+def test_a_printed_plan_is_read_as_its_run_was_meant(printed, meant, label, fields):
+    row = one(printed, **fields)
     assert degrees(row) == meant
-    assert row.label == "product"
-
-
-@pytest.mark.parametrize(("printed", "meant"), [("8/1/1/8", (8, 8, 1, 8)), ("1/8/1/8", (1, 8, 8, 8))])
-def test_the_same_plans_printed_without_a_product_read_the_same(printed, meant):
-    assert degrees(one(printed, backend="trtllm")) == meant
-
-
-def test_data_parallel_attention_with_experts_cut_by_all_ranks_is_four_gpus():
-    assert degrees(one("1/4/4/1", backend="trtllm")) == (1, 1, 4, 4)
-
-
-@pytest.mark.parametrize(("printed", "gpus"), [("2/2/1/4", 2), ("4/4/1/16", 4)])
-def test_tp_equal_to_dp_under_vllm_is_tp_gpus_with_expert_parallelism(printed, gpus):
-    row = one(printed, model_path=MINIMAX, precision="fp8", tag="v0.19.0", backend_version="0.19.0")
-    assert degrees(row) == (gpus, gpus, 1, gpus)
+    assert label in (None, row.label)
 
 
 def test_of_two_configurations_with_one_label_the_known_one_is_data_parallel():
@@ -187,72 +135,50 @@ def test_before_ep_was_recorded_the_launch_script_chose_it_by_concurrency(concur
 def test_a_blank_dp_of_a_sweep_follows_from_the_ranks_of_the_experts(printed, meant):
     row = read(sweep(printed, model_path="Qwen/Qwen3-235B-A22B-FP8", system="h200_sxm", backend="vllm"))[0]
     assert degrees(row) == meant
-
-
-def test_zero_degrees_of_a_dense_model_are_one():
-    assert degrees(read(sweep("2/0/0/0"))[0]) == (2, 1, 1, 2)
-
-
-def test_a_script_without_expert_parallelism_overrules_the_label():
-    assert degrees(one("4/4/1/16", model_path="moonshotai/Kimi-K2.5")) == (4, 1, 1, 4)
+    assert degrees(read(sweep("2/0/0/0"))[0]) == (2, 1, 1, 2)  # zero degrees of a dense model are one
 
 
 # Speculation ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("tag", "verdict"), [("1.2.0rc6.post2", "no"), ("1.2.0rc6.post3", "yes")])
-def test_an_image_used_by_speculative_configurations_alone_marks_its_runs(tag, verdict):
-    row = one(backend="trtllm", model_path=R1, tag=tag, measured="2026-02-06")
-    assert row.speculative == verdict
-    assert row.excluded == ("speculative" if verdict == "yes" else None)
+TRTLLM_R1 = {"backend": "trtllm", "model_path": R1}
+ONE_IMAGE = {**TRTLLM_R1, "tag": "1.1.0rc2.post2", "system": "h200_sxm"}
 
 
-@pytest.mark.parametrize(
-    ("measured", "plan", "verdict"),
+@each(
+    ("plan", "fields", "verdict"),
     [
-        ("2025-12-15", "8/1/1/8", "no"),
-        ("2026-01-14", "8/1/1/8", "yes"),
-        ("2026-01-28", "8/1/1/8", "no"),
-        ("2026-01-28", "1/8/1/8", "yes"),
+        # an image used by speculative configurations alone marks its runs
+        ("8/1/8/1", {**TRTLLM_R1, "tag": "1.2.0rc6.post2", "measured": "2026-02-06"}, "no"),
+        ("8/1/8/1", {**TRTLLM_R1, "tag": "1.2.0rc6.post3", "measured": "2026-02-06"}, "yes"),
+        # one image turned speculative on the day its configurations were added
+        ("8/1/1/8", {**ONE_IMAGE, "measured": "2025-12-15"}, "no"),
+        ("8/1/1/8", {**ONE_IMAGE, "measured": "2026-01-14"}, "yes"),
+        ("8/1/1/8", {**ONE_IMAGE, "measured": "2026-01-28"}, "no"),
+        ("1/8/1/8", {**ONE_IMAGE, "measured": "2026-01-28"}, "yes"),
+        # two spellings of one image tell drafts apart
+        ("4/1/4/1", {"backend": "sglang", "model_path": QWEN35, "precision": "fp8", "tag": "v0.5.9-cu130"}, "yes"),
+        ("4/1/4/1", {"backend": "sglang", "model_path": QWEN35, "precision": "fp8", "tag": "v0.5.9-cu130-amd64"}, "no"),
+        # a model without a published speculative configuration ran plain
+        ("8/1/8/1", {"backend": "trtllm", "tag": "1.2.0rc6.post3", "measured": "2026-03-25"}, "no"),
+        ("8/1/8/1", {**TRTLLM_R1, "tag": "9.9", "measured": "2026-03-25"}, "unknown"),  # no rule covers its image
     ],
 )
-def test_one_image_turned_speculative_on_the_day_its_configurations_were_added(measured, plan, verdict):
-    row = one(plan, backend="trtllm", model_path=R1, tag="1.1.0rc2.post2", measured=measured, system="h200_sxm")
+def test_an_image_its_date_and_its_plan_say_whether_a_run_had_drafts(plan, fields, verdict):
+    row = one(plan, **fields)
     assert row.speculative == verdict
+    if fields.get("model_path") == R1:
+        excluded = {"no": None, "yes": "speculative", "unknown": "speculation unknown"}
+        assert row.excluded == excluded[verdict]
 
 
 def test_what_the_plain_export_also_holds_is_not_speculative():
-    fields = {
-        "backend": "sglang",
-        "model_path": R1,
-        "precision": "fp8",
-        "tag": "v0.5.9-cu130",
-        "measured": "2026-03-25",
-    }
-    fields["backend_version"] = "0.5.9"
-    plain = line(**fields, silicon_tpot_ms=8.76)
-    drafted = line(**fields, silicon_tpot_ms=6.70)
-    twin = line(
-        **{**fields, "export": "db-dump/2026-04-27", "model_path": "deepseek-ai/DeepSeek-V3"}, silicon_tpot_ms=8.76
-    )
-    found = read(plain, drafted, twin)
+    fields = {"backend": "sglang", "model_path": R1, "precision": "fp8", "tag": "v0.5.9-cu130"}
+    fields |= {"backend_version": "0.5.9", "measured": "2026-03-25"}
+    twin = {**fields, "export": "db-dump/2026-04-27", "model_path": "deepseek-ai/DeepSeek-V3"}
+    found = read(*(line(**run, silicon_tpot_ms=ms) for run, ms in ((fields, 8.76), (fields, 6.70), (twin, 8.76))))
     assert [row.speculative for row in found] == ["no", "yes", "no"]
     assert [row.excluded for row in found] == [None, "speculative", "duplicate"]
-
-
-@pytest.mark.parametrize(("tag", "verdict"), [("v0.5.9-cu130", "yes"), ("v0.5.9-cu130-amd64", "no")])
-def test_two_spellings_of_one_image_tell_drafts_apart(tag, verdict):
-    row = one("4/1/4/1", backend="sglang", model_path="Qwen/Qwen3.5-397B-A17B", precision="fp8", tag=tag)
-    assert row.speculative == verdict
-
-
-def test_models_without_a_published_speculative_configuration_ran_plain():
-    assert one(backend="trtllm", tag="1.2.0rc6.post3", measured="2026-03-25").speculative == "no"
-
-
-def test_an_image_that_no_rule_covers_is_unknown_and_not_used():
-    row = one(backend="trtllm", model_path=R1, tag="9.9", measured="2026-03-25")
-    assert (row.speculative, row.excluded) == ("unknown", "speculation unknown")
 
 
 # Duplicates -----------------------------------------------------------------------------------------------------
@@ -281,13 +207,9 @@ def test_lengths_of_inferencex_are_nine_tenths_of_nominal_and_those_of_sweeps_ex
     assert (exact.prompts_per_user, exact.states_prompts) == (10.0, False)
 
 
-def test_times_are_in_seconds():
-    row = one(silicon_ttft_ms=250.0, silicon_tpot_ms=12.5)
-    assert (row.ttft, row.tpot) == (pytest.approx(0.25), pytest.approx(0.0125))
-
-
-def test_concurrency_is_the_one_of_the_run_not_the_batch_field():
-    assert one(concurrency=64, batch_size=8).concurrency == 64
+def test_times_are_in_seconds_and_concurrency_is_that_of_the_run_not_the_batch_field():
+    row = one(silicon_ttft_ms=250.0, silicon_tpot_ms=12.5, concurrency=64, batch_size=8)
+    assert (row.ttft, row.tpot, row.concurrency) == (pytest.approx(0.25), pytest.approx(0.0125), 64)
 
 
 def test_a_deployment_whose_replicas_are_not_stated_is_not_used():
@@ -348,23 +270,14 @@ def test_a_disaggregated_run_is_set_aside_whatever_it_is_called():
         assert row.excluded == "disaggregated"
 
 
-@each(
-    ("fields", "split"),
-    [
-        ({}, "fit"),
-        ({"system": "h100_sxm"}, "fit"),
-        ({"system": "gb200"}, "fit"),
-        ({"system": "h200_sxm"}, "held out"),
-        ({"system": "b300_sxm"}, "held out"),
-        ({"system": "gb300"}, "held out"),
-        ({"model_path": MINIMAX}, "held out"),
-        ({"model_path": "moonshotai/Kimi-K2.5"}, "held out"),
-        ({"model_path": "zhipuai/GLM-5"}, "held out"),
-        ({"model_path": "Qwen/Qwen3.5-397B-A17B"}, "held out"),
-    ],
-)
-def test_siblings_of_the_fitted_gpus_and_four_models_are_held_out(fields, split):
-    assert one(**fields).split == split
+@each("system", ["b200_sxm", "h100_sxm", "gb200", "h200_sxm", "b300_sxm", "gb300"])
+def test_siblings_of_the_fitted_gpus_are_held_out(system):
+    assert one(system=system).split == ("held out" if system in ("h200_sxm", "b300_sxm", "gb300") else "fit")
+
+
+@each("model", [MINIMAX, "moonshotai/Kimi-K2.5", "zhipuai/GLM-5", QWEN35])
+def test_four_models_are_held_out(model):
+    assert (one(model_path=model).split, one().split) == ("held out", "fit")
 
 
 def test_a_model_that_nobody_has_mapped_is_refused_by_name():
@@ -376,3 +289,65 @@ def test_every_model_and_gpu_is_one_of_the_catalog_and_every_preset_is_accepted(
     for model, quantization in set(serving_rows.MODELS.values()):
         assert rl.predict(model, "b200", tp=8, quantization=quantization, allow_oversize=True).tpot > 0
     assert all(rl.load_gpu(name).name == name for name in serving_rows.GPUS.values())
+
+
+# Rows of two pools ----------------------------------------------------------------------------------------------
+
+BOTH = {
+    "num_workers": "1", "tp_size": "1", "pp_size": "1", "attention_dp_size": "4", "moe_tp_size": "1",
+    "moe_ep_size": "4", "batch_size": "1",
+}  # fmt: skip
+ROW = {
+    "id": "one", "silicon_data_source": "db-dump/2026-04-27; silicon_concurrency=64; measured=2026-03-01",
+    "backend": "sglang", "backend_version": "0.5.9", "model_path": "deepseek-ai/DeepSeek-V3", "system": "gb200",
+    "precision": "fp4", "mode": "disagg", "isl": "1024", "osl": "1024", "silicon_ttft_ms": "700",
+    "silicon_tpot_ms": "10",
+    **{f"{part}_{name}": value for part in ("prefill", "decode") for name, value in BOTH.items()},
+}  # fmt: skip
+
+
+@pytest.fixture
+def pools(tmp_path):
+    """Rows of two pools, read from a line with some changes."""
+
+    def read_pools(**changes):
+        path = tmp_path / "rows.csv"
+        path.write_text(written([{**ROW, **changes}], list(ROW)))
+        return pool_rows.pool_rows(path)
+
+    return read_pools
+
+
+def slip(ranks):
+    """A label that no deployment has."""
+    return {"attention_dp_size": str(ranks), "moe_tp_size": str(ranks), "moe_ep_size": "1"}
+
+
+def labelled(**pools):
+    return {f"{pool}_{name}": value for pool, label in pools.items() for name, value in label.items()}
+
+
+def test_a_printed_label_is_read_as_printed(pools):
+    (row,) = pools()
+    assert row.label == "printed"
+    assert (row.decode.tp, row.decode.dp, row.decode.ep, row.concurrency) == (1, 4, 4, 64)
+    assert row.prefill.text("gb200") == "gb200:tp1pp1dp4ep4:x1"
+
+
+@pytest.mark.parametrize(
+    ("decode", "label", "prefill_means", "decode_means"),
+    [
+        (4, "recipe", (4, 1, 1), (4, 1, 1)),  # workers of four ranks: tensor parallelism
+        (32, None, (1, 4, 4), (1, 32, 32)),  # wider decode workers: experts are spread
+    ],
+)
+def test_a_slip_is_read_as_the_plan_that_was_meant(pools, decode, label, prefill_means, decode_means):
+    (row,) = pools(**labelled(prefill=slip(4), decode=slip(decode)))
+    assert label in (None, row.label)
+    plans = [(workers.tp, workers.dp, workers.ep) for workers in (row.prefill, row.decode)]
+    assert plans == [prefill_means, decode_means]
+
+
+def test_a_row_without_both_pools_is_none(pools):
+    assert pools(prefill_num_workers="") == []
+    assert pools(mode="agg") == []

@@ -28,12 +28,15 @@ KERNEL = Work(
 # --- the kind of number --------------------------------------------------------------------------
 
 
-def test_units_multiply_and_cancel():
+def test_units_multiply_and_cancel_and_nothing_and_no_limit_are_so_in_any_unit():
     rate = 6.0 * BYTE / (2.0 * SECOND)
     assert (dimension(rate), dimension(1.0 / rate), dimension((rate * rate) ** 0.5)) == ("B/s", "s/B", "B/s")
-    assert type(rate / rate) is float
+    assert type(rate / rate) is type(0.0 * SECOND) is float
     assert dimension((SECOND**3) ** (1.0 / 3.0)) == "s"
     assert norm(3.0 * SECOND, 4.0 * SECOND, 2.0) == 5.0 * SECOND
+    assert maximum(3.0 * SECOND, 0.0) == 3.0 * SECOND == 0.0 + 3.0 * SECOND
+    assert minimum(3.0 * SECOND, float("inf")) == 3.0 * SECOND
+    assert floor(7.0 * BYTE / (2.0 * BYTE)) == 3.0
 
 
 @each(
@@ -54,13 +57,6 @@ def test_units_multiply_and_cancel():
 def test_what_makes_no_sense_is_refused(mistake):
     with pytest.raises(AssertionError, match=r"\bs\b"):
         mistake()
-
-
-def test_nothing_and_no_limit_are_so_in_any_unit():
-    assert maximum(3.0 * SECOND, 0.0) == 3.0 * SECOND == 0.0 + 3.0 * SECOND
-    assert minimum(3.0 * SECOND, float("inf")) == 3.0 * SECOND
-    assert type(0.0 * SECOND) is float
-    assert floor(7.0 * BYTE / (2.0 * BYTE)) == 3.0
 
 
 # --- the one equation, and links -----------------------------------------------------------------
@@ -103,25 +99,22 @@ def moved(*case):
 
 def held(deployment, batch, new, cached):
     """Bytes in memory, all together and apart."""
-    model, plan, quantization = deployment.model, deployment.plan, deployment.quantization
-    apart = memory.memory(deployment, batch, new + cached)
-    return (
-        apart,
-        apart.used,
-        weight_bytes(model, plan, quantization),
-        kv_bytes_per_sequence(model, plan, quantization, new + cached),
-        activation_bytes(model, plan, batch, new + cached),
-    )
+    stored, length = (deployment.model, deployment.plan, deployment.quantization), new + cached
+    apart = memory.memory(deployment, batch, length)
+    activations = activation_bytes(*stored[:2], batch, length)
+    return apart, apart.used, weight_bytes(*stored), kv_bytes_per_sequence(*stored, length), activations
+
+
+def assert_units(*case):
+    assert dimensions_of(measured(times, *case)) == {"s"}
+    assert dimensions_of(measured(moved, *case)) == dimensions_of(measured(held, *case)) == {"B"}
 
 
 @each("model", SAMPLE_MODELS)
 @each("basis", BASES)
 def test_passes_of_every_kind_of_layer_take_seconds_and_move_bytes(model, basis):
     deployment = deploy(model, "h100-sxm", Plan(tp=8, pp=2), basis=basis, engine="vllm")
-    case = (deployment, 3.0, 1000.0, 500.0)
-    assert dimensions_of(measured(times, *case)) == {"s"}
-    assert dimensions_of(measured(moved, *case)) == {"B"}
-    assert dimensions_of(measured(held, *case)) == {"B"}
+    assert_units(deployment, 3.0, 1000.0, 500.0)
     assert dimension(measured(largest_batch, deployment, 1500.0)) == "1"
 
 
@@ -129,10 +122,7 @@ def test_passes_of_every_kind_of_layer_take_seconds_and_move_bytes(model, basis)
 @each("model", ["llama-3.1-70b", "mixtral-8x7b", "deepseek-v3"])
 def test_passes_spread_over_many_ranks_take_seconds_on_every_kind_of_gpu(gpu, model):
     plan = Plan(tp=2, pp=2, dp=2, ep=1 if model == "llama-3.1-70b" else 4)
-    deployment = deploy(model, gpu, plan, quantization=None if gpu == "tpu-v5e" else "fp8", engine="trtllm")
-    case = (deployment, 8.0, 1000.0, 500.0)
-    assert dimensions_of(measured(times, *case)) == {"s"}
-    assert dimensions_of(measured(held, *case)) == {"B"}
+    assert_units(deploy(model, gpu, plan, None if gpu == "tpu-v5e" else "fp8", engine="trtllm"), 8.0, 1000.0, 500.0)
 
 
 # --- mistakes are found --------------------------------------------------------------------------

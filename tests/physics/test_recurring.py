@@ -1,8 +1,10 @@
 """Answers of programs are those of the formulas: to the bit of floats, to rounding of arrays."""
 
 import copy
+import functools
 import pickle
 import random
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +31,8 @@ CASES = (
     ("deepseek-v3", "h200-sxm", {"tp": 8, "draft": "mtp", "draft_tokens": 2, "acceptance": "0.8,0.6"}),
     ("llama-3.1-8b", "rtx-4090", {"engine": "vllm", "quantization": "int4"}),
 )
-READ = (
-    passes._time,
-    passes._bound_times,
-    verdict._variance,
-    verdict._generic_variance,
-    knee._sides,
-    server._part_times,
-)
+READ = passes._time, passes._bound_times, verdict._variance, verdict._generic_variance, knee._sides, server._part_times
+MAKE = passes._prefill_kernels, passes._decode_kernels
 
 
 def deployment(model, gpu, options):
@@ -53,17 +49,12 @@ def ask_often(read, make, one, numbers):
 @each(("model", "gpu", "options"), CASES)
 def test_a_program_of_floats_gives_what_the_formulas_give_to_the_bit(model, gpu, options):
     one, draw = deployment(model, gpu, options), random.Random(7)
-    for make in (passes._prefill_kernels, passes._decode_kernels):
-        for read in READ:
-            for _ in range(12):
-                numbers = (
-                    float(draw.randint(1, 300)),
-                    float(draw.choice((1, 17, 3000, 40_000))),
-                    float(draw.randint(1, 9000)),
-                )
-                found = ask_often(read, make, one, numbers)
-                assert found is not None
-                assert found == read(Pass(make(one, *numbers)))
+    for make, read, _ in product(MAKE, READ, range(12)):
+        drawn = draw.randint(1, 300), draw.choice((1, 17, 3000, 40_000)), draw.randint(1, 9000)
+        numbers = [float(number) for number in drawn]
+        found = ask_often(read, make, one, numbers)
+        assert found is not None
+        assert found == read(Pass(make(one, *numbers)))
     for make, numbers in ((memory._memory, (7.0, 3333.0)), (memory._largest_batch, (4321.0,))):
         plain = make(one, *numbers)
         for _ in range(passes._FEW + 2):
@@ -77,14 +68,14 @@ def test_a_program_of_arrays_gives_what_floats_give(model, gpu, options, size):
     draw = np.random.default_rng(3)
     batch, tokens = draw.integers(1, 300, size).astype(float), draw.integers(1, 40_000, size).astype(float)
     one = deployment(model, gpu, options)
-    for numbers in ((batch, tokens, 700.0), (3.0, tokens, 1.0), (batch[:, None], tokens[:7], 5.0)):
-        for make in (passes._prefill_kernels, passes._decode_kernels):
-            times = Pass.of(make, one, *numbers).time
-            assert times.shape == np.broadcast(*numbers).shape
-            flat = [np.broadcast_to(number, times.shape).ravel() for number in numbers]
-            for place in (0, 50, times.size - 1):
-                at = Pass(make(one, *(float(values[place]) for values in flat))).time
-                assert times.ravel()[place] == pytest.approx(at, rel=1e-12)
+    of_arrays = (batch, tokens, 700.0), (3.0, tokens, 1.0), (batch[:, None], tokens[:7], 5.0)
+    for numbers, make in product(of_arrays, MAKE):
+        times = Pass.of(make, one, *numbers).time
+        assert times.shape == np.broadcast(*numbers).shape
+        flat = [np.broadcast_to(number, times.shape).ravel() for number in numbers]
+        for place in (0, 50, times.size - 1):
+            at = Pass(make(one, *(float(values[place]) for values in flat))).time
+            assert times.ravel()[place] == pytest.approx(at, rel=1e-12)
     assert any(callable(known) for known in one.memo.values())
 
 
@@ -140,29 +131,24 @@ def test_copies_leave_programs_behind_and_replicas_share_them():
     for twin in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):
         assert twin == one
         assert twin.memo == {}
-    assert one.copies(3).memo is one.memo
-    assert one.copies(3).replicas == 3
-    assert one.at(Plan(tp=2)) is one.at(Plan(tp=2))
-    assert one.at(Plan(tp=2)).memo is not one.memo
-    assert one.copies(2).at(Plan(tp=4)).replicas == 2
-    assert one.on("ideal").basis == "ideal"
+    several, wider = one.copies(3), one.at(Plan(tp=2))
+    assert (several.memo is one.memo, several.replicas) == (True, 3)
+    assert wider is one.at(Plan(tp=2))
+    assert wider.memo is not one.memo
+    assert (one.copies(2).at(Plan(tp=4)).replicas, one.on("ideal").basis) == (2, "ideal")
 
 
 def test_a_case_is_deployed_once_but_for_files_of_ones_own(tmp_path):
-    one = rl.predict("llama-3.1-8b", "h100-sxm", isl=100)
-    assert rl.predict("llama-3.1-8b", "h100-sxm", isl=200).deployment is one.deployment
-    assert rl.predict("llama-3.1-8b", "h100-sxm", engine="vllm").deployment is not one.deployment
-    assert rl.predict("llama-3.1-8b", "h100-sxm", derate={"peak": 0.1}).deployment.gpu != one.deployment.gpu
-    profile = tmp_path / "mine.yaml"
-    profile.write_text(profile_text(0.004))
-    first = rl.predict("llama-3.1-8b", "h100-sxm", engine=str(profile)).ttft
-    profile.write_text(profile_text(0.104))
-    assert rl.predict("llama-3.1-8b", "h100-sxm", engine=str(profile)).ttft == pytest.approx(first + 0.1)
+    ask = functools.partial(rl.predict, "llama-3.1-8b", "h100-sxm")
+    one = ask(isl=100)
+    assert ask(isl=200).deployment is one.deployment
+    assert ask(engine="vllm").deployment is not one.deployment
+    assert ask(derate={"peak": 0.1}).deployment.gpu != one.deployment.gpu
+    profile, shipped = tmp_path / "mine.yaml", Path(__file__).parents[2] / "engine_specs" / "vllm.yaml"
+    times = []
+    for request in ("4 ms", "104 ms"):
+        profile.write_text(shipped.read_text().replace("request: 7.9 ms", f"request: {request}"))
+        times.append(ask(engine=str(profile)).ttft)
+    assert times[1] == pytest.approx(times[0] + 0.1)
     deployed_room._KNOWN.clear()
-    assert rl.predict("llama-3.1-8b", "h100-sxm", isl=100) == one
-
-
-def profile_text(request):
-    """A profile whose requests take so long [s]."""
-    shipped = (Path(__file__).parents[2] / "engine_specs" / "vllm.yaml").read_text()
-    return shipped.replace("request: 7.9 ms", f"request: {request * 1000:g} ms")
+    assert ask(isl=100) == one

@@ -34,9 +34,9 @@ DEPLOYMENTS = {
     "drafts": rl.predict("llama-3.1-8b", "h100", engine="vllm", draft="eagle", acceptance="0.7,0.6").deployment,
 }
 RATE = Rate(2.0 / SECOND)
-SPREAD = lengths_by_law("lognormal", 0.3, 0.5)
 SLICES = ((0.5, 0.8), (0.5, 1.2))
-SPREAD = replace(SPREAD, prompts=replace(SPREAD.prompts, slices=SLICES), answers=replace(SPREAD.answers, slices=SLICES))
+SPREAD = lengths_by_law("lognormal", 0.3, 0.5)
+SPREAD = replace(SPREAD, **{of: replace(getattr(SPREAD, of), slices=SLICES) for of in ("prompts", "answers")})
 CACHE = PromptCache(0.7, "host", 50e9 * BYTE / SECOND)
 LOADS = {
     "users": Workload(1000.0, 200.0, Users(16.0)),

@@ -4,6 +4,7 @@ import statistics
 from dataclasses import replace
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.physics.passes import eagle_head
@@ -70,23 +71,23 @@ def test_pools_have_the_gpus_of_both_and_answer_a_share_of_what_they_can():
 
 
 def test_answers_of_one_token_are_sent_by_the_pool_of_prompts_alone():
-    alone = replace(CASE, osl=1.0)
-    seen = pools_simulated(POOLS, alone, Arrivals(200, rate=1.0, seed=3))
-    assert all(each.e2el == each.ttft for each in seen)
-    slow = replace(POOLS, link=KvLink("rdma", 1e6))  # nothing is moved over it
-    assert [each.ttft for each in pools_simulated(slow, alone, Arrivals(200, rate=1.0, seed=3))] == [
-        each.ttft for each in seen
-    ]
+    alone, slow = replace(CASE, osl=1.0), replace(POOLS, link=KvLink("rdma", 1e6))  # nothing is moved over it
+    seen, over_slow = (pools_simulated(pools, alone, Arrivals(200, rate=1.0, seed=3)) for pools in (POOLS, slow))
+    assert [each.e2el for each in seen] == [each.ttft for each in seen] == [each.ttft for each in over_slow]
+
+
+def mean(seen, name):
+    return statistics.fmean(getattr(each, name) for each in seen)
 
 
 def test_requests_that_start_cold_wait_so_much_longer_in_a_simulation():
     late = replace(CASE, cold_start=(1.0, 5.0), load=Rate(1e-3))
     arrivals = Arrivals(60, rate=1e-3, seed=3)
-    for seen in (
-        [simulated(server_of(H100, case), arrivals) for case in (replace(late, cold_start=None), late)],
-        [pools_simulated(POOLS, case, arrivals) for case in (replace(late, cold_start=None), late)],
+    for run in (
+        lambda case: simulated(server_of(H100, case), arrivals),
+        lambda case: pools_simulated(POOLS, case, arrivals),
     ):
-        warm, cold = (sum(each.ttft for each in answers) / len(answers) for answers in seen)
+        warm, cold = (mean(run(case), "ttft") for case in (replace(late, cold_start=None), late))
         assert cold - warm == pytest.approx(5.0, abs=1e-3)
 
 
@@ -95,7 +96,7 @@ def test_very_many_users_of_very_short_answers_take_as_long_as_in_a_simulation(e
     # prompts take nearly all of the time: what users meet is found by bracketing, not by rounds
     found = rl.predict("llama-3.1-8b", "h100:tp1", isl=100, osl=5, concurrency=300, engine=engine)
     seen = simulated(server_of(found.deployment, found.workload), Arrivals(3000, users=300, seed=3))
-    assert found.e2el == pytest.approx(sum(each.e2el for each in seen) / len(seen), rel=0.05)
+    assert found.e2el == pytest.approx(mean(seen, "e2el"), rel=0.05)
     assert found.request_rate * found.e2el == pytest.approx(300.0, rel=1e-9)
     assert found.util < 1.0
 
@@ -118,22 +119,22 @@ def test_memory_that_holds_four_requests_makes_sixteen_users_wait_as_in_a_simula
     found, roomy = served(SMALL, LONG), served(H100, LONG)
     seen = simulated(server_of(SMALL, LONG), Arrivals(600, users=16, seed=3))
     assert found.slots == 4 < 16 < roomy.slots
-    assert found.ttft == pytest.approx(sum(each.ttft for each in seen) / len(seen), rel=0.03)
-    assert found.tpot == pytest.approx(sum(each.tpot for each in seen) / len(seen), rel=0.03)
+    assert found.ttft == pytest.approx(mean(seen, "ttft"), rel=0.03)
+    assert found.tpot == pytest.approx(mean(seen, "tpot"), rel=0.03)
     assert found.ttft > 10 * roomy.ttft
     pools = Pools(H100, SMALL, KvLink("rdma", 50e9))
     both = pooled(pools, LONG)
     apart = pools_simulated(pools, LONG, Arrivals(600, users=16, seed=3))
-    assert both.ttft == pytest.approx(sum(each.ttft for each in apart) / len(apart), rel=0.01)
-    assert both.tpot == pytest.approx(sum(each.tpot for each in apart) / len(apart), rel=0.01)
+    assert both.ttft == pytest.approx(mean(apart, "ttft"), rel=0.01)
+    assert both.tpot == pytest.approx(mean(apart, "tpot"), rel=0.01)
 
 
 def test_ranks_of_data_parallelism_in_pools_are_met_as_in_a_simulation():
     ranks = rl.predict("llama-3.1-8b", "h100:tp1dp2", isl=1000, osl=100, request_rate=1e-3, engine="vllm").deployment
     pools, workload = Pools(ranks, ranks, KvLink("rdma", 50e9)), Workload(3000.0, 100.0, Rate(6.0))
     found, seen = pooled(pools, workload), pools_simulated(pools, workload, Arrivals(2000, rate=6.0, seed=3))
-    assert found.ttft == pytest.approx(sum(each.ttft for each in seen) / len(seen), rel=0.03)
-    assert found.tpot == pytest.approx(sum(each.tpot for each in seen) / len(seen), rel=0.01)
+    assert found.ttft == pytest.approx(mean(seen, "ttft"), rel=0.03)
+    assert found.tpot == pytest.approx(mean(seen, "tpot"), rel=0.01)
 
 
 def test_percentiles_of_users_of_two_pools_have_the_median_that_a_simulation_sees():
@@ -147,10 +148,9 @@ def test_percentiles_of_users_of_two_pools_have_the_median_that_a_simulation_see
 def test_a_trace_of_requests_is_drawn_from_in_a_simulation():
     isls, osls = [500, 1500, 1000, 3000], [50, 150, 100, 20]
     found = rl.predict("llama-3.1-8b", "h100:tp1", lengths={"isl": isls, "osl": osls}, request_rate=0.5, engine="vllm")
-    seen = simulated(
-        server_of(found.deployment, found.workload), Arrivals(3000, rate=0.5, lengths=found.workload.lengths, seed=3)
-    )
-    assert found.e2el == pytest.approx(sum(each.e2el for each in seen) / len(seen), rel=0.05)
+    arrivals = Arrivals(3000, rate=0.5, lengths=found.workload.lengths, seed=3)
+    seen = simulated(server_of(found.deployment, found.workload), arrivals)
+    assert found.e2el == pytest.approx(mean(seen, "e2el"), rel=0.05)
 
 
 def test_the_hit_rate_of_no_prefix_at_all_is_zero():
@@ -185,15 +185,11 @@ def test_how_far_a_single_token_reaches_above_its_median_is_a_matter_of_the_firs
 
 def test_percentiles_of_a_burst_are_its_times_and_a_run_and_a_single_token_have_none():
     burst = rl.predict("llama-3.1-8b", "h100")
-    assert (burst.latency("ttft_p99"), burst.latency("ttft"), burst.latency("p99_within")) == (
-        burst.ttft, burst.ttft, 1.0,
-    )  # fmt: skip
+    assert [burst.latency(key) for key in ("ttft_p99", "ttft", "p99_within")] == [burst.ttft, burst.ttft, 1.0]
     run = rl.predict("llama-3.1-8b", "h100", concurrency=4, num_prompts=40)
     assert (run.latency("ttft_p99"), run.latency("ttft")) == (None, run.ttft)
     single = rl.predict("llama-3.1-8b", "h100", osl=1, slo={"tpot": 0.001})
-    assert single.latency("tpot") is None
-    assert single.slo_shares == {}
-    assert single.slo_met is None  # there is nothing to limit
+    assert (single.latency("tpot"), single.slo_shares, single.slo_met) == (None, {}, None)  # there is nothing to limit
 
 
 def test_limits_on_means_and_on_percentiles_are_looked_at_side_by_side():
@@ -217,13 +213,18 @@ def test_answers_of_a_single_token_were_not_checked(load):
 # --- in words, and refused -----------------------------------------------------------------------
 
 
-def test_knees_and_corrections_are_said_in_a_line():
-    assert repr(Knees(300.0, 9.0, 50.0, None)) == "<Knees ridge 300, half 9, memory 50; smallest: half>"
-    nothing = "<Knees none: the batch follows from the request rate>"
-    assert repr(Knees(None, None, None, None)) == nothing
+SAID = [
+    (Knees(300.0, 9.0, 50.0, None), "<Knees ridge 300, half 9, memory 50; smallest: half>"),
+    (Knees(None, None, None, None), "<Knees none: the batch follows from the request rate>"),
+    (Correction(), "<Correction none: nothing was measured>"),
+    (Correction(2.0, 1.25, 0.25, 0.1), "<Correction TTFT x 2, TPOT x 1.25>"),
+]
+
+
+@pytest.mark.parametrize(("record", "line"), SAID)
+def test_knees_and_corrections_are_said_in_a_line(record, line):
+    assert repr(record) == line
     assert Knees(None, None, None, None).smallest == (None, None)
-    assert repr(Correction()) == "<Correction none: nothing was measured>"
-    assert repr(Correction(2.0, 1.25, 0.25, 0.1)) == "<Correction TTFT x 2, TPOT x 1.25>"
 
 
 def test_a_line_begins_with_what_the_weights_are_stored_in():
@@ -238,34 +239,33 @@ def test_one_prediction_is_one_key_of_a_dictionary():
     assert hash(one) == hash(same)
 
 
-@pytest.mark.parametrize("keys", ["ttft_ms", b"ttft_ms", {"ttft_ms"}, {"ttft_ms": 1}, 5])
-def test_keys_of_a_row_are_a_list(keys):
-    with pytest.raises(BadInput, match="must be a list of keys of a row"):
+ROWS_REFUSED = [
+    *(
+        (keys, BadInput, "must be a list of keys of a row")
+        for keys in ("ttft_ms", b"ttft_ms", {"ttft_ms"}, {"e2el": 1}, 5)
+    ),
+    *((["ttft_ms", key], UnknownName, r"unknown key .*; choose from model") for key in ("tftt_ms", 5)),
+]
+
+
+@each("keys, error, said", ROWS_REFUSED)
+def test_keys_of_a_row_are_a_list_of_those_that_are(keys, error, said):
+    with pytest.raises(error, match=said):
         row(rl.predict("llama-3.1-8b", "h100"), keys)
 
 
-@pytest.mark.parametrize("name", ["w4a4", "fp6", "int3"])  # known words for what is not modelled, and none
-def test_a_dtype_that_nothing_is_computed_in_is_refused_with_those_that_are(name):
+@each("name", ["w4a4", "fp6", "int3"])  # known words for what is not modelled, and none
+def test_a_dtype_that_nothing_is_computed_in_and_an_unknown_law_are_refused_with_those_that_are(name):
     with pytest.raises(UnknownName, match=f"unknown compute dtype '{name}'; choose from "):
         rl.predict("llama-3.1-8b", "h100", compute=name)
-
-
-@pytest.mark.parametrize("key", ["tftt_ms", 5])
-def test_keys_that_are_none_are_refused_with_those_that_are(key):
-    with pytest.raises(UnknownName, match=r"unknown key .*; choose from model"):
-        row(rl.predict("llama-3.1-8b", "h100"), ["ttft_ms", key])
-
-
-def test_an_unknown_law_of_lengths_is_refused_with_those_that_are():
-    with pytest.raises(UnknownName, match="unknown length distribution 'normal'; choose from lognormal, uniform"):
-        lengths_by_law("normal", 0.1, 0.1)
+    with pytest.raises(UnknownName, match=f"unknown length distribution '{name}'; choose from lognormal, uniform"):
+        lengths_by_law(name, 0.1, 0.1)
 
 
 def test_formats_of_whole_files_hold_embedding_and_head_too():
     found = resolved_quantization(rl.load_model("llama-3.1-8b"), rl.load_gpu("h100"), "q4_k_m").sections
-    assert {name for name, each in found.items() if each.format == "q4_k_m"} == {
-        "linear", "attention", "embed", "head",
-    }  # fmt: skip
+    stored = {name for name, section in found.items() if section.format == "q4_k_m"}
+    assert stored == {"linear", "attention", "embed", "head"}
     assert found["linear"].weight_nbytes == pytest.approx(4.8944 / 8)
 
 

@@ -86,13 +86,11 @@ def test_the_step_grows_by_the_time_of_a_sequence_for_each(name):
 
 
 def test_the_network_is_before_the_first_token_alone():
-    near, far = (rl.predict(*SMALL, network=network, **CASE) for network in (0.0, 0.03))
-    assert close(far.ttft, near.ttft + 0.03)
-    assert far.tpot == near.tpot
-    assert close(far.e2el, near.e2el + 0.03)
-    assert rl.predict(*SMALL, engine="none", network=0.03, **CASE).ttft == pytest.approx(
-        rl.predict(*SMALL, engine="none", **CASE).ttft + 0.03, rel=1e-12
-    )
+    for engine in ("generic", "none"):
+        near, far = (rl.predict(*SMALL, engine=engine, network=network, **CASE) for network in (0.0, 0.03))
+        assert (far.ttft, far.tpot, far.e2el) == pytest.approx(
+            (near.ttft + 0.03, near.tpot, near.e2el + 0.03), rel=1e-12
+        )
 
 
 def test_throughput_counts_the_time_of_the_host():
@@ -150,17 +148,17 @@ def test_a_tuning_multiplies_the_shares_of_the_kernels_that_it_names_and_of_no_o
 
 
 @pytest.mark.parametrize(
-    ("tuning", "holds"),
+    ("of", "holds"),
     [
-        (KernelOverride("gemm", dtype="bf16", compute=0.5), True),
-        (KernelOverride("gemm", dtype="fp8", compute=0.5), False),
-        (KernelOverride("gemm", generation="hopper", compute=0.5), True),
-        (KernelOverride("gemm", generation="ampere", compute=0.5), False),
-        (KernelOverride("gemm", dtype="bf16", generation="ampere", compute=0.5), False),
+        ({"dtype": "bf16"}, True),
+        ({"dtype": "fp8"}, False),
+        ({"generation": "hopper"}, True),
+        ({"generation": "ampere"}, False),
+        ({"dtype": "bf16", "generation": "ampere"}, False),
     ],
 )
-def test_a_tuning_holds_for_its_dtype_and_generation(tuning, holds):
-    plain, tuned = served(tuning)
+def test_a_tuning_holds_for_its_dtype_and_generation(of, holds):
+    plain, tuned = served(KernelOverride("gemm", compute=0.5, **of))
     assert (tuned["qkv"].terms.total > plain["qkv"].terms.total) is holds
     assert holds or tuned == plain
 
@@ -203,11 +201,8 @@ def test_no_engine_makes_a_pass_or_a_kernel_faster_than_the_hardware_limit(name,
                 continue
             served = deploy(model, gpu, Plan(tp=8), preset, engine=name)
             for batch, tokens in ((1.0, 500.0), (64.0, 3000.0)):
-                passes = (
-                    (prefill_pass(served, batch, tokens), prefill_pass(ideal, batch, tokens)),
-                    (decode_pass(served, batch, tokens), decode_pass(ideal, batch, tokens)),
-                )
-                for slow, light in passes:
+                for run in (prefill_pass, decode_pass):
+                    slow, light = (run(one, batch, tokens) for one in (served, ideal))
                     assert slow.time >= light.time
                     for kernel, bound in zip(gpu_kernels(slow), light.kernels, strict=True):
                         assert kernel.terms.total >= bound.terms.total * (1.0 - 1e-12), kernel.name
@@ -229,16 +224,18 @@ def test_the_share_of_light_speed_is_what_ideal_and_served_answers_say(name):
 
 def test_prompts_take_longer_while_others_decode_and_not_alone():
     engine = load_engine("vllm")
-    stretched = deploy(*SMALL, engine=engine)
-    server, smooth = (Server(choice, 2000.0, 100.0) for choice in (stretched, with_prefill_slowdown(stretched, 1.0)))
     kernels = rl.predict(*SMALL, isl=2000, osl=100, engine="none").ttft
-    for choice in (server, smooth):
-        assert close(prompt_of(choice).alone, kernels + engine.prefill)  # longer kernels than the host's launches
+
+    def server(**changes):
+        return Server(deploy(*SMALL, engine=replace(engine, **changes)), 2000.0, 100.0)
+
+    for slowdown in (engine.prefill_slowdown, 1.0):  # longer kernels than the host's launches
+        assert close(prompt_of(server(prefill_slowdown=slowdown)).alone, kernels + engine.prefill)
     assert engine.prefill_slowdown > 1.0
     for scheduler in ("decode first", "prompts first"):
         slow, quick = (
-            meeting(with_scheduler(choice, scheduler), prompt_of(choice), 0.5, 3.0, 0.01, None)
-            for choice in (server, smooth)
+            meeting(one, prompt_of(one), 0.5, 3.0, 0.01, None)
+            for one in (server(scheduler=scheduler), server(scheduler=scheduler, prefill_slowdown=1.0))
         )
         # The host's time before a pass is shared by the prompts in it, of which a slower server computes more together.
         assert quick.prompt < slow.prompt < engine.prefill_slowdown * quick.prompt
@@ -268,9 +265,8 @@ def test_what_an_arrival_waits_comes_with_the_company_and_without_a_jump(schedul
         for arrival in (0.0, 0.04)
     )
     for batch in (1.0, 16.0):  # a burst meets nobody who decodes
-        assert predict_deployment(later, Workload(2000.0, 300.0, Burst(batch))).ttft == (
-            predict_deployment(sooner, Workload(2000.0, 300.0, Burst(batch))).ttft
-        )
+        burst = Workload(2000.0, 300.0, Burst(batch))
+        assert predict_deployment(later, burst).ttft == predict_deployment(sooner, burst).ttft
     for load in (
         {"concurrency": np.array([1.0, 1.02, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0])},
         {"request_rate": np.array([1e-6, 0.03, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2])},
@@ -320,13 +316,8 @@ def test_a_program_whose_host_launches_every_kernel_is_slower_where_kernels_are_
             rl.predict(model, "h100-sxm", tp=1, quantization="fp8", isl=isl, osl=300, engine=name)
             for name in ("eager", "none")
         )
-        for slow, passed, launch, is_slower in zip(
-            (host.prefill, host.decode),
-            (kernels.prefill, kernels.decode),
-            (engine.launch, engine.launch_decode),
-            is_launched,
-            strict=True,
-        ):
+        sides = (host.prefill, kernels.prefill, engine.launch), (host.decode, kernels.decode, engine.launch_decode)
+        for (slow, passed, launch), is_slower in zip(sides, is_launched, strict=True):
             assert gpu_kernels(slow) == list(passed.kernels)
             floor = launch * sum(kernel.count for kernel in passed.kernels)
             assert close(slow.time, max(floor, passed.time))
@@ -340,12 +331,10 @@ def test_what_the_host_launches_is_the_same_in_arrays_and_its_slope_is_that_of_t
     for isl, ttft in zip(lengths, ends, strict=True):
         one = rl.predict(*SMALL, isl=isl, osl=10, engine="eager")
         assert close(ttft, one.ttft)
-        rows = rl.sensitivity(*SMALL, isl=isl, osl=10, engine="eager")
-        slopes.append(
-            {row.input: row.elasticity for row in rows if row.result == "ttft" and row.kind in ("rate", "latency")}
-        )
-    host = {"host_launch": 1.0}
-    assert {name: slope for name, slope in slopes[0].items() if abs(slope) > 1e-12} == pytest.approx(host, rel=1e-12)
+        rows = [row for row in rl.sensitivity(*SMALL, isl=isl, osl=10, engine="eager") if row.result == "ttft"]
+        slopes.append({row.input: row.elasticity for row in rows if row.kind in ("rate", "latency")})
+    seen = {name: slope for name, slope in slopes[0].items() if abs(slope) > 1e-12}
+    assert seen == pytest.approx({"host_launch": 1.0}, rel=1e-12)
     assert slopes[-1].get("host_launch", 0.0) == 0.0
     assert slopes[-1]["peak_bf16"] < -0.5
 
@@ -357,14 +346,4 @@ def test_a_prefill_slowdown_is_seen_by_several_users_and_by_none_alone():
     for users in (1.0, 2.0, 16.0):
         workload = Workload(2000.0, 100.0, Users(users))
         quick, slow = (predict_deployment(choice, workload) for choice in (plain, stretched))
-        assert (slow.tpot > quick.tpot) is (users > 1.0)
-        assert (slow.ttft > quick.ttft) is (users > 1.0)
-
-
-def with_prefill_slowdown(deployment, prefill_slowdown):
-    return replace(deployment, engine=replace(deployment.engine, prefill_slowdown=prefill_slowdown))
-
-
-def with_scheduler(server, scheduler):
-    deployment = server.deployment
-    return replace(server, deployment=replace(deployment, engine=replace(deployment.engine, scheduler=scheduler)))
+        assert (slow.tpot > quick.tpot) is (slow.ttft > quick.ttft) is (users > 1.0)

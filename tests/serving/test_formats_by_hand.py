@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+from every_case import each
 
 import roofline as rl
 from roofline.serving.quantization import (
@@ -58,11 +59,7 @@ SCHEMES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "part", "choices", "expected"),
-    SCHEMES,
-    ids=[str(row[3][3:5]) for row in SCHEMES],
-)
+@each(("checkpoint", "part", "choices", "expected"), SCHEMES)
 def test_matrices_are_stored_and_multiplied_as_worked_out_by_hand(checkpoint, part, choices, expected):
     found = resolved_quantization(stored(checkpoint), part, **choices)
     assert tuple(found.sections["linear"]) == tuple(found.sections["attention"]) == expected
@@ -91,13 +88,18 @@ def test_the_cache_has_the_format_of_the_preset_unless_another_is_chosen(choices
 
 
 @pytest.mark.parametrize("left", [None, "auto", "AUTO"])
-def test_weights_that_are_left_open_are_the_checkpoint_s_own(left):
-    assert resolved_quantization(stored("fp8"), FP8, weights=left).sections["linear"].format == "fp8"
-    assert resolved_quantization(stored("bf16"), FP8, "native", weights=left).sections["linear"].format == "bf16"
-    named = replace(MODEL, preset="fp8")  # the name of the checkpoint says its format
-    assert resolved_quantization(named, FP8, weights=left).sections["linear"].format == "fp8"
-    assert resolved_quantization(named, FP8, "native", weights=left).sections["linear"].format == "bf16"
-    assert resolved_quantization(named, FP8, weights="bf16").sections["linear"].format == "bf16"
+@each(
+    ("model", "preset", "meant"),
+    [
+        (stored("fp8"), None, "fp8"),
+        (stored("bf16"), "native", "bf16"),
+        (replace(MODEL, preset="fp8"), None, "fp8"),  # the name of the checkpoint says its format
+        (replace(MODEL, preset="fp8"), "native", "bf16"),
+    ],
+)
+def test_weights_that_are_left_open_are_the_checkpoint_s_own(left, model, preset, meant):
+    assert resolved_quantization(model, FP8, preset, weights=left).sections["linear"].format == meant
+    assert resolved_quantization(replace(MODEL, preset="fp8"), FP8, weights="bf16").sections["linear"].format == "bf16"
 
 
 def test_a_preset_replaces_what_the_checkpoint_quantises_or_all_matrices():
@@ -112,22 +114,14 @@ def test_a_preset_replaces_what_the_checkpoint_quantises_or_all_matrices():
     assert {whole.sections[name].format for name in MATRICES} == {"fp8"}
     assert not [note for note in whole.notes if note.startswith("only the")]
     assert summary(SPARSE, found) == ("fp8", "fp8", "fp8")
-    assert (
-        resolved_quantization(stored("fp8_block"), FP8, "fp8").notes[-1]
-        == "the checkpoint is already fp8_block; its format is kept"
-    )
+    kept = resolved_quantization(stored("fp8_block"), FP8, "fp8")
+    assert kept.notes[-1] == "the checkpoint is already fp8_block; its format is kept"
 
 
 @pytest.mark.parametrize(
     ("model", "part", "choices", "error", "message"),
     [
-        (
-            MODEL,
-            WIDE,
-            {"quantization": "fp8"},
-            UnsupportedPrecision,
-            "part has no fp8 tensor cores .bf16, fp16.; run",
-        ),
+        (MODEL, WIDE, {"quantization": "fp8"}, UnsupportedPrecision, "no fp8 tensor cores .bf16, fp16.; run"),
         (MODEL, FP8, {"quantization": "nvfp4"}, UnsupportedPrecision, "part has no fp4 tensor cores"),
         (MODEL, FP8, {"compute": "fp4"}, UnsupportedPrecision, "part has no fp4 tensor cores"),
         (MODEL, gpu("fp8"), {}, UnsupportedPrecision, "part has no 16-bit peak"),
@@ -155,19 +149,20 @@ def test_a_spelling_may_say_how_weights_are_multiplied():
 
 def test_int8_that_is_slower_than_16_bits_is_said():
     slow = gpu("bf16", int8=0.5e15)
-    (note,) = (each for each in resolved_quantization(MODEL, slow, weights="int8").notes if "slower" in each)
+
+    def said(part, **choices):
+        return [note for note in resolved_quantization(MODEL, part, **choices).notes if "slower" in note]
+
+    (note,) = said(slow, weights="int8")
     assert note.startswith("int8 is slower than bf16 on part")
-    assert not [each for each in resolved_quantization(MODEL, INT8, weights="int8").notes if "slower" in each]
-    assert not [each for each in resolved_quantization(MODEL, slow).notes if "slower" in each]
+    assert said(INT8, weights="int8") == said(slow) == []
 
 
 def test_names_of_presets_are_those_of_rows():
     assert preset_name("AWQ") == "int4"
-    with pytest.raises(UnknownName, match="'w8a16' fixes its compute dtype"):
-        preset_name("w8a16")
-    with pytest.raises(UnknownName, match="'q4_k_m' says only how weights are stored"):
-        preset_name("q4_k_m")
-    assert [canonical_preset(name) for name in (None, " FP8 ", "W8A16", "no such preset")] == [
-        None, "fp8", "w8a16", "no such preset",
-    ]  # fmt: skip
+    for name, said in (("w8a16", "fixes its compute dtype"), ("q4_k_m", "says only how weights are stored")):
+        with pytest.raises(UnknownName, match=f"'{name}' {said}"):
+            preset_name(name)
+    names = {None: None, " FP8 ": "fp8", "W8A16": "w8a16", "no such preset": "no such preset"}
+    assert {name: canonical_preset(name) for name in names} == names
     assert [canonical_preset("fp4", vendor) for vendor in ("nvidia", "amd", None)] == ["nvfp4", "mxfp4", "fp4"]

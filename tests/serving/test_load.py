@@ -60,32 +60,25 @@ def test_no_load_at_all_is_a_burst_of_one():
     plain, one = rl.predict(*SMALL), rl.predict(*SMALL, batch=1)
     assert plain == one
     assert plain.load == "burst"
-    assert {key: plain.to_dict()[key] for key in ("util", "running", "waiting", "queue_ms", "max_request_rate")} == (
-        dict.fromkeys(("util", "running", "waiting", "queue_ms", "max_request_rate"))
-    )
+    keys = ["util", "running", "waiting", "queue_ms", "max_request_rate"]
+    assert plain.to_dict(keys) == dict.fromkeys(keys)
 
 
-@pytest.mark.parametrize(
-    ("load", "value"), [("concurrency", 0), ("concurrency", -3), ("request_rate", 0), ("request_rate", -1.0)]
-)
-def test_users_and_rates_are_positive(load, value):
-    with pytest.raises(rl.BadInput, match=load):
-        rl.predict(*SMALL, **{load: value})
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "said"),
+@each(
+    ("options", "said"),
     [
-        ("max_num_batched_tokens", 0, "whole number of tokens"),
-        ("max_num_batched_tokens", 0.5, "whole number of tokens"),
-        ("max_num_seqs", 0, "whole number of sequences"),
-        ("gpu_memory_utilization", 1.5, "share of the memory"),
-        ("max_model_len", 100, "exceed max_model_len = 100"),
+        *(({load: value}, load) for load in ("concurrency", "request_rate") for value in (0, -3)),
+        *(({"concurrency": 4, "max_num_batched_tokens": n}, "whole number of tokens") for n in (0, 0.5)),
+        ({"concurrency": 4, "max_num_seqs": 0}, "whole number of sequences"),
+        ({"concurrency": 4, "gpu_memory_utilization": 1.5}, "share of the memory"),
+        ({"concurrency": 4, "max_model_len": 100}, "exceed max_model_len = 100"),
+        ({"concurrency": 32, "num_prompts": 31}, "num_prompts"),  # a run has at least as many requests as users
+        ({"batch": 2, "num_prompts": 8}, "num_prompts"),
     ],
 )
-def test_a_setting_of_the_engine_that_cannot_be_is_refused(setting, value, said):
+def test_loads_and_settings_of_the_engine_that_cannot_be_are_refused(options, said):
     with pytest.raises(rl.BadInput, match=said):
-        rl.predict(*SMALL, concurrency=4, **{setting: value})
+        rl.predict(*SMALL, **options)
 
 
 def test_a_row_states_its_load_and_nothing_of_the_others():
@@ -176,17 +169,13 @@ def test_requests_in_flight_are_their_rate_times_their_latency(server, engine, l
 @every_server
 @schedulers
 def test_an_element_of_an_array_is_the_scalar(server, engine):
-    users = answer(server, engine=engine, concurrency=USERS, **SHORT)
-    rates = np.array([0.01, 0.2, 1.0])
-    rate = answer(server, engine=engine, request_rate=rates, **SHORT)
-    for place in (0, 3, 7, 10):
-        one = answer(server, engine=engine, concurrency=float(USERS[place]), **SHORT)
-        assert close(users.ttft[place], one.ttft, 1e-9)
-        assert close(users.tpot[place], one.tpot, 1e-9)
-    for place, value in enumerate(rates):
-        one = answer(server, engine=engine, request_rate=float(value), **SHORT)
-        assert close(rate.ttft[place], one.ttft, 1e-9)
-        assert close(rate.tpot[place], one.tpot, 1e-9)
+    columns = {"concurrency": USERS[[0, 3, 7, 10]], "request_rate": np.array([0.01, 0.2, 1.0])}
+    for load, values in columns.items():
+        many = answer(server, engine=engine, **{load: values}, **SHORT)
+        for place, value in enumerate(values):
+            one = answer(server, engine=engine, **{load: float(value)}, **SHORT)
+            assert close(many.ttft[place], one.ttft, 1e-9)
+            assert close(many.tpot[place], one.tpot, 1e-9)
 
 
 # --- sharing -----------------------------------------------------------------------------------
@@ -196,17 +185,14 @@ def test_replicas_and_ranks_share_the_users_evenly():
     alone = rl.predict(*SMALL, tp=1, concurrency=8, **SHORT)
     for plan in ({"num_gpus": 4}, {"dp": 4}):
         shared = rl.predict(*SMALL, tp=1, concurrency=32, **plan, **SHORT)
-        assert close(shared.ttft, alone.ttft, 1e-6)  # between whole sequences, ranks take the line
-        assert close(shared.tpot, alone.tpot, 1e-6)
-        assert close(shared.output_tok_s_gpu, alone.output_tok_s_gpu, 1e-6)
+        for name in ("ttft", "tpot", "output_tok_s_gpu"):  # between whole sequences, ranks take the line
+            assert close(getattr(shared, name), getattr(alone, name), 1e-6), name
         assert close(shared.max_request_rate, 4.0 * alone.max_request_rate)
 
 
 def test_replicas_share_the_requests_evenly():
     alone, shared = (rl.predict(*SMALL, tp=1, request_rate=3.0 * n, num_gpus=n, **SHORT) for n in (1, 4))
-    assert close(shared.ttft, alone.ttft)
-    assert close(shared.tpot, alone.tpot)
-    assert close(shared.util, alone.util)
+    assert all(close(getattr(shared, name), getattr(alone, name)) for name in ("ttft", "tpot", "util"))
 
 
 def test_stages_of_a_pipeline_were_not_checked_and_say_so():
@@ -250,10 +236,7 @@ def test_less_memory_holds_fewer():
         for n in (0.95, 0.92)
     )
     assert tight.knees.memory < roomy.knees.memory
-
-
-def test_an_engine_does_not_start_without_room_for_its_longest_request():
-    with pytest.raises(rl.DoesNotFit):
+    with pytest.raises(rl.DoesNotFit):  # an engine does not start without room for its longest request
         rl.predict("llama-3.1-70b", "h100-sxm", tp=2, concurrency=1, max_model_len=130_000)
 
 
@@ -278,12 +261,6 @@ def test_a_run_of_a_benchmark_lies_between_its_burst_and_the_steady_state():
     assert close(runs[-1].tpot, steady.tpot, 1e-6)
     share = 32 / 320
     assert close(runs[2].ttft, share * runs[0].ttft + (1.0 - share) * steady.ttft, 1e-9)
-
-
-@pytest.mark.parametrize("case", [{"concurrency": 32, "num_prompts": 31}, {"batch": 2, "num_prompts": 8}], ids=str)
-def test_a_run_has_at_least_as_many_requests_as_users(case):
-    with pytest.raises(rl.BadInput, match="num_prompts"):
-        rl.predict(*SMALL, **case)
 
 
 # --- questions ---------------------------------------------------------------------------------
@@ -358,11 +335,10 @@ def test_a_size_meets_the_slo_and_one_replica_fewer_does_not(load):
 
 
 def test_the_commonest_question_has_an_answer():
-    found = rl.size(
-        "llama-3.3-70b", "h100-sxm", slo={"ttft": "300 ms"}, isl=4096, osl=500, concurrency=64, quantization="fp8"
-    )
-    assert found.cheapest.prediction.ttft <= 0.3
-    assert found.cheapest.usd_per_hour > 0.0
+    case = {"isl": 4096, "osl": 500, "concurrency": 64, "quantization": "fp8", "slo": {"ttft": "300 ms"}}
+    found = rl.size("llama-3.3-70b", "h100-sxm", **case).cheapest
+    assert found.prediction.ttft <= 0.3
+    assert found.usd_per_hour > 0.0
 
 
 def test_compare_quantize_and_table_take_users_and_rates():
@@ -385,9 +361,9 @@ def test_a_measurement_under_a_load_scales_answers_under_a_load():
 
 def test_intervals_hold_the_means_and_begin_at_the_hardware_limit():
     found = rl.predict(*SMALL, request_rate=6.0, **SHORT)
-    first, step = found.ideal
-    assert first.time <= found.ttft_interval[0] <= found.ttft <= found.ttft_interval[1]
-    assert step.time <= found.tpot_interval[0] <= found.tpot <= found.tpot_interval[1]
+    for name, limit in zip(("ttft", "tpot"), found.ideal, strict=True):
+        low, high = getattr(found, f"{name}_interval")
+        assert limit.time <= low <= getattr(found, name) <= high
 
 
 def test_every_answer_under_a_load_says_whether_it_was_checked():

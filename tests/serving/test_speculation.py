@@ -12,7 +12,7 @@ from roofline.physics.memory import mtp_parameters
 from roofline.physics.passes import decode_pass, draft_pass, eagle_head, mtp_module, prefill_pass
 from roofline.physics.plan import Draft
 from roofline.specs.engine import PRESETS_OF_ACCEPTANCE, Acceptance
-from roofline.specs.model import DenseFfn, Ngrams
+from roofline.specs.model import Ngrams
 from roofline.specs.written import acceptance_of_text
 from roofline.support.errors import BadInput
 
@@ -34,6 +34,11 @@ def drafted(**options):
 
 def kernels(passed):
     return {kernel.name: kernel for kernel in passed.kernels}
+
+
+def with_ngrams(deployment):
+    """The deployment with three proposals that cost nothing, half of them kept."""
+    return replace(deployment, draft=Draft("ngram", Acceptance((0.5,) * 3)))
 
 
 # --- what proposes -------------------------------------------------------------------------------
@@ -85,15 +90,14 @@ def test_none_kept_costs_and_all_kept_give_every_token(rate, tokens, load):
     assert found.e2el == pytest.approx(found.ttft + 300 * found.tpot, rel=1e-12)
 
 
-def test_tokens_per_step_are_read_back():
+def test_tokens_per_step_are_read_back_and_a_preset_has_those_that_were_published():
     found = acceptance_of_text("2.82 tokens", 3)
     assert found.tokens == pytest.approx(2.82, rel=1e-12)
     assert len(set(found.rates)) == 1
-
-
-def test_a_preset_has_the_tokens_that_were_published():
     preset = PRESETS_OF_ACCEPTANCE["deepseek-r1-mtp"].acceptance
-    assert [round(preset.of(tokens).tokens, 2) for tokens in PUBLISHED] == [each[0] for each in PUBLISHED.values()]
+    assert {tokens: round(preset.of(tokens).tokens, 2) for tokens in PUBLISHED} == {
+        n: row[0] for n, row in PUBLISHED.items()
+    }
 
 
 # --- what a step computes ------------------------------------------------------------------------
@@ -101,43 +105,45 @@ def test_a_preset_has_the_tokens_that_were_published():
 
 def test_a_verifying_step_multiplies_every_token_and_reads_the_cache_once():
     deployment = drafted().deployment
-    several = replace(deployment, draft=Draft("ngram", Acceptance((0.5,) * 3)))
-    one, four = kernels(decode_pass(deployment, 8.0, 1000.0, 300.0)), kernels(decode_pass(several, 8.0, 1000.0, 300.0))
-    more = kernels(decode_pass(deployment, 32.0, 1000.0, 300.0))
+    one, many, four = (
+        kernels(decode_pass(each, batch, 1000.0, 300.0))
+        for each, batch in ((deployment, 8.0), (deployment, 32.0), (with_ngrams(deployment), 8.0))
+    )
     for name in ("qkv", "o", "gate, up", "down", "head"):
-        assert four[name].work == more[name].work, name
+        assert four[name].work == many[name].work, name
     assert four["attention"].work.kv_bytes == one["attention"].work.kv_bytes
     assert four["attention"].work.flop == 4 * one["attention"].work.flop
-    assert [
-        kernel.name for kernel in decode_pass(several, 8.0, 1000.0).kernels if kernel.name.startswith("draft")
-    ] == []
+    assert not [name for name in four if name.startswith("draft")]
 
 
 def test_a_recurrent_state_is_read_once_and_written_for_each_token_that_may_be_kept():
     deployment = rl.predict("nemotron-3-nano", "h100").deployment
-    several = replace(deployment, draft=Draft("ngram", Acceptance((0.5,) * 3)))
-    (one,) = (k for k in decode_pass(deployment, 8.0, 1000.0).kernels if k.kind.name == "state_decode")
-    (four,) = (k for k in decode_pass(several, 8.0, 1000.0).kernels if k.kind.name == "state_decode")
-    assert four.work.kv_bytes == pytest.approx(one.work.kv_bytes * (1 + 4) / 2)
+    one, four = (
+        [k.work.kv_bytes for k in decode_pass(each, 8.0, 1000.0).kernels if k.kind.name == "state_decode"]
+        for each in (deployment, with_ngrams(deployment))
+    )
+    assert four == pytest.approx([one[0] * (1 + 4) / 2])
+
+
+def on_gpu(passed):
+    """Time of the kernels of a pass without its host."""
+    return sum(kernel.time for kernel in passed.kernels if kernel.kind.name != "host")
 
 
 def test_proposals_run_one_after_the_other_before_the_step():
     deployment = drafted(draft="llama-3.2-1b", draft_tokens=3, acceptance=0.7).deployment
     alone = draft_pass(deployment, 8.0, 1000.0, 300.0)
     whole = decode_pass(deployment, 8.0, 1000.0, 300.0)
-    verified = decode_pass(replace(deployment, draft=Draft("ngram", Acceptance((0.7,) * 3))), 8.0, 1000.0, 300.0)
+    verified = decode_pass(with_ngrams(deployment), 8.0, 1000.0, 300.0)
     assert whole.time == pytest.approx(verified.time + 3 * alone.time, rel=1e-12)
     small = replace(deployment, model=deployment.draft.model, quantization=deployment.draft.quantization, draft=None)
-    assert alone.time == pytest.approx(
-        sum(k.time for k in decode_pass(small, 8.0, 1000.0, 300.0).kernels if k.kind.name != "host"), rel=1e-12
-    )
+    assert alone.time == pytest.approx(on_gpu(decode_pass(small, 8.0, 1000.0, 300.0)), rel=1e-12)
 
 
 def test_a_prompt_runs_through_what_proposes_too():
     plain, found = drafted(), drafted(draft="llama-3.2-1b", draft_tokens=3, acceptance=0.7)
     small = replace(found.deployment.drafting, engine=plain.deployment.engine)
-    extra = sum(k.time for k in prefill_pass(small, 1.0, 1000.0).kernels if k.kind.name != "host")
-    assert found.ttft - plain.ttft == pytest.approx(extra, rel=1e-9)
+    assert found.ttft - plain.ttft == pytest.approx(on_gpu(prefill_pass(small, 1.0, 1000.0)), rel=1e-9)
 
 
 def test_a_module_is_a_layer_like_the_last_with_what_joins_its_inputs():
@@ -157,13 +163,6 @@ def test_memory_holds_what_proposes():
     assert found.memory.weights == pytest.approx(plain.memory.weights + own.memory.weights, rel=1e-12)
     assert found.knees.memory < plain.knees.memory
     assert r1(draft="mtp", acceptance=0.8).memory.weights > r1().memory.weights
-
-
-def test_an_eagle_head_is_one_dense_layer():
-    head = eagle_head(rl.load_model("gpt-oss-120b"))
-    (layer,) = head.groups[0].layers
-    assert isinstance(layer.ffn, DenseFfn)
-    assert head.vocab == 32_000
 
 
 # --- published speeds ----------------------------------------------------------------------------
@@ -196,10 +195,8 @@ def test_published_speeds_of_r1_with_and_without_mtp():
 def test_a_load_with_drafts_is_what_a_simulation_sees(case, load, first):
     """Users' first tokens are no nearer without drafts."""
     found = rl.simulate(*LLAMA, isl=1000, osl=400, requests=2500, **case, **load)
-    assert found.ratio("ttft") == pytest.approx(1.0, abs=first)
-    assert found.ratio("tpot") == pytest.approx(1.0, abs=0.05)
-    assert found.ratio("ttft_p99") == pytest.approx(1.0, abs=0.15)
-    assert found.ratio("tpot_p99") == pytest.approx(1.0, abs=0.15)
+    for key, near in (("ttft", first), ("tpot", 0.05), ("ttft_p99", 0.15), ("tpot_p99", 0.15)):
+        assert found.ratio(key) == pytest.approx(1.0, abs=near), key
 
 
 def test_arrays_are_their_elements():
@@ -242,9 +239,10 @@ def test_rows_are_the_predictions_and_the_best_is_the_least():
     ("options", "error", "said"),
     [
         ({"draft": "mtp", "acceptance": 0.8}, rl.BadInput, "llama-3.3-70b has no MTP module"),
-        ({"draft": "eagle", "acceptance": 1.5, "draft_tokens": 2}, rl.BadInput, "must be between 0 and 1"),
-        ({"draft": "eagle", "acceptance": -0.1, "draft_tokens": 2}, rl.BadInput, "must be between 0 and 1"),
-        ({"draft": "eagle", "acceptance": float("nan"), "draft_tokens": 2}, rl.BadInput, "must be between 0 and 1"),
+        *(
+            ({"draft": "eagle", "acceptance": rate, "draft_tokens": 2}, rl.BadInput, "must be between 0 and 1")
+            for rate in (1.5, -0.1, math.nan)
+        ),
         ({"draft": "eagle", "acceptance": ".9,1.2"}, rl.BadInput, "between 0 and 1"),
         ({"draft": "eagle", "acceptance": "4 tokens", "draft_tokens": 2}, rl.BadInput, "between 1 and 3"),
         ({"draft": "eagle", "acceptance": "2 tokens"}, rl.BadInput, "need draft_tokens"),

@@ -11,8 +11,6 @@ from every_case import each
 import roofline as rl
 from roofline.physics.equation import Work, collective_time, evidence, link_roof
 from roofline.physics.kernels import all_reduce_bytes
-from roofline.physics.passes import crossings
-from roofline.physics.plan import Plan
 from roofline.specs.gpu import ALL_GATHER, ALL_REDUCE, COLLECTIVES, KINDS, P2P
 
 SPREAD = {"tp": 1, "dp": 8, "ep": 8, "isl": 1000, "osl": 100, "basis": "ideal", "routing": "uniform"}
@@ -24,15 +22,6 @@ def test_experts_multiply_every_routed_token_once_however_the_batch_is_shared_ou
     experts = sum(k.count * k.work.flop for k in p.prefill.kernels if k.name == "experts")
     # 32 layers, 2 of 8 experts of 3 matrices of 4096 x 14336 per token, 2 FLOP a multiplication
     assert experts * 8 == pytest.approx(2 * 32 * 2 * 3 * 4096 * 14336 * 1000 * batch, rel=1e-12)
-
-
-def test_an_ideal_all_reduce_over_two_nodes_is_what_each_port_and_the_switch_must_carry():
-    h100 = rl.load_gpu("h100-sxm")
-    roof = link_roof(h100, "ideal", ALL_REDUCE, 16)
-    tensor = 1e9
-    wire = roof.least * (2 * 15 / 16 * tensor) / roof.bandwidth
-    port = 2 * (1 / 2) * tensor / 8 / 50e9  # a ring of two nodes on an eighth of the tensor, over 400 Gbit/s
-    assert wire == pytest.approx(max(port, tensor / 450e9), rel=1e-12)
 
 
 @each("collective", [kind for kind in COLLECTIVES if kind is not P2P], ids=str)
@@ -47,14 +36,13 @@ def test_light_never_needs_longer_than_one_transfer_after_the_other(collective, 
         assert roof.bandwidth <= rl.load_gpu(name).link.bandwidth * 8
 
 
+def hand_overs(p):
+    return {kernel.name: kernel.count for kernel in p.prefill.kernels if kernel.kind is P2P}
+
+
 def test_only_the_hand_overs_between_domains_cross_the_network():
-    assert [crossings(Plan(tp=4, pp=pp), 8) for pp in (1, 2, 3, 4)] == [0, 0, 1, 1]
-    assert crossings(Plan(tp=8, pp=4), 8) == 3
     p = rl.predict("llama-3.1-70b", "h100-sxm", tp=4, pp=4, isl=2000, osl=100)
-    assert {k.name: k.count for k in p.prefill.kernels if k.kind is P2P} == {
-        "stage hand-over": 2,
-        "stage hand-over, network": 1,
-    }
+    assert hand_overs(p) == {"stage hand-over": 2, "stage hand-over, network": 1}
     assert "h100-sxm: 1 of 3 pipeline hand-overs cross the network" in p.warnings
 
 
@@ -114,18 +102,14 @@ def test_light_beyond_a_bridge_crosses_pcie_with_half_of_the_tensor_and_no_less_
 
 def test_hand_overs_beyond_a_bridge_cross_pcie_before_they_cross_the_network():
     p = rl.predict("llama-3.1-70b", "h100-nvl", tp=1, pp=10, isl=2000, osl=100, quantization="fp8")
-    assert {k.name: k.count for k in p.prefill.kernels if k.kind is P2P} == {
-        "stage hand-over": 5,
-        "stage hand-over, PCIe": 3,
-        "stage hand-over, network": 1,
-    }
+    assert hand_overs(p) == {"stage hand-over": 5, "stage hand-over, PCIe": 3, "stage hand-over, network": 1}
 
 
 def test_gh200_names_one_node_each():
     domains = {name: rl.load_gpu(name).link.domain for name in rl.gpus() if name.startswith("gh200")}
     assert domains == {
-        "gh200-96gb": 32, "gh200-quad": 4, "gh200-96gb-single": 1,
-        "gh200-144gb": 32, "gh200-nvl2": 2, "gh200-144gb-single": 1,
+        "gh200-96gb": 32, "gh200-quad": 4, "gh200-96gb-single": 1, "gh200-144gb": 32, "gh200-nvl2": 2,
+        "gh200-144gb-single": 1,
     }  # fmt: skip
     assert rl.load_gpu("gh200").name == "gh200-96gb"
     rack, alone = (rl.predict("llama-3.1-70b", name, tp=4, isl=2000) for name in ("gh200", "gh200-single"))
@@ -137,13 +121,23 @@ def test_gh200_names_one_node_each():
     assert not any("other nodes" in said for said in one[0].warnings)
 
 
-def test_a_switch_reduces_inside_its_domain_alone():
-    h100, a100 = rl.load_gpu("h100-sxm"), rl.load_gpu("a100-sxm-80gb")
-    assert (h100.link.in_switch_reduction, a100.link.in_switch_reduction) == (True, False)
-    assert link_roof(h100, "calibrated", ALL_REDUCE, 8).efficiency.eta_switch is not None
-    assert link_roof(h100, "calibrated", ALL_REDUCE, 16).efficiency.eta_switch is None
-    assert link_roof(h100, "calibrated", ALL_GATHER, 8).efficiency.eta_switch is None
-    assert link_roof(a100, "calibrated", ALL_REDUCE, 8).efficiency.eta_switch is None
+@each(
+    ("name", "collective", "ranks", "reduces"),
+    [
+        ("h100-sxm", ALL_REDUCE, 8, True),
+        ("h100-sxm", ALL_REDUCE, 16, False),
+        ("h100-sxm", ALL_GATHER, 8, False),
+        ("a100-sxm-80gb", ALL_REDUCE, 8, False),
+    ],
+)
+def test_a_switch_reduces_inside_its_domain_alone(name, collective, ranks, reduces):
+    assert (link_roof(rl.load_gpu(name), "calibrated", collective, ranks).efficiency.eta_switch is not None) is reduces
+
+
+@each(("name", "rates"), [("mi300x", (64e9, 3 * 64e9, 448e9)), ("h100-sxm", (450e9, 450e9, 450e9))])
+def test_a_mesh_carries_only_what_the_links_between_the_ranks_that_take_part_do(name, rates):
+    # MI300X: seven links of 64 GB/s, one to each peer; a switch would give two ranks all 448 GB/s.
+    assert tuple(link_roof(rl.load_gpu(name), "ideal", ALL_REDUCE, ranks).bandwidth for ranks in (2, 4, 8)) == rates
 
 
 @pytest.mark.parametrize(
@@ -198,12 +192,3 @@ def test_a_single_token_is_not_judged_by_a_limit_on_tpot():
 def test_a_share_of_a_token_is_no_prefix(prefix):
     with pytest.raises(rl.BadInput, match="write a share as 80%"):
         rl.predict("llama-3.1-8b", "h100-sxm", prefix=prefix)
-
-
-def test_a_mesh_carries_only_what_the_links_between_the_ranks_that_take_part_do():
-    # MI300X: seven links of 64 GB/s, one to each peer; a switch would give two ranks all 448 GB/s.
-    mi300x = rl.load_gpu("mi300x")
-    rates = [link_roof(mi300x, "ideal", ALL_REDUCE, ranks).bandwidth for ranks in (2, 4, 8)]
-    assert rates == [64e9, 3 * 64e9, 448e9]
-    h100 = rl.load_gpu("h100-sxm")
-    assert [link_roof(h100, "ideal", ALL_REDUCE, ranks).bandwidth for ranks in (2, 8)] == [450e9, 450e9]

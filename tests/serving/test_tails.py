@@ -121,27 +121,17 @@ def test_percentiles_are_ordered_and_more_requests_lower_none(first, spread):
     assert looked_at >= 3 * len(UTILS)
 
 
-@each(
-    ("engine", "shape"),
-    [
-        ("vllm", {"cold_start": "2%:1.5s"}),
-        ("sglang", SPREAD),
-    ],
-    ids=str,
-)
+@each(("engine", "shape"), [("vllm", {"cold_start": "2%:1.5s"}), ("sglang", SPREAD)], ids=str)
 def test_an_element_of_an_array_has_the_percentiles_of_the_scalar(engine, shape):
     case = {**CASE, "engine": engine, "max_num_seqs": 64, **shape}
     users = [1, 24, 100]  # the last with fewer slots than users
     rates = [0.5, 5.0, 8.5, 60.0]  # the last is more than can be answered
     columns = rl.predict(*SMALL, concurrency=users, **case), rl.predict(*SMALL, request_rate=rates, **case)
-    for place, number in enumerate(users):
-        one = rl.predict(*SMALL, concurrency=number, **case)
-        for key in KEYS:
-            assert close(columns[0].latency(key)[place], one.latency(key), 1e-9), (key, number)
-    for place, rate in enumerate(rates[:-1]):
-        one = rl.predict(*SMALL, request_rate=rate, **case)
-        for key in KEYS:
-            assert close(columns[1].latency(key)[place], one.latency(key), 1e-9), (key, rate)
+    for column, load, values in ((columns[0], "concurrency", users), (columns[1], "request_rate", rates[:-1])):
+        for place, value in enumerate(values):
+            one = rl.predict(*SMALL, **{load: value}, **case)
+            for key in KEYS:
+                assert close(column.latency(key)[place], one.latency(key), 1e-9), (key, value)
     row = columns[1].to_dict()
     for key in KEYS:
         assert np.isnan(columns[1].latency(key)[-1])

@@ -1,16 +1,25 @@
-"""Verdicts: what pass, pass?, fail? and fail take, and that every door gives the same one."""
+"""Verdicts, what pass, pass?, fail? and fail take, by every door; and the 80 % interval that they rest on."""
 
+import math
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
 import numpy as np
 import pytest
+from conftest import SAMPLE_GPUS, close, deploy
 from every_case import each
+from hypothesis import given
+from hypothesis import strategies as st
 
 import roofline as rl
+from roofline.physics.passes import Pass, decode_pass, prefill_pass
+from roofline.physics.plan import Plan
+from roofline.serving.shown import beside_limit
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     DOES_NOT_FIT,
+    HALF_WIDTH,
     IN_RANGE,
     NOT_TIMED,
     NOTHING_APPLIES,
@@ -18,8 +27,11 @@ from roofline.serving.verdict import (
     OVERLOADED,
     UNKNOWN,
     Limited,
+    pass_sigma,
+    spread,
     verdict,
 )
+from roofline.specs.gpu import ATTENTION_PREFILL
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 1000, "osl": 100, "tp": 1}
@@ -126,8 +138,10 @@ def test_outside_the_validated_range_nothing_passes_for_certain(case):
 
 
 def test_no_error_is_stated_for_a_load_outside_the_validated_range():
-    (outside,) = [text for text in rl.predict(MODEL, GPU, **CASE, request_rate=BUSY).warnings if "under load" in text]
-    (inside,) = [text for text in rl.predict(MODEL, GPU, **CASE, request_rate=1.0).warnings if "under load" in text]
+    (outside,), (inside,) = (
+        [text for text in rl.predict(MODEL, GPU, **CASE, request_rate=rate).warnings if "under load" in text]
+        for rate in (BUSY, 1.0)
+    )
     assert "outside the validated range (utilisation above 80%" in outside
     assert "error" not in outside
     assert "mean error" in inside
@@ -163,17 +177,15 @@ COLD = {"isl": 1000, "osl": 100, "tp": 1, "slo": "e2el:1501@p99"}
 def doors(cold_start):
     """Whether each door finds loads at which the limit is met."""
     case = {**COLD, "cold_start": cold_start}
-    curve = rl.curve(MODEL, GPU, **case)
-    knee = rl.predict(MODEL, GPU, **case, concurrency=2).knees.slo
     solved = rl.solve(MODEL, GPU, "request_rate", **case).value
     return {
         "predict": rl.predict(MODEL, GPU, **case, request_rate=2.0).slo_met,
         "array": bool(rl.predict(MODEL, GPU, **case, request_rate=[1.0, 2.0]).slo_met[1]),
         "table": rl.table(MODEL, GPU, **case, request_rate=[1.0, 2.0])[1]["slo_met"],
         "goodput": rl.goodput(MODEL, GPU, **case)[0].rate > 0.0,
-        "curve": any(row["slo_met"] for row in curve.rows),
+        "curve": any(row["slo_met"] for row in rl.curve(MODEL, GPU, **case).rows),
         "size": rl.size(MODEL, GPU, **case, request_rate=2.0).cheapest is not None,
-        "knee": knee >= 1.0,
+        "knee": rl.predict(MODEL, GPU, **case, concurrency=2).knees.slo >= 1.0,
         "solve": solved is not None and solved > 0.0,
     }
 
@@ -195,9 +207,8 @@ def test_where_one_request_in_a_hundred_starts_cold_its_p99_is_cold_by_every_doo
 def test_a_goodput_is_the_last_rate_that_predict_finds_within_the_limits(slo):
     (found,) = rl.goodput(MODEL, GPU, **CASE, slo=slo)
     assert 0.0 < found.rate < 0.99 * found.found.max_request_rate
-    below, above = (
-        rl.predict(MODEL, GPU, **CASE, slo=slo, request_rate=factor * found.rate) for factor in (1.0 - 1e-6, 1.02)
-    )
+    rates = (1.0 - 1e-6) * found.rate, 1.02 * found.rate
+    below, above = (rl.predict(MODEL, GPU, **CASE, slo=slo, request_rate=rate) for rate in rates)
     assert (below.slo_met, above.slo_met) == (True, False)
     assert below.slo_verdict.binding == found.found.binding
 
@@ -232,13 +243,9 @@ def test_of_random_loads_percentiles_are_ordered_and_an_array_is_judged_like_its
     options, number = drawn_options(draw, spreads=spreads), 6 if spreads else 14
     if load == "batch":
         options.pop("cold_start", None)
-    columns = {
-        "isl": [draw.randint(128, 4000) for _ in range(number)],
-        "osl": [draw.choice((1, 16, 200, 600)) for _ in range(number)],
-        load: [
-            draw.uniform(0.1, 9.0) if load == "request_rate" else draw.choice((1, 3, 20, 150)) for _ in range(number)
-        ],
-    }
+    amounts = {"request_rate": lambda: draw.uniform(0.1, 9.0)}.get(load, lambda: draw.choice((1, 3, 20, 150)))
+    drawn = {"isl": lambda: draw.randint(128, 4000), "osl": lambda: draw.choice((1, 16, 200, 600)), load: amounts}
+    columns = {name: [one() for _ in range(number)] for name, one in drawn.items()}
     whole = judged(rl.predict(MODEL, GPU, **columns, **options))
     for place, values in enumerate(zip(*columns.values(), strict=True)):
         case = dict(zip(columns, values, strict=True))
@@ -283,11 +290,9 @@ def test_a_gpu_that_was_never_timed_has_no_verdict_for_certain_but_beyond_the_ha
 
 def test_pools_on_gpus_that_were_never_timed_are_judged_by_the_same_rule():
     case = {"isl": 2000, "osl": 300, "request_rate": 4}
-    words = {
-        tpot: rl.disaggregate(MODEL, "vr200", "vr200", **case, slo={"tpot": tpot}).slo_verdict for tpot in (1.0, 1e-4)
-    }
-    assert (words[1.0].word, words[1.0].reason) == ("pass?", NOT_TIMED)
-    assert words[1e-4].word == "fail"
+    loose, tight = (rl.disaggregate(MODEL, "vr200", "vr200", **case, slo={"tpot": tpot}) for tpot in (1.0, 1e-4))
+    assert (loose.slo_verdict.word, loose.slo_verdict.reason) == ("pass?", NOT_TIMED)
+    assert tight.slo_verdict.word == "fail"
 
 
 # --- limits that do not apply, and percentiles that are not known ---------------------------------
@@ -303,17 +308,15 @@ def test_a_limit_on_tpot_does_not_apply_to_answers_of_one_token(limit):
     p = rl.predict(MODEL, GPU, **case)
     assert (p.slo_verdict.text, p.knees.slo) == ("does not apply", None)
     mixed = rl.predict(MODEL, GPU, **{**case, "osl": [1, 2]})
-    assert (
-        [word is None for word in mixed.slo_verdict.word] == [word is None for word in mixed.slo_met] == [True, False]
-    )
+    nothing = [[word is None for word in words] for words in (mixed.slo_verdict.word, mixed.slo_met)]
+    assert nothing == [[True, False], [True, False]]
     both = judged(rl.predict(MODEL, GPU, **{**case, "slo": f"{limit},ttft:5s"}))
     assert both == judged(rl.predict(MODEL, GPU, **{**case, "slo": "ttft:5s"}))
     (priced,) = rl.cost(MODEL, GPU, **case)
     assert (priced.verdict, priced.to_dict()["slo_reason"]) == (None, NOTHING_APPLIES)
     (sized,) = rl.size(MODEL, GPU, **{**case, "tp": 1}).sizes
-    assert (sized.verdict, sized.meets, sized.reason, sized.prediction.deployment.num_gpus) == (
-        None, None, NOTHING_APPLIES, 1,
-    )  # fmt: skip
+    assert (sized.verdict, sized.meets, sized.reason) == (None, None, NOTHING_APPLIES)
+    assert sized.prediction.deployment.num_gpus == 1
     case.pop("concurrency")
     (rate,) = rl.goodput(MODEL, GPU, **case)
     assert (rate.found.binding, rate.to_dict()["slo_reason"]) == ("saturation", NOTHING_APPLIES)
@@ -348,9 +351,8 @@ def test_users_beyond_whom_a_percentile_is_not_known_are_no_most_and_no_knee():
     assert "at most" not in str(most)
     p = rl.predict("llama-3.1-70b", "h200", concurrency=256, **case)
     assert (p.knees.slo, p.knee_bound) == (None, "half")
-    assert p.to_dict(["slo_knee"]) == rl.predict("llama-3.1-70b", "h200", concurrency=[4, 256], **case).to_dict(
-        ["slo_knee"]
-    )
+    several = rl.predict("llama-3.1-70b", "h200", concurrency=[4, 256], **case)
+    assert p.to_dict(["slo_knee"]) == several.to_dict(["slo_knee"])
     least = rl.solve("llama-3.1-70b", "h200", "tp", isl=141, osl=1, concurrency=256, slo="ttft:2s@p99")
     assert (least.value, least.verdict, least.is_known) == (None, None, False)
 
@@ -372,7 +374,210 @@ def test_a_goodput_beyond_which_a_percentile_is_not_known_says_so():
     assert limited.found.binding == "tpot_p99"
 
 
-def test_a_latency_that_rounds_to_its_limit_is_told_from_it():
-    from roofline.serving.shown import beside_limit
+@each(("time", "figure"), [(0.0080004, "8.0004 ms > 8 ms"), (float("nan"), "not known, against 8 ms")])
+def test_a_latency_that_rounds_to_its_limit_is_told_from_it(time, figure):
+    assert beside_limit("tpot", time, 0.008) == f"mean TPOT {figure}"
 
-    assert beside_limit("tpot", 0.0080004, 0.008) == "mean TPOT 8.0004 ms > 8 ms"
+
+# --- intervals, as wide as the evidence is thin ---------------------------------------------------
+
+SMALL = ("llama-3.1-8b", "h100-sxm")
+EIGHT = {"isl": 2000, "osl": 300, "batch": 8}
+RESULTS = ("ttft", "tpot", "e2el")
+
+
+def width(prediction, result="tpot"):
+    """High end of an interval over its low end."""
+    low, high = getattr(prediction, f"{result}_interval")
+    return high / low
+
+
+def sigma(deployment, basis="calibrated", whole=0.1):
+    return pass_sigma(prefill_pass(deployment, 4.0, 1000.0), basis, whole)
+
+
+def with_kernel_sigma(deployment, value):
+    """The deployment with one residual for all measured kernels of its calibration."""
+    calibration = deployment.gpu.calibration
+    kernels = {key: replace(entry, sigma=value) for key, entry in calibration.kernels.items()}
+    return replace(deployment, gpu=replace(deployment.gpu, calibration=replace(calibration, kernels=kernels)))
+
+
+# --- ends --------------------------------------------------------------------------------------
+
+
+def test_the_half_width_is_that_of_an_interval_which_holds_four_of_five():
+    assert math.erf(HALF_WIDTH / math.sqrt(2.0)) == pytest.approx(0.8, abs=1e-4)
+
+
+@given(time=st.floats(1e-6, 1e3), deviation=st.floats(0.0, 2.0))
+def test_the_ends_lie_as_far_below_as_above_in_logarithms(time, deviation):
+    low, high = spread(time, deviation)
+    assert low <= time <= high
+    assert close(low * high, time * time)
+    assert math.log(high / time) == pytest.approx(HALF_WIDTH * deviation, abs=1e-12)
+
+
+@each("gpu", SAMPLE_GPUS)
+@each("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3.2"])
+@each("engine", ["generic", "none", "trtllm-0.9"])
+def test_an_answer_lies_inside_its_interval(model, gpu, engine):
+    found = rl.predict(model, gpu, engine=engine, allow_oversize=True, **EIGHT)
+    for result in RESULTS:
+        low, high = getattr(found, f"{result}_interval")
+        assert 0.0 < low < getattr(found, result) < high
+    for result in ("ttft", "tpot"):
+        low, high = getattr(found, f"{result}_interval")
+        light = found.ideal[0 if result == "ttft" else 1].time  # no end is faster than the hardware limit
+        assert low == light or close(low * high, getattr(found, result) ** 2)
+        assert low >= light
+
+
+def test_the_ends_of_a_request_are_those_of_its_first_token_and_of_all_others_and_a_row_has_them_in_ms():
+    found = rl.predict(*SMALL, **EIGHT)
+    for end, name in enumerate(("low", "high")):
+        assert close(found.e2el_interval[end], found.ttft_interval[end] + 299 * found.tpot_interval[end])
+        in_ms = {f"{result}_{name}_ms": getattr(found, f"{result}_interval")[end] * 1e3 for result in RESULTS}
+        assert found.to_dict(list(in_ms)) == pytest.approx(in_ms, rel=1e-12)
+
+
+# --- where there is none -----------------------------------------------------------------------
+
+
+def test_light_speed_is_a_bound_and_has_no_interval():
+    found = rl.predict(*SMALL, basis="ideal", **EIGHT)
+    assert (found.ttft_interval, found.tpot_interval, found.e2el_interval) == (None, None, None)
+    row = found.to_dict()
+    assert all(row[f"{result}_{end}_ms"] is None for result in RESULTS for end in ("low", "high"))
+    assert "[" not in str(found)
+
+
+def test_a_single_token_has_an_interval_of_its_first_token_and_of_all_of_it():
+    found = rl.predict(*SMALL, isl=2000, osl=1)
+    assert found.tpot_interval is None
+    assert found.e2el_interval == found.ttft_interval
+    assert found.to_dict()["tpot_low_ms"] is None
+
+
+# --- how wide ----------------------------------------------------------------------------------
+
+
+@each("result", RESULTS)
+@each("engine", ["none", "generic"])
+def test_the_further_the_evidence_the_wider_the_interval(result, engine):
+    calibrated, inherited, generic = (
+        rl.predict("llama-3.1-8b", gpu, engine=engine, **EIGHT) for gpu in ("h100-sxm", "h200-sxm", "mi300x")
+    )
+    assert [p.basis for p in (calibrated, inherited, generic)] == ["calibrated", "inherited", "generic"]
+    assert width(calibrated, result) < width(inherited, result) < width(generic, result)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
+def test_the_same_pass_is_less_certain_on_another_gpu_of_the_generation_and_least_on_a_strange_one(model):
+    deployment = deploy(model, "h100-sxm", Plan(tp=8))
+    assert sigma(deployment) < sigma(deployment, "inherited") < sigma(deployment, "generic")
+
+
+@given(first=st.floats(0.01, 1.0), more=st.floats(0.01, 1.0))
+def test_kernels_further_off_their_measurements_make_a_pass_less_certain(first, more):
+    deployment = deploy(*SMALL)
+    near, far = (sigma(with_kernel_sigma(deployment, value)) for value in (first, first + more))
+    assert 0.1 < near < far
+    assert sigma(with_kernel_sigma(deployment, None)) > sigma(
+        deployment
+    )  # assumed constants, of which nothing is known
+
+
+def test_whole_passes_and_kernels_are_off_independently():
+    # Kernels that are never off leave what whole passes are off by; of both, the squares add up.
+    exact, off = (with_kernel_sigma(deploy(*SMALL), value) for value in (0.0, 0.3))
+    assert close(sigma(exact, whole=0.2), 0.2)
+    assert close(sigma(off, whole=0.2) ** 2 - sigma(off, whole=0.1) ** 2, 0.2**2 - 0.1**2)
+
+
+def test_kernels_of_two_kinds_are_off_independently_and_of_one_kind_together():
+    passed = prefill_pass(with_kernel_sigma(deploy(*SMALL), 0.3), 4.0, 1000.0)
+    (qkv,) = (kernel for kernel in passed.kernels if kernel.name == "qkv")
+    twin = qkv._replace(name="twin")
+    other = qkv._replace(name="other", kind=ATTENTION_PREFILL)
+    alone, together, apart = (
+        pass_sigma(Pass(kernels), "calibrated", 0.0) for kernels in ((qkv,), (qkv, twin), (qkv, other))
+    )
+    assert alone > 0.0
+    assert close(together, alone)
+    assert close(apart, alone / math.sqrt(2.0))
+
+
+def test_latent_attention_is_less_certain_than_dense_layers_of_the_same_kernels():
+    dense, latent = (
+        decode_pass(with_kernel_sigma(deploy(model, "b200", Plan(tp=8)), 0.0), 8.0, 1000.0)
+        for model in ("llama-3.1-70b", "deepseek-v3")
+    )
+    assert pass_sigma(dense, "calibrated", 0.1) < pass_sigma(latent, "calibrated", 0.1)
+
+
+def test_an_answer_that_is_mostly_host_is_less_certain_than_its_kernels():
+    served, kernels = (rl.predict(*SMALL, engine=name, isl=16, osl=2) for name in ("sglang", "none"))
+    assert served.ttft > 5.0 * kernels.ttft
+    assert width(served, "ttft") > width(kernels, "ttft")
+
+
+# --- arrays ------------------------------------------------------------------------------------
+
+
+def test_the_intervals_of_a_sweep_are_those_of_its_cases():
+    isl, batch = np.array([[500], [4000]]), np.array([[1, 16, 64]])
+    over = rl.predict(*SMALL, isl=isl, batch=batch, osl=100, tp=1)
+    for place in np.ndindex(2, 3):
+        single = rl.predict(*SMALL, isl=int(isl[place[0], 0]), batch=int(batch[0, place[1]]), osl=100, tp=1)
+        for result in RESULTS:
+            for end in (0, 1):
+                found = np.broadcast_to(getattr(over, f"{result}_interval")[end], (2, 3))[place]
+                assert close(found, getattr(single, f"{result}_interval")[end])
+
+
+def test_the_interval_of_a_case_that_does_not_fit_or_has_no_further_token_is_no_number():
+    over = rl.predict(*SMALL, isl=1000, osl=[1, 100, 100], batch=[1, 10**6, 4], tp=1)
+    assert np.isnan(over.ttft_interval[0]).tolist() == [False, True, False]
+    assert np.isnan(over.tpot_interval[1]).tolist() == [True, True, False]
+    assert over.to_dict()["tpot_low_ms"][:2] == [None, None]
+
+
+# --- the interval holds its value ----------------------------------------------------------------
+
+
+@given(
+    network=st.sampled_from([0.0, 1e-6, 0.08, 1.0]),
+    share=st.floats(0.0, 1.0),
+    isl=st.lists(st.integers(1, 200_000), min_size=1, max_size=3),
+    osl=st.integers(1, 2000),
+    engine=st.sampled_from(["none", "generic", "vllm"]),
+    gpu=st.sampled_from(["h100-sxm", "mi300x"]),
+)
+def test_every_interval_holds_its_value_measured_or_not_at_one_case_or_many(network, share, isl, osl, engine, gpu):
+    case = {"osl": osl, "engine": engine, "network": network, "allow_oversize": True}
+    at = {"isl": 3000, "osl": 200, "batch": 1}
+    one = rl.predict("llama-3.1-8b", gpu, **{**case, **at})
+    light = one.ideal[0].time + network, one.ideal[1].time
+    measured = {  # from the hardware limit to three times the prediction
+        "ttft": light[0] * (1.0 + 1e-12) + share * 2.0 * one.ttft,
+        "tpot": light[1] * (1.0 + 1e-12) + share * 2.0 * one.tpot,
+        **at,
+    }
+    for lengths in (isl, isl[0]):
+        for given_ in (None, measured):
+            found = rl.predict("llama-3.1-8b", gpu, isl=lengths, measured=given_, **case)
+            for result in ("ttft", "tpot", "e2el"):
+                time, ends = getattr(found, result), getattr(found, f"{result}_interval")
+                if time is not None:
+                    assert np.all((ends[0] <= time) & (time <= ends[1])), (result, given_)
+            assert np.all(found.ttft >= found.ideal[0].time + network)
+            assert np.all(found.ttft_interval[0] >= found.ideal[0].time)
+
+
+def test_a_measured_first_token_faster_than_the_network_is_refused():
+    for ttft in (0.03, 0.08, 0.0801):
+        with pytest.raises(rl.BadInput, match=r"measured ttft = .* less than the network's round trip of 80 ms"):
+            rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, network=0.08, measured={"ttft": ttft})
+    low, high = rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, network=0.08, measured={"ttft": 0.12}).ttft_interval
+    assert 0.08 < low < 0.12 < high
