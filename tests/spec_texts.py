@@ -211,6 +211,18 @@ sources:
 """
 
 
+def every_fault(*rows):
+    """Rows (what is replaced, where a fault is told, its words, by what, ...) as one (old, new, where, words) each."""
+    return [(old, new, where, words) for old, where, words, *wrong in rows for new in wrong]
+
+
+def wrong_values(text, said):
+    """The same for lines of a text that have another value: words of the fault -> those lines, told by their keys."""
+    lines = {line.partition(":")[0]: line for line in text.splitlines() if not line.startswith(" ")}
+    rows = [(new.partition(":")[0], new, words) for words, wrong in said.items() for new in wrong]
+    return [(lines[key], new, key, words) for key, new, words in rows]
+
+
 def faults(error):
     """Lines of a `BadSpec` as (line number, text); fails where one is not file:line: text."""
     found = [re.fullmatch(r"(.+?):(\d+): (\S.*)", line) for line in str(error).split("\n")]

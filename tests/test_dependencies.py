@@ -18,14 +18,11 @@ NAMES = {"mini-racer": "py_mini_racer", "pyyaml": "yaml"}
 #: Declared without an import, and why.
 TOOLS = {
     "build": "tests/test_packaging.py and .ci/run run it as a command",
-    "import-linter": "checks the import contracts of this file",
-    "mypy": "checks types",
+    "import-linter": "checks the import contracts of this file", "mypy": "checks types",
     "pre-commit": "runs the checks of .pre-commit-config.yaml before a commit",
-    "pytest-xdist": "a plugin of pytest: -n auto",
-    "ruff": "formats and lints",
-    "types-pyyaml": "stubs for mypy",
+    "pytest-xdist": "a plugin of pytest: -n auto", "ruff": "formats and lints", "types-pyyaml": "stubs for mypy",
     "types-tabulate": "stubs for mypy",
-}
+}  # fmt: skip
 #: Calls that import a module, or ask for it, by name.
 LOADERS = ("import_module", "find_spec", "importorskip")
 

@@ -67,7 +67,7 @@ def section(docstring, name):
 
 
 @each("node", documented_functions)
-def test_a_public_docstring_names_all_parameters_in_order_with_units(node):
+def test_a_public_docstring_names_parameters_in_order_with_units_and_keeps_the_order_of_sections(node):
     docstring = ast.get_docstring(node)
     assert docstring, "no docstring"
     stated = re.findall(r"^    (\w+): ((?:.|\n        )*)", section(docstring, "Args:"), re.MULTILINE)
@@ -82,11 +82,6 @@ def test_a_public_docstring_names_all_parameters_in_order_with_units(node):
             and argument is not node.args.kwarg
         ):
             assert re.search(r"\[[^\]]+\]", text), f"{name} has no [unit]"
-
-
-@each("node", documented_functions)
-def test_a_public_docstring_keeps_the_order_of_sections(node):
-    docstring = ast.get_docstring(node)
     found = [line for line in docstring.splitlines() if line in SECTIONS]
     assert found == sorted(found, key=SECTIONS.index)
     returns = ast.unparse(node.returns) if node.returns else "None"
@@ -106,20 +101,14 @@ def test_every_public_parameter_is_in_the_glossary():
     assert not missing
 
 
-def test_the_command_line_page_is_current():
+def test_pages_are_current_and_their_links_lead_somewhere():
     built = runpy.run_path(str(ROOT / "docs" / "build_cli.py"))
     assert (ROOT / "docs" / "cli.md").read_text() == built["page"](), "run: python docs/build_cli.py"
-
-
-def test_the_readme_gives_the_two_commands():
     readme = (ROOT / "README.md").read_text()
     assert "pip install . && roofline ttft --model llama-3.1-70b --isl 2000" in readme
     assert 'pip install ".[dev]" && python -m pytest' in readme
     ci = (ROOT / ".ci" / "run").read_text()
     assert 'pip install -q ".[dev]" && python -m pytest' in ci
-
-
-def test_every_link_of_the_docs_leads_somewhere():
     for page in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

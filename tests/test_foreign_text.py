@@ -81,15 +81,12 @@ def test_no_text_of_a_specification_has_an_unprintable_character_and_no_name_a_q
                 SCHEMAS[kind].model_validate(put(document, where, attack))
 
 
-def test_keys_of_sources_and_formats_are_names_too():
+def test_keys_names_and_prose_keep_the_rules_of_any_alphabet(tmp_path):
     document = yaml.safe_load(CALIBRATION)
     for where, key in ((("sources",), "a\x1b[31m"), (("sources",), "a\nb"), (("kernels", "gemm"), 'fp8"')):
         first = next(iter(at(document, where).values()))
         with pytest.raises(ValidationError):
             SCHEMAS["calibration"].model_validate(put(document, (*where, key), first))
-
-
-def test_names_and_prose_of_any_alphabet_are_fine(tmp_path):
     text = GPU.replace("title: Acme data sheet", "title: 数据表, données “à jour”, \u06af\u200c\u0627")
     text = text.replace("[mine,", "[加速器-96gb, Größe,").replace("- prototype", "- |\n    two\n    lines")
     (tmp_path / "my-gpu.yaml").write_text(text, encoding="utf-8")
@@ -134,9 +131,6 @@ def test_a_configuration_cannot_bring_a_name_or_a_note_that_is_no_text(tmp_path)
         assert harmless(result.output)
 
 
-# --- code -----------------------------------------------------------------------------------------
-
-
 def test_the_printed_python_of_a_formula_runs_no_name(tmp_path, monkeypatch):
     gpu = rl.load_gpu("h100-sxm")
     gpu = replace(gpu, name=CODE, generation=CODE, link=replace(gpu.link, kind=CODE))
@@ -157,7 +151,13 @@ def test_the_printed_python_of_a_formula_runs_no_name(tmp_path, monkeypatch):
     assert float(done.stdout) == pytest.approx(found.value, rel=1e-12)
 
 
-def test_a_tuning_that_names_a_part_of_a_formula_stays_a_symbol(tmp_path):
+def test_what_is_evaluated_has_no_builtins_and_a_tuning_stays_a_symbol(tmp_path):
+    stages = Stages()
+    assert stages.evaluated("sqrt(4.0) + ceiling(0.5)", {}) == 3.0
+    for text in ("__import__('os')", "open('x')", "print()"):
+        with pytest.raises(NameError):
+            stages.evaluated(text, {})
+    assert builtins.__import__ is not None
     odd = "b200 (rev. 2), 1+1"
     path = tmp_path / "serve.yaml"
     path.write_text(ENGINE.replace("generation: hopper", f'generation: "{odd}"'), encoding="utf-8")
@@ -167,18 +167,6 @@ def test_a_tuning_that_names_a_part_of_a_formula_stays_a_symbol(tmp_path):
     assert name.isidentifier()
     compile(found.to_python(), "printed", "exec")
     assert name in json.dumps(found.to_dict())
-
-
-def test_what_is_evaluated_has_no_builtins():
-    stages = Stages()
-    assert stages.evaluated("sqrt(4.0) + ceiling(0.5)", {}) == 3.0
-    for text in ("__import__('os')", "open('x')", "print()"):
-        with pytest.raises(NameError):
-            stages.evaluated(text, {})
-    assert builtins.__import__ is not None
-
-
-# --- tables ---------------------------------------------------------------------------------------
 
 
 def test_no_cell_of_a_csv_file_is_calculated_whatever_separates_its_cells():
@@ -249,13 +237,18 @@ def test_what_is_typed_comes_back_escaped(tmp_path):
         assert r"x\x1b[31m\u202e" in result.output, result.output
 
 
-def test_a_message_of_the_api_is_printable_too():
+def test_messages_and_texts_become_printable(tmp_path):
     for name in ("a\x1b[31m", "\ud800", "a\u2028b"):
         with pytest.raises(rl.UnknownName) as caught:
             rl.load_gpu(name)
         assert harmless(str(caught.value))
     assert str(rl.BadInput("two\nlines\x00")) == "two\nlines\\x00"
     assert harmless(shown(["\x1b", "\u202e"]))
+    (tmp_path / "my-gpu.yaml").write_text(GPU)
+    shown_document = json.loads(answered("gpus", "show", "my-gpu", "--specs", tmp_path, "-f", "json"))
+    assert shown_document["document"]["sources"]["sheet"]["date"] == "2026-01-02"
+    with pytest.raises(TypeError):
+        json_text([{"a": object()}])
 
 
 @given(st.text(max_size=40))
@@ -263,9 +256,6 @@ def test_a_printable_text_stays_and_any_other_becomes_one(text):
     assert printable(text).isprintable()
     assert (printable(text) == text) == text.isprintable()
     assert printable(text, lines=True).count("\n") == text.count("\n")
-
-
-# --- what is read -------------------------------------------------------------------------------
 
 
 def test_a_result_chooses_no_file_to_read(tmp_path):
@@ -358,16 +348,6 @@ def test_a_configuration_or_a_result_forges_no_line_of_a_message_or_a_note(tmp_p
         assert form == "csv" or not re.search("^Error", result.output, re.MULTILINE)
 
 
-def test_an_own_file_shows_as_json_whether_or_not_its_dates_have_quotes(tmp_path):
-    (tmp_path / "my-gpu.yaml").write_text(GPU)
-    shown_document = json.loads(answered("gpus", "show", "my-gpu", "--specs", tmp_path, "-f", "json"))
-    assert shown_document["document"]["sources"]["sheet"]["date"] == "2026-01-02"
-    with pytest.raises(TypeError):
-        json_text([{"a": object()}])
-
-
-# --- what is written ------------------------------------------------------------------------------
-
 ANY = st.text(max_size=30)
 KEYS = st.text(min_size=1, max_size=30)
 FIGURES = st.floats(allow_nan=False, allow_infinity=False) | st.integers(-9, 10**9)
@@ -394,16 +374,11 @@ def test_a_written_calibration_reads_back_as_the_document(name, key, text, figur
 @given(ANY | WORDS, KEYS | WORDS, ANY | WORDS, FIGURES)
 def test_a_written_model_reads_back_as_the_document(name, key, text, figure):
     document = {
-        "name": name,
-        "aliases": [text, name],
-        "family": text,
-        "norms": 2,
+        "name": name, "aliases": [text, name], "family": text, "norms": 2,
         "groups": [{"repeat": 2, "mixer": {"kind": text, key + "3": figure}, "ffn": {"kind": "none"}}] * 2,
-        "parameters": {"total": {"value": text, "note": name, "source": key}},
-        "mtp": {"layers": 1},
-        "sources": {key: {"title": text, "url": name, "date": "2026"}},
-        "notes": [text, name],
-    }
+        "parameters": {"total": {"value": text, "note": name, "source": key}}, "mtp": {"layers": 1},
+        "sources": {key: {"title": text, "url": name, "date": "2026"}}, "notes": [text, name],
+    }  # fmt: skip
     assert yaml.safe_load(spec_yaml(document)) == document
 
 

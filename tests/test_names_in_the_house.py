@@ -49,24 +49,15 @@ def shared(found):
     return {key: modules for key, modules in found.items() if len(modules) > 1 and key[1] not in EXCEPTIONS}
 
 
-def test_no_two_classes_of_a_room_share_a_name():
+def test_no_two_classes_functions_or_commands_of_a_room_share_a_name():
     assert len(classes()) > 100
     assert shared(classes()) == {}
-
-
-def test_no_two_public_functions_of_a_room_share_a_name():
     assert len(functions()) > 200
     assert shared(functions()) == {}
-
-
-def test_a_command_bears_the_name_of_the_question_that_it_asks():
     commands = homes(ast.FunctionDef, is_command)
     assert all(module.startswith("cli/") for modules in commands.values() for module in modules)
     assert {"predict", "ttft", "size", "compare"} <= {name for _, name in commands}
     assert shared(commands) == {}
-
-
-def test_every_exception_is_needed_and_has_a_reason():
     used = {name for found in (classes(), functions()) for (_, name), modules in found.items() if len(modules) > 1}
     assert set(EXCEPTIONS) <= used
     assert all(reason.endswith(".") for reason in EXCEPTIONS.values())

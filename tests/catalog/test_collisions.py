@@ -18,10 +18,14 @@ def copied(folder, *changes):
     return str(folder)
 
 
-def test_a_copy_under_another_name_may_not_keep_the_aliases(tmp_path):
+def test_neither_a_copy_under_another_name_nor_a_twin_may_keep_a_name(tmp_path):
     specs = copied(tmp_path, ("name: h100-sxm", "name: my-h100"))
     with pytest.raises(rl.BadSpec, match="is already taken by h100-sxm"):
         rl.load_gpu("h100", specs)
+    specs = copied(tmp_path)
+    (tmp_path / "twin.yaml").write_text((tmp_path / "copy.yaml").read_text())
+    with pytest.raises(rl.BadSpec, match="is already taken by"):
+        rl.gpus(specs)
 
 
 def test_a_copy_under_the_same_name_replaces_the_shipped_one_and_inherits(tmp_path):
@@ -30,13 +34,6 @@ def test_a_copy_under_the_same_name_replaces_the_shipped_one_and_inherits(tmp_pa
     assert p.deployment.gpu.bandwidth == 1e12
     assert p.basis == "inherited"
     assert rl.predict("llama-3.1-8b", "h100").basis == "calibrated"
-
-
-def test_two_files_of_ones_own_may_not_share_a_name(tmp_path):
-    specs = copied(tmp_path)
-    (tmp_path / "twin.yaml").write_text((tmp_path / "copy.yaml").read_text())
-    with pytest.raises(rl.BadSpec, match="is already taken by"):
-        rl.gpus(specs)
 
 
 def test_a_file_without_its_name_is_reported_though_another_name_was_asked_for(tmp_path):

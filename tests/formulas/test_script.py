@@ -126,23 +126,17 @@ def test_percentiles_are_programs_too(case, javascript):
         assert javascript(source, "late", question) == pytest.approx(expected, rel=1e-6)
 
 
-def test_more_than_can_be_served_waits_for_ever(javascript):
+def test_what_no_program_can_say_is_refused_or_infinite(javascript):
     found = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=1.0)
     ttft, tpot = javascript(latency_script(found.deployment, found.workload, "f"), "f", (4000.0, 500.0, 90.0, 0.0))
     assert ttft == float("inf")
     assert 0.0 < tpot < 1.0
-
-
-def test_a_spreadsheet_refuses_a_load_and_takes_a_burst():
     found = rl.predict("llama-3.1-8b", "h100-sxm", concurrency=8)
     _, (ttft, _) = latency_graph(found.deployment, found.workload)
     with pytest.raises(BadInput, match="a spreadsheet has no formula for an iteration"):
         text_of(ttft, SPREADSHEET)
     burst = rl.predict("llama-3.1-8b", "h100-sxm")
     assert "POWER(" in text_of(latency_graph(burst.deployment, burst.workload)[1][1], SPREADSHEET)
-
-
-def test_a_hit_rate_that_is_no_formula_is_refused():
     found = rl.predict("llama-3.1-8b", "h100-sxm", prefix=500)
     cache = PromptCache(tier="hbm", size=1e9, working_set=1e11, zipf=1.0)
     with pytest.raises(BadInput, match="give cache_hit"):

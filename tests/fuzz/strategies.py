@@ -39,12 +39,9 @@ sources:
   logs: {title: "Requests of our gateway, first week of October", date: 2026-10-08}
 """
 SPECIFICATIONS = {
-    "gpu": (GPU, FULL_GPU),
-    "model": (MODEL, MIXED_MODEL),
-    "calibration": (CALIBRATION,),
-    "engine": (ENGINE,),
+    "gpu": (GPU, FULL_GPU), "model": (MODEL, MIXED_MODEL), "calibration": (CALIBRATION,), "engine": (ENGINE,),
     "workload": (WORKLOAD,),
-}
+}  # fmt: skip
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3", "qwen3-next-80b-a3b", "gpt-oss-120b")
 GPUS = ("h100-sxm", "b200", "mi300x", "l40s", "gb200-nvl72", "tpu-v6e")
 

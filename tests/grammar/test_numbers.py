@@ -78,14 +78,21 @@ def test_a_time_is_its_number_times_its_unit(number, unit):
     assert time_of_text(repr(number)) == pytest.approx(number * 1e-3, rel=1e-12)
 
 
-def test_none_at_all_is_a_time_with_any_unit():
+def test_times_prefixes_lengths_and_measurements_are_read():
     assert [time_of_text(text) for text in ("0", "0ms", "0.0 s")] == [0.0, 0.0, 0.0]
-
-
-def test_a_time_beside_seconds_must_say_its_unit():
     assert time_of_text("20ms", needs_unit=True) == 0.02
     with pytest.raises(BadInput, match="'20' has no unit; write 20ms or 20s"):
         time_of_text("20", needs_unit=True)
+    prefixes = prefixes_of_text("0:2k:1k, 50%, 100")
+    assert prefixes[:3] == [0, 1024, 2048]
+    assert prefixes[3].tokens(3000.0) == 1500.0
+    assert prefixes[4] == 100
+    assert str(prefixes[3]) == "50%"
+    words = {"8k1k": (8192, 1024), "1K/500": (1024, 500), "2000x300": (2000, 300), "1.5k1k": (1536, 1024)}
+    assert {text: lengths_of_text(text) for text in words} == words
+    assert lengths_of_text("chat") is lengths_of_text("./mine.yaml") is None
+    measured = measured_of_text("TTFT=0.3s, itl=14.2 isl=4k;users=64")
+    assert measured == pytest.approx({"ttft": 0.3, "tpot": 0.0142, "isl": 4096.0, "concurrency": 64.0}, rel=1e-15)
 
 
 @given(st.integers(1, 10**6), st.integers(0, 100))
@@ -94,25 +101,6 @@ def test_a_prefix_in_per_cent_is_whole_tokens_of_the_prompt(isl, percent):
     assert tokens == int(tokens)
     assert abs(tokens - isl * percent / 100) <= 0.5
     assert 0 <= tokens <= isl
-
-
-def test_prefixes_may_mix_tokens_ranges_and_shares():
-    prefixes = prefixes_of_text("0:2k:1k, 50%, 100")
-    assert prefixes[:3] == [0, 1024, 2048]
-    assert prefixes[3].tokens(3000.0) == 1500.0
-    assert prefixes[4] == 100
-    assert str(prefixes[3]) == "50%"
-
-
-def test_two_lengths_in_one_word():
-    words = {"8k1k": (8192, 1024), "1K/500": (1024, 500), "2000x300": (2000, 300), "1.5k1k": (1536, 1024)}
-    assert {text: lengths_of_text(text) for text in words} == words
-    assert lengths_of_text("chat") is lengths_of_text("./mine.yaml") is None
-
-
-def test_a_measurement_has_milliseconds_units_and_sizes():
-    measured = measured_of_text("TTFT=0.3s, itl=14.2 isl=4k;users=64")
-    assert measured == pytest.approx({"ttft": 0.3, "tpot": 0.0142, "isl": 4096.0, "concurrency": 64.0}, rel=1e-15)
 
 
 NONSENSE = [

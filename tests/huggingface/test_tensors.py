@@ -19,16 +19,10 @@ from roofline.support.errors import BadSpec
 ROWS = {row["type"]: row for row in json.loads((FIXTURES / "oracle" / "shapes.json").read_text("utf-8"))["rows"]}
 #: Types whose shapes leave something open, and the word that says what.
 OPEN = {
-    "afmoe": "self_attn.gate_proj",
-    "deepseek_v3": "queries, keys and values",
-    "gpt2": "wpe",
-    "helium": "do not fit",
-    "hrm_text": "cycles",
-    "lfm2_moe": "conv",
-    "mamba": "mixer",
-    "mistral": "which layers slide",
+    "afmoe": "self_attn.gate_proj", "deepseek_v3": "queries, keys and values", "gpt2": "wpe", "helium": "do not fit",
+    "hrm_text": "cycles", "lfm2_moe": "conv", "mamba": "mixer", "mistral": "which layers slide",
     "qwen3_next": "queries, keys and values",
-}
+}  # fmt: skip
 CLEAR = sorted(set(ROWS) - set(OPEN))
 
 
@@ -77,11 +71,8 @@ def test_shapes_and_fields_say_the_same_layers(model_type):
     assert all(biased)  # which minimax_m2 states nowhere
     assert by_shapes.layers == by_fields.layers
     assert (by_shapes.tied, by_shapes.norms, by_shapes.norm_bias, by_shapes.parallel) == (
-        by_fields.tied,
-        by_fields.norms,
-        by_fields.norm_bias,
-        by_fields.parallel,
-    )
+        by_fields.tied, by_fields.norms, by_fields.norm_bias, by_fields.parallel,
+    )  # fmt: skip
 
 
 @each("model_type", OPEN)

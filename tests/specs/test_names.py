@@ -12,50 +12,23 @@ from roofline.catalog.find import find_gpu, find_model
 from roofline.specs.names import Entry, fold, match_name
 
 
-@each(
-    ("spelling", "name"),
-    [
-        ("H100_SXM", "h100-sxm"),
-        ("h100 sxm", "h100-sxm"),
-        ("  H100-SXM ", "h100-sxm"),
-        ("h100  sxm", "h100-sxm"),
-        ("H100", "h100-sxm"),
-        ("HGX_H100", "h100-sxm"),
-        ("A100", "a100-sxm-80gb"),
-        ("a100_80GB", "a100-sxm-80gb"),
-        ("GB200 NVL72", "gb200-nvl72"),
-        ("gb300", "gb300-nvl72"),
-        ("L40S", "l40s"),
-    ],
-)
-def test_case_and_separators_of_a_gpu_do_not_matter(spelling, name):
-    assert rl.load_gpu(spelling).name == name
-
-
-@each(
-    ("spelling", "name"),
-    [
-        ("Meta-Llama-3.1-8B", "llama-3.1-8b"),
-        ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"),
-        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
-        ("META_LLAMA 3.1 8b instruct", "llama-3.1-8b"),
-        ("llama 3.1 70B", "llama-3.1-70b"),
-        ("DeepSeek_R1", "deepseek-r1"),
-        ("DeepSeek-R1-0528", "deepseek-r1"),
-        ("deepseek-ai/DeepSeek-V3-0324", "deepseek-v3"),
-        ("GPT OSS 120B", "gpt-oss-120b"),
-        ("Qwen3-235B-A22B", "qwen3-235b-a22b"),
-        ("Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
+def test_case_separators_seams_and_the_vendor_do_not_matter():
+    for spelling, name in [
+        ("H100_SXM", "h100-sxm"), ("h100 sxm", "h100-sxm"), ("  H100-SXM ", "h100-sxm"), ("h100  sxm", "h100-sxm"),
+        ("H100", "h100-sxm"), ("HGX_H100", "h100-sxm"), ("A100", "a100-sxm-80gb"), ("a100_80GB", "a100-sxm-80gb"),
+        ("GB200 NVL72", "gb200-nvl72"), ("gb300", "gb300-nvl72"), ("L40S", "l40s"),
+    ]:  # fmt: skip
+        assert rl.load_gpu(spelling).name == name
+    for spelling, name in [
+        ("Meta-Llama-3.1-8B", "llama-3.1-8b"), ("meta-llama/Llama-3.1-8B", "llama-3.1-8b"),
+        ("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"), ("META_LLAMA 3.1 8b instruct", "llama-3.1-8b"),
+        ("llama 3.1 70B", "llama-3.1-70b"), ("DeepSeek_R1", "deepseek-r1"), ("DeepSeek-R1-0528", "deepseek-r1"),
+        ("deepseek-ai/DeepSeek-V3-0324", "deepseek-v3"), ("GPT OSS 120B", "gpt-oss-120b"),
+        ("Qwen3-235B-A22B", "qwen3-235b-a22b"), ("Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
         ("Llama-2-7b-chat-hf", "llama-2-7b"),
-    ],
-)
-def test_case_and_separators_of_a_model_do_not_matter(spelling, name):
-    assert rl.load_model(spelling).short_name == name
-
-
-@each(
-    ("load", "spelling", "name"),
-    [
+    ]:  # fmt: skip
+        assert rl.load_model(spelling).short_name == name
+    for load, spelling, name in [
         (rl.load_gpu, "h100sxm", "h100-sxm"),
         (rl.load_gpu, "NVIDIA H100 SXM", "h100-sxm"),
         (rl.load_gpu, "nvidia/h100-sxm", "h100-sxm"),
@@ -64,18 +37,12 @@ def test_case_and_separators_of_a_model_do_not_matter(spelling, name):
         (rl.load_model, "llama-3-1-8b", "meta-llama/Llama-3.1-8B"),
         (rl.load_model, "llama3.1-8b", "meta-llama/Llama-3.1-8B"),
         (rl.load_model, "meta-llama/Llama-3-1-8B", "meta-llama/Llama-3.1-8B"),
-    ],
-)
-def test_dots_seams_and_the_vendor_do_not_matter_where_one_entry_fits(load, spelling, name):
-    assert load(spelling).name == name
+    ]:
+        assert load(spelling).name == name
 
 
-# --- what is said ------------------------------------------------------------------------------
-
-
-@each(
-    ("find", "typed", "note"),
-    [
+def test_the_beginning_of_a_name_is_said_and_of_a_number_is_none():
+    for find, typed, note in [
         (find_gpu, "h100-sxm", None),
         (find_gpu, "H100_SXM", None),
         (find_gpu, "h100sxm", None),
@@ -91,10 +58,16 @@ def test_dots_seams_and_the_vendor_do_not_matter_where_one_entry_fits(load, spel
         (find_model, "Meta-Llama-3.1-8B", None),
         (find_model, "meta-llama/Llama-3.1-8B-Instruct", None),
         (find_model, "qwen3-0.6", "qwen3-0.6 is read as qwen3-0.6b: the only model with this prefix"),
-    ],
-)
-def test_the_beginning_of_a_name_is_said_and_an_alias_needs_no_note(find, typed, note):
-    assert find(typed).note == note
+    ]:
+        assert find(typed).note == note
+    for name, asked in [
+        ("b200", "b20"), ("h100-sxm", "h10"), ("kimi-k2.5", "kimi-k2"), ("kimi-k2-5", "kimi-k2"),
+        ("llama-70b", "llama-7"),
+    ]:  # fmt: skip
+        assert match_name(asked, [Entry("file.yaml", (name,))], "gpu") is None
+    for asked in ["", " ", "m", "mi", "meta-llama/", "meta-llama/Llama-3.1-8", "/", "-"]:
+        entries = [Entry("a.yaml", ("mi300x",)), Entry("b.yaml", ("meta-llama/llama-3.1-8b", "llama-3.1-8b"))]
+        assert match_name(asked, entries, "gpu") is None
 
 
 def test_a_prediction_carries_what_the_beginning_of_a_name_was_read_as():
@@ -105,43 +78,17 @@ def test_a_prediction_carries_what_the_beginning_of_a_name_was_read_as():
         assert not any("is read as" in text for text in texts)
 
 
-def test_candidates_are_named_in_the_order_of_their_sizes():
-    with pytest.raises(rl.UnknownName, match="'mixtral' is ambiguous: mixtral-8x7b, mixtral-8x22b"):
-        rl.load_model("mixtral")
-
-
-@pytest.mark.parametrize(
-    ("names", "asked", "candidates"),
-    [
+def test_what_fits_several_entries_is_refused_with_all_of_them():
+    for names, asked, candidates in [
         (["mi300x", "mi300a"], "mi300", "mi300a, mi300x"),
         (["org/big-70b", "org/big-8b"], "big", "big-8b, big-70b"),
         (["a-1.5", "a-1-5"], "a1-5", "a-1-5, a-1.5"),
-    ],
-)
-def test_what_fits_several_entries_is_refused_with_all_of_them(names, asked, candidates):
-    entries = [Entry(f"{name}.yaml", (name,)) for name in names]
-    with pytest.raises(rl.UnknownName, match=f"{asked}' is ambiguous: {candidates}; choose one"):
-        match_name(asked, entries, "gpu")
-
-
-@pytest.mark.parametrize(
-    ("name", "asked"),
-    [
-        ("b200", "b20"),
-        ("h100-sxm", "h10"),
-        ("kimi-k2.5", "kimi-k2"),
-        ("kimi-k2-5", "kimi-k2"),
-        ("llama-70b", "llama-7"),
-    ],
-)
-def test_the_beginning_of_a_number_is_not_the_beginning_of_a_name(name, asked):
-    assert match_name(asked, [Entry("file.yaml", (name,))], "gpu") is None
-
-
-@each("asked", ["", " ", "m", "mi", "meta-llama/", "meta-llama/Llama-3.1-8", "/", "-"])
-def test_too_little_of_a_name_and_half_of_an_id_are_no_beginning(asked):
-    entries = [Entry("a.yaml", ("mi300x",)), Entry("b.yaml", ("meta-llama/llama-3.1-8b", "llama-3.1-8b"))]
-    assert match_name(asked, entries, "gpu") is None
+    ]:
+        entries = [Entry(f"{name}.yaml", (name,)) for name in names]
+        with pytest.raises(rl.UnknownName, match=f"{asked}' is ambiguous: {candidates}; choose one"):
+            match_name(asked, entries, "gpu")
+    with pytest.raises(rl.UnknownName, match="'mixtral' is ambiguous: mixtral-8x7b, mixtral-8x22b"):
+        rl.load_model("mixtral")
 
 
 @given(data=st.data())

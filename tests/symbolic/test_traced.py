@@ -38,7 +38,7 @@ def test_rounding_up_is_flat_between_whole_numbers_and_followed_along_them():
     assert len(trace.switches) == 6  # to either side of x, of whole, and of x rounded down
 
 
-def test_numbers_that_change_nothing_leave_no_trace():
+def test_numbers_that_change_nothing_leave_no_trace_and_the_same_operation_is_one_node():
     x = Trace().input("x", 2.0)
     assert x + 0.0 is x
     assert x * 1.0 is x
@@ -51,9 +51,6 @@ def test_numbers_that_change_nothing_leave_no_trace():
     assert not isinstance(x * math.inf, Node)
     assert x / math.inf == 0.0
     assert (x**3.0) ** (1.0 / 3.0) is x
-
-
-def test_the_same_operation_on_the_same_numbers_is_one_node():
     trace = Trace()
     x, y = trace.input("x", 2.0), trace.input("y", 3.0)
     assert x * y is y * x
@@ -74,7 +71,7 @@ def test_a_number_at_another_value_of_an_input_is_what_it_would_have_been(x, y, 
     assert Values([found], [])() == [found.value]
 
 
-def test_choices_stay_as_they_were_at_other_values():
+def test_choices_stay_as_they_were_at_other_values_and_no_result_is_no_number():
     trace = Trace()
     x = trace.input("x", 2.5)
     numbers = [
@@ -83,9 +80,6 @@ def test_choices_stay_as_they_were_at_other_values():
         operations.ceil(x * 40.0),
     ]  # the last follows x: its steps are fine
     assert Values(numbers, [x])(1.51) == [4.51, 1.51, 61.0]
-
-
-def test_arithmetic_without_a_result_gives_no_number():
     x = Trace().input("x", 2.5)
     assert math.isnan(Values([1.0 / (x - 2.0)], [x])(2.0)[0])
     assert math.isnan(Values([(x - 2.0) ** 0.5 + 1.0], [x])(1.0)[0])
@@ -150,7 +144,7 @@ def test_a_fixed_point_inside_another_has_slopes_to_the_inputs_of_both(square):
     assert math.isclose(gradient(found)["square"], 0.25 * square**-0.75, rel_tol=1e-9)
 
 
-def test_the_choices_of_a_round_are_kept_once_however_slopes_are_found():
+def test_the_choices_of_a_round_are_kept_once_and_an_iteration_turns_as_often_as_asked():
     trace = Trace()
     of = trace.input("of", 2.0)
 
@@ -160,9 +154,6 @@ def test_the_choices_of_a_round_are_kept_once_however_slopes_are_found():
     fixed_point(rounds, (math.sqrt(2.0),))
     assert [switch.meaning for switch in trace.switches] == ["floor"] * len(trace.switches)
     assert all(not str(switch.left.args).count("@") for switch in trace.switches)
-
-
-def test_an_iteration_turns_as_often_as_values_ask_for():
     trace = Trace()
     x = trace.input("x", 3.0)
     (found,) = trace.repeated(lambda state: ((state[0] * x,), state[0] < 20.0), (x,), 100)
