@@ -210,6 +210,26 @@ sources:
   bench: {title: Acme benchmark, date: 2026-01-02}
 """
 
+WORKLOAD = """\
+name: my-support
+aliases: [support]
+title: "Our support chat"
+isl: 1800
+osl: 240
+isl_cv: 0.9
+osl_cv: 0.5
+lengths: lognormal
+prefix: 600
+slo: "ttft:1s,tpot:50ms"
+share: 0.95
+arrivals: users
+waits_for: whole answer
+notes:
+  - "prefix is a judgement: the system prompt."
+sources:
+  logs: {title: "Our gateway", url: "https://acme.example/logs", date: 2026-10-08}
+"""
+
 
 def every_fault(*rows):
     """Rows (what is replaced, where a fault is told, its words, by what, ...) as one (old, new, where, words) each."""

@@ -1,23 +1,18 @@
 """Files of one's own that nobody has vetted: all faults at once with their lines, or a valid record, nothing else."""
 
 import json
-import math
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 from spec_texts import (
     CALIBRATION,
     FULL_GPU,
     GPU,
     MIXED_MODEL,
     MODEL,
-    changed,
     every_fault,
     faults,
     line_of,
-    paths,
     written,
 )
 
@@ -25,8 +20,6 @@ import roofline as rl
 from roofline.catalog import find as reader
 from roofline.catalog.checks import checked_document
 from roofline.catalog.entries import figures
-from roofline.specs.gpu import Gpu
-from roofline.specs.model import Model
 
 
 def refused(tmp_path, text, load=rl.load_gpu, name="my-gpu"):
@@ -397,120 +390,6 @@ def test_a_folder_called_like_a_file_is_searched(tmp_path):
 
 
 # --- any damage --------------------------------------------------------------------------------
-
-DOCUMENTS = {
-    kind: [yaml.safe_load(text.replace("2026-01-02", "'2026-01-02'")) for text in texts]
-    for kind, texts in ((Gpu, (GPU, FULL_GPU)), (Model, (MODEL, MIXED_MODEL)))
-}
-_NUMBERS = (None, True, False, 0, 1, -1, 2**63, 10**30, 10**400, 0.5, -0.0, math.inf, math.nan)
-_QUANTITIES = (
-    "",
-    "x",
-    "5",
-    "1e12",
-    "1e308 TB/s",
-    "1e-300 TB/s",
-    "1e-300 GB",
-    "1e280 EFLOP/s",
-    "3 Gb/s",
-    "9" * 400 + " B",
-)
-_TEXTS = ("\u00e9", "\n", "\x00", "/etc/passwd", "../hopper", "/hopper", "**", "[", "\u6f22" * 200, "a" * 200)
-_CONTAINERS = ([], {}, [[]], {"value": 5}, {"source": "sheet"})
-_values = st.sampled_from((*_NUMBERS, *_QUANTITIES, *_TEXTS, *_CONTAINERS)) | st.text(max_size=8)
-
-
-ALTERED = {
-    "negate": lambda value: f"-{value}" if isinstance(value, str) else -value,
-    "multiply": lambda value: f"1000{value}" if isinstance(value, str) else value * 10**6,
-    "retype": lambda value: [value] if isinstance(value, str) else str(value),
-}
-
-
-@st.composite
-def damaged(draw, kind):
-    """A specification after one to three changes: a key lost, misspelt, doubled, or its value replaced."""
-    document = draw(st.sampled_from(DOCUMENTS[kind]))
-    for _ in range(draw(st.integers(1, 3))):
-        where = draw(st.sampled_from(list(paths(document))))
-        change = draw(st.sampled_from(("drop", "misspell", "negate", "multiply", "retype", "replace", "replace")))
-        value = draw(_values)
-
-        def apply(container, key, change=change, value=value):
-            if change == "drop":
-                del container[key]
-            elif change == "misspell" and isinstance(container, dict):
-                container[str(key)[:-1] + "x"] = container.pop(key)
-            elif change in ALTERED and isinstance(container[key], (str, int)):
-                container[key] = ALTERED[change](container[key])
-            else:
-                container[key] = value
-
-        document = changed(document, where, apply)
-    return document
-
-
-def _loads_or_is_refused(folder, document, kind):
-    name = {Gpu: "my-gpu", Model: "tiny-1b"}[kind]
-    load, names = {Gpu: (rl.load_gpu, rl.gpus), Model: (rl.load_model, rl.models)}[kind]
-    folder.mkdir()
-    path = folder / f"{name}.yaml"
-    path.write_text(written(document), encoding="utf-8")
-    try:
-        checked_document(str(path))
-    except rl.BadSpec as error:
-        assert all(fault for _, fault in faults(error))
-        assert all(line.startswith(f"{path}:") for line in str(error).split("\n"))
-        valid = False
-    else:
-        valid = True
-    listed = rl.check_specs(str(folder))
-    assert listed or valid
-    assert all(fault for _, fault in faults("\n".join(listed))) if listed else valid
-    try:
-        assert names(str(folder))
-        record = load(name, str(folder))
-    except rl.BadSpec as error:
-        assert all(fault for _, fault in faults(error))
-        return None
-    except rl.UnknownName:  # the name itself was damaged
-        assert name not in (document.get("name"), *(document.get("aliases") or ()))
-        return None
-    assert valid
-    assert isinstance(record, kind)
-    return record
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(document=damaged(Gpu))
-def test_any_damage_to_a_gpu_is_reported_or_harmless(tmp_path_factory, document):
-    folder = tmp_path_factory.mktemp("specs") / "own"
-    gpu = _loads_or_is_refused(folder, document, Gpu)
-    if gpu is not None:
-        rates = (*gpu.peaks.values(), gpu.bandwidth, gpu.memory, gpu.memory_label, gpu.link.bandwidth)
-        assert all(0.0 < rate < math.inf for rate in rates)
-        try:
-            prediction = rl.predict("llama-3.1-8b", gpu, isl=100, osl=10)
-        except rl.RooflineError:
-            return
-        assert prediction.ttft >= 0.0
-        json.dumps(prediction.to_dict(), allow_nan=False)
-
-
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(document=damaged(Model))
-@example({**DOCUMENTS[Model][0], "parameters": {"total": {"value": 10**400, "source": "card"}}})
-@example({**DOCUMENTS[Model][0], "native": {"experts": None}})
-def test_any_damage_to_a_model_is_reported_or_harmless(tmp_path_factory, document):
-    folder = tmp_path_factory.mktemp("specs") / "own"
-    model = _loads_or_is_refused(folder, document, Model)
-    if model is not None:
-        try:
-            prediction = rl.predict(model, "h100-sxm", isl=100, osl=10)
-        except rl.RooflineError:
-            return
-        assert prediction.ttft > 0.0
-        json.dumps(prediction.to_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize(

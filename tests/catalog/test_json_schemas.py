@@ -8,13 +8,13 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL
+from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL, WORKLOAD
 from test_bad_specs import GPU_FAULTS, MODEL_FAULTS
 from test_engines import ENGINE_FAULTS
 from test_engines import FILES as ENGINE_FILES
 from test_shipped_specs import CALIBRATION_FILES, GPU_FILES, MODEL_FILES
 from test_workloads import FILES as WORKLOAD_FILES
-from test_workloads import WORKLOAD, WORKLOAD_FAULTS
+from test_workloads import WORKLOAD_FAULTS
 
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ("gpu", "model", "calibration", "engine", "workload")

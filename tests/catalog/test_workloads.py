@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from every_case import each
-from spec_texts import every_fault, faults, line_of, wrong_values
+from spec_texts import WORKLOAD, every_fault, faults, line_of, wrong_values
 
 from roofline.catalog.checks import SCHEMAS, audit, checked, spec_files
 from roofline.catalog.files import kind_of
@@ -24,25 +24,6 @@ from roofline.support.errors import BadSpec, UnknownName
 FILES = sorted((Path(__file__).resolve().parents[2] / "workload_specs").glob("*.yaml"))
 MODELS = ("llama2-70b", "llama3.1-405b", "llama3.1-8b", "deepseek-r1")
 OTHERS = {"chat", "summarization", "rag", "agent-turn", "code-completion", "batch", "structured-output"}
-WORKLOAD = """\
-name: my-support
-aliases: [support]
-title: "Our support chat"
-isl: 1800
-osl: 240
-isl_cv: 0.9
-osl_cv: 0.5
-lengths: lognormal
-prefix: 600
-slo: "ttft:1s,tpot:50ms"
-share: 0.95
-arrivals: users
-waits_for: whole answer
-notes:
-  - "prefix is a judgement: the system prompt."
-sources:
-  logs: {title: "Our gateway", url: "https://acme.example/logs", date: 2026-10-08}
-"""
 
 
 @pytest.fixture

@@ -16,28 +16,11 @@ from configurations import IDS, LATENT, LLAMA, MOE, config_of
 from hypothesis import strategies as st
 from measurements.test_kernel_table import TABLE
 from measurements.test_results import FILES, FOLDER
-from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL, paths
+from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL, WORKLOAD, paths
 
 from roofline.cli.main import cli
 from roofline.specs.gpu import SHAPES
 
-WORKLOAD = """\
-name: my-support
-aliases: [support]
-title: "Our support chat"
-isl: 1800
-osl: 240
-isl_cv: 0.9
-osl_cv: 0.7
-lengths: lognormal
-prefix: 600
-slo: "ttft:1s,tpot:50ms"
-share: 0.95
-arrivals: rate
-notes: ["prefix is a judgement: the system prompt."]
-sources:
-  logs: {title: "Requests of our gateway, first week of October", date: 2026-10-08}
-"""
 SPECIFICATIONS = {
     "gpu": (GPU, FULL_GPU), "model": (MODEL, MIXED_MODEL), "calibration": (CALIBRATION,), "engine": (ENGINE,),
     "workload": (WORKLOAD,),
@@ -325,7 +308,9 @@ def _configuration(name):
 
 #: Configurations of models: published ones and small ones, after changes of their fields.
 configurations = damaged(st.sampled_from(("llama", "moe", "latent", *IDS)).map(_configuration))
-#: The same as texts, damaged in their letters, too.
+#: What lies beside some of them on the hub, after changes of its fields, or nothing.
+besides = st.none() | damaged(st.sampled_from(IDS).map(lambda name: config_of(name)[1] or {}))
+#: Configurations as texts, damaged in their letters, too.
 configuration_texts = configurations.map(json.dumps).flatmap(lambda text: edited(text, most=2))
 
 
@@ -338,7 +323,7 @@ def _result(name):
 def result_texts(draw):
     """Result files of benchmark tools after changes of their fields or letters."""
     text = _result(draw(st.sampled_from(FILES)))
-    if text.startswith("{") and draw(st.booleans()):
+    if text.startswith(("{", "[")) and draw(st.booleans()):
         lines = [line for line in text.splitlines() if line] if "\n{" in text.strip() else [text]
         text = "\n".join(json.dumps(draw(damaged(st.just(json.loads(line))))) for line in lines)
     return draw(edited(text))

@@ -5,13 +5,17 @@ import math
 import tempfile
 from pathlib import Path
 
+import pytest
 from fuzz.strategies import SPECIFICATIONS, documents_of
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from spec_texts import faults
+from spec_texts import MODEL, faults
 
 import roofline as rl
 from roofline.catalog.checks import checked_document
+
+#: Kind -> what loads the undamaged file of these tests by its name.
+LOADED = {"gpu": lambda specs: rl.load_gpu("my-gpu", specs), "model": lambda specs: rl.load_model("tiny-1b", specs)}
 
 
 @st.composite
@@ -31,7 +35,9 @@ def predicted(kind, name, specs):
 
 
 @given(specification=specifications())
-@settings(max_examples=80)
+@example(("model", MODEL.replace("1.2 B", "1" + "0" * 400)))
+@example(("model", MODEL.replace("fp8_block", "null")))
+@settings(max_examples=160)
 def test_any_specification_is_read_or_refused_with_file_and_line(specification):
     kind, text = specification
     with tempfile.TemporaryDirectory() as specs:
@@ -39,13 +45,18 @@ def test_any_specification_is_read_or_refused_with_file_and_line(specification):
         path.write_text(text, encoding="utf-8", newline="")
         if kind == "calibration":
             (Path(specs) / "gpu.yaml").write_text(SPECIFICATIONS["gpu"][0], encoding="utf-8")
+        listed = rl.check_specs(specs)
+        assert not listed or faults("\n".join(listed))
         try:
             name = checked_document(str(path), kind)["name"]
         except rl.BadSpec as error:
             assert faults(error)
-            assert rl.check_specs(specs) or kind == "workload"
+            assert all(line.startswith(f"{path}:") for line in str(error).split("\n"))
+            assert listed or kind == "workload"
+            if kind in LOADED:
+                with pytest.raises((rl.BadSpec, rl.UnknownName)):  # the name itself may be what is damaged
+                    LOADED[kind](specs)
             return
-        rl.check_specs(specs)
         try:
             prediction = predicted(kind, name, specs)
             times = (prediction.ttft, prediction.tpot, prediction.e2el)
@@ -53,4 +64,6 @@ def test_any_specification_is_read_or_refused_with_file_and_line(specification):
             assert str(error)
             return
     assert all(time is None or 0.0 <= time < math.inf for time in times)  # none: an answer of one token
+    gpu = prediction.deployment.gpu
+    assert all(0.0 < rate < math.inf for rate in (*gpu.peaks.values(), gpu.bandwidth, gpu.memory, gpu.link.bandwidth))
     json.dumps(prediction.to_dict(), allow_nan=False)

@@ -1,7 +1,5 @@
 """Sizes, lists, ranges, shares and times from text."""
 
-import math
-
 import pytest
 from every_case import each
 from hypothesis import given
@@ -161,15 +159,3 @@ def test_nonsense_is_refused_with_what_to_write_instead(parse, text, advice):
     assert advice in message
     assert "\n" not in message
     assert len(message) < 200
-
-
-@given(st.text(max_size=30))
-def test_any_text_is_read_or_refused_by_every_parser(text):
-    for parse in (whole_of_text, number_of_text, share_of_text, prefix_of_text, time_of_text, wholes_of_text,
-                  numbers_of_text, prefixes_of_text, lengths_of_text, measured_of_text):  # fmt: skip
-        try:
-            value = parse(text)
-        except BadInput as error:
-            assert str(error)
-        else:
-            assert value is None or not (isinstance(value, float) and not math.isfinite(value))

@@ -1,21 +1,15 @@
 """Configuration files: reading them, naming models by them, fetching them, and any damage to them."""
 
-import copy
 import json
 import sys
 from pathlib import Path
 
 import pytest
-from configurations import IDS, LLAMA, config_of
-from hypothesis import given
-from hypothesis import strategies as st
+from configurations import LLAMA
 
 from roofline.catalog.huggingface import config as huggingface
 from roofline.catalog.huggingface.config import config_document, hub_config, read_config
 from roofline.catalog.huggingface.files import file_model
-from roofline.catalog.schema import ModelSpec
-from roofline.physics.memory import parameters
-from roofline.specs.build import model_record
 from roofline.support.errors import BadSpec, UnknownName
 
 
@@ -103,43 +97,3 @@ class Hub:
         if not path or not path.exists():
             raise OSError(f"404 Client Error: {name} of {model_id}\nand much more")
         return str(path)
-
-
-ODD = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(10**6), 10**6),
-    st.sampled_from(
-        [10**9, 10**10, 10**400, 1.5, float("nan"), float("inf"), "", "x", "64", [], [0], [None], {}, {1: 2}]
-    ),
-)
-
-
-def places(value, where=()):
-    """Where something can be damaged."""
-    items = value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
-    for key, item in items:
-        yield (*where, key)
-        yield from places(item, (*where, key))
-
-
-@given(model_id=st.sampled_from(IDS), data=st.data())
-def test_any_damage_gives_a_valid_specification_or_a_refusal(model_id, data):
-    config, quantization = config_of(model_id)
-    whole = copy.deepcopy({"config": config, "beside": quantization} if quantization else {"config": config})
-    for _ in range(data.draw(st.integers(1, 3))):
-        *path, last = data.draw(st.sampled_from(list(places(whole))))
-        parent = whole
-        for key in path:
-            parent = parent[key]
-        if data.draw(st.booleans()) and isinstance(parent, dict) and path:
-            del parent[last]
-        else:
-            parent[last] = data.draw(ODD)
-    try:
-        content = config_document(whole["config"], "org/model", whole.get("beside")).document
-    except BadSpec as fault:
-        assert str(fault).startswith("config.json:1: ")
-    else:
-        ModelSpec.model_validate(content)
-        assert parameters(model_record(content)).total > 0

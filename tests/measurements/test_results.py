@@ -5,13 +5,10 @@ from pathlib import Path
 
 import pytest
 from every_case import each
-from hypothesis import given
-from hypothesis import strategies as st
 
 from roofline.measurements.results import (
     CSV_COLUMNS,
     RESULT_FORMATS,
-    Reading,
     check_complete,
     override,
     read_results,
@@ -249,89 +246,6 @@ def test_names_keys_that_nobody_knows_and_appended_runs_do_not_matter():
     for between in ("", "\n", "\n\n"):
         found = results(f"{text}{between}{text}".encode(), "appended").measurements
         assert [measurement.source for measurement in found] == ["appended[0]", "appended[1]"]
-
-
-def every_place(value, path=()):
-    """Paths of all values of a document."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield (*path, key)
-        yield from every_place(child, (*path, key))
-
-
-DOCUMENTS = {name: loaded(name) for name in JSON_FILES}
-PLACES = [(name, path) for name, document in DOCUMENTS.items() for path in every_place(document)]
-ODD = st.sampled_from([None, "", "12.5", "inf", True, -1, 0, 0.5, float("nan"), float("inf"), 10**400, [], {}, [{}], 7])
-
-
-@given(where=st.sampled_from(PLACES), value=ODD)
-def test_whatever_a_file_says_is_a_measurement_or_a_message(where, value):
-    name, path = where
-    document = json.loads(json.dumps(DOCUMENTS[name]))
-    parent = document
-    for key in path[:-1]:
-        parent = parent[key]
-    parent[path[-1]] = value
-    data = json.dumps(document).encode()
-    try:
-        reading = results(data, "file.json")
-    except BadInput as error:
-        reading = Reading((), (error,))
-    assert all(str(fault).startswith("file.json") for fault in reading.faults)
-    for found in reading.measurements:
-        assert found.ttft is not None or found.tpot is not None
-        assert all(time is None or 0.0 < time < float("inf") for time in (found.ttft, found.tpot, found.e2el))
-        assert all(type(getattr(found, name)) in (int, type(None)) for name in ("tp", "pp", "ep", "dp"))
-
-
-@given(data=st.binary(max_size=40) | st.text('{}[]",:0123456789eE.+-# \n\rttft_ms', max_size=40).map(str.encode))
-def test_whatever_a_file_holds_is_read_or_refused(data):
-    try:
-        found = results(data, "file")
-    except BadInput as error:
-        assert str(error).startswith("file")
-    else:
-        assert all(str(fault).startswith("file") for fault in found.faults)
-
-
-def test_a_file_that_cannot_be_read_is_refused_by_what_is_wrong():
-    for data, words in [
-        (b"", ("the file is empty",)),
-        (b" \r\n\t", ("the file is empty",)),
-        (b"\xef\xbb\xbf", ("the file is empty",)),
-        (b"\xff\xfe{\x00}\x00", ("not UTF-8",)),
-        (b'{"mean_ttft_ms": 1', ("result:1: not JSON", "column")),
-        (b'{\n"mean_ttft_ms": }', ("result:2: not JSON",)),
-        (b"[" * 100000, ("unreadable JSON", "lists nest too deep")),
-        (b'{"mean_ttft_ms": ' + b"9" * 5000 + b"}", ("unreadable JSON", "a number is too long")),
-        (b"[]", ("has no results",)),
-        (b"some words\nin lines\n", ("neither JSON nor a CSV",)),
-        (b"a,b,c\n1,2,3\n", ("neither JSON nor a CSV", "ttft_ms")),
-        (b"# only a comment\n", ("neither JSON nor a CSV",)),
-        (b"model,ttft_ms\n", ("has no results",)),
-        (b"model,ttft_ms,ttft_ms\nm,1,2\n", ("two columns are called 'ttft_ms'",)),
-        (b"model,ttft_ms\nm,1,2\n", ("result:2", "3 cells under 2 columns")),
-        (b'model,ttft_ms\n"m,1\n', ("result:2: not CSV",)),
-        (b"model,ttft_ms\n# note\nm,fast\n", ("result:3", "ttft_ms = 'fast' is not a number")),
-        (b"model,ttft_ms\nm,nan\n", ("result:2", "ttft_ms = nan must be finite")),
-        (b"model,ttft_ms\nm,-3\n", ("result:2", "negative")),
-        (b"model,ttft_ms,tp\nm,3,two\n", ("result:2", "tp = 'two' must be a whole number")),
-        (b"model,ttft_ms,tp\nm,3,0\n", ("result:2", "tp = 0 must be at least 1")),
-        (
-            b"model,ttft_ms,batch,concurrency\nm,3,4,4\n",
-            ("batch and concurrency are given", "keep the one that was fixed"),
-        ),
-        (b"model,ttft_ms,isl\nm,,5\n", ("result:2", "neither ttft nor tpot")),
-        (b"model,ttft_ms,e2el_ms\nm,50,20\n", ("e2el is shorter than ttft",)),
-    ]:
-        message = refused(data)
-        for word in ("result", *words):
-            assert word in message
-    for path in ["no-such-file.json", "/", "a\0b", "x" * 300]:
-        with pytest.raises(BadInput, match="cannot be read"):
-            read_results(path)
-    assert "neither ttft nor tpot" in refused({"mean_e2el_ms": 5.0})
-    assert "streaming" in refused({"request_latency": {"unit": "ms", "avg": 5.0}})
 
 
 @each(
