@@ -117,8 +117,7 @@ def _figures_predicted_once():
         return known[content]
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (diagnosis, diagnosis):
-            patch.setattr(module, "predicted_figures", remembered)
+        patch.setattr(diagnosis, "predicted_figures", remembered)
         yield
 
 

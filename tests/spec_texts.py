@@ -1,6 +1,5 @@
 """Texts of specifications of one's own, whole and damaged, for the tests of this folder."""
 
-import json
 import re
 
 GPU = """\
@@ -261,37 +260,3 @@ def paths(value, where=()):
     for key, item in items:
         yield (*where, key)
         yield from paths(item, (*where, key))
-
-
-def changed(value, where, change):
-    """The document with `change(container, key)` applied to a copy at a path."""
-    value = dict(value) if isinstance(value, dict) else list(value)
-    if len(where) == 1:
-        change(value, where[0])
-    else:
-        value[where[0]] = changed(value[where[0]], where[1:], change)
-    return value
-
-
-def written(document):
-    """YAML of a document: a line for each top-level key, flow style below."""
-    return "".join(f"{_scalar(key)}: {_flow(value)}\n" for key, value in document.items())
-
-
-def _flow(value):
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_flow(item) for item in value) + "]"
-    return _scalar(value)
-
-
-def _scalar(value):
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str):
-        plain = re.fullmatch(r"[a-z_]+", value) and value not in ("null", "true", "false", "yes", "no", "on", "off")
-        return value if plain else json.dumps(value)
-    if isinstance(value, float):
-        return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(str(value), repr(value))
-    return str(value)

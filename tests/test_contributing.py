@@ -296,7 +296,7 @@ def test_a_key_added_as_the_page_says_has_a_type_a_schema_and_an_entry_of_the_gl
     assert "input_tok_s" in schema["$defs"]["GoodputRow"]["required"]
 
 
-def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_package):
+def test_a_mixer_added_as_the_page_says_is_counted_cached_run_and_checked(changed_package):
     done = in_package(changed_package, "-c", ASK)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -311,9 +311,6 @@ def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_packag
     assert all(1.0 < faster < 2.0 for faster in answer["faster"])
     assert "bandwidth" in answer["moved"]
     assert (changed_package / "retentive.xlsx").stat().st_size > 0
-
-
-def test_a_mixer_added_as_the_page_says_is_checked_like_any_other(changed_package):
     ask = "from roofline.cli.main import main; main()"
     done = in_package(changed_package, "-c", ask, "check-specs", "specs")
     assert (done.returncode, done.stdout) == (0, "1 model: no faults\n")

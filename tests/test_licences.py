@@ -68,15 +68,12 @@ def test_where_the_notice_leaves_the_licence_to_the_rows_each_row_states_one(pat
     assert not [row for row in rows if not (row.get(column) or "").strip()]
 
 
-def test_every_table_with_sources_has_a_licence_beside_them():
+def test_tables_and_published_rows_have_a_licence_beside_their_sources():
     made_up = [pattern for pattern, _, origin in LINES if "made up" in origin]
     of_others = [path for path in data_files() if not any(matches(pattern, path) for pattern in made_up)]
     tables = [path for path in of_others if path.endswith(".csv") and "source" in table(path)[0]]
     assert len(tables) >= 2
     assert not [path for path in tables if "licence" not in table(path)[0]]
-
-
-def test_a_published_row_has_an_open_licence_or_quotes_a_handful_of_facts():
     stated = {row["licence"] for row in PUBLISHED}
     assert all(licence in OPEN or licence.startswith("facts quoted; ") for licence in stated)
     assert stated & OPEN

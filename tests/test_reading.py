@@ -202,7 +202,7 @@ def test_sixties_and_uncited_sources_are_told_in_no_time(tmp_path):
         rl.load_gpu(path)
 
 
-def test_quantities_versions_and_names_without_an_end_are_read_in_no_time():
+def test_quantities_versions_and_names_without_an_end_are_read_in_no_time(tmp_path, monkeypatch):
     for text in ("1" * MANY + "\nx", "1 a" + " " * MANY + "b\nx", " " * MANY + "x"):
         assert "characters" in refused(from_text, text, "B/s")
         assert "characters" in refused(count_from_text, text)
@@ -214,6 +214,12 @@ def test_quantities_versions_and_names_without_an_end_are_read_in_no_time():
         with soon():
             (fault,) = results(text.encode(), "a.csv").faults
         assert f"{name} has 100000 characters; the limit is {most}" in str(fault)
+    with monkeypatch.context() as impatient:  # honest names are judged by the patience that users get
+        impatient.setattr("roofline.catalog.huggingface.blocks._PATIENCE", 0.1)
+        assert "too costly to match" in refused(imported_model, configuration(tmp_path, quantized(["re:.*.*.*.*x"])))
+    honest = [r"re:model\.layers\.\d+\.mlp\.experts\.\d+\.(gate|up)_proj.*", "re:.*lm_head", "*self_attn*"]
+    with soon():
+        imported_model(configuration(tmp_path, quantized(honest)))
 
 
 def configuration(folder, content):
@@ -251,15 +257,6 @@ def quantized(ignore):
 )
 def test_a_configuration_is_refused_in_no_time(tmp_path, content, words):
     assert words in refused(imported_model, configuration(tmp_path, content))
-
-
-def test_patterns_that_compare_for_long_are_given_up(tmp_path, monkeypatch):
-    with monkeypatch.context() as impatient:  # honest names are judged by the patience that users get
-        impatient.setattr("roofline.catalog.huggingface.blocks._PATIENCE", 0.1)
-        assert "too costly to match" in refused(imported_model, configuration(tmp_path, quantized(["re:.*.*.*.*x"])))
-    honest = [r"re:model\.layers\.\d+\.mlp\.experts\.\d+\.(gate|up)_proj.*", "re:.*lm_head", "*self_attn*"]
-    with soon():
-        imported_model(configuration(tmp_path, quantized(honest)))
 
 
 HEAD = "model,gpu,tp,isl,osl,batch,ttft_ms\n"

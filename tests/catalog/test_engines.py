@@ -111,34 +111,17 @@ def test_what_is_no_name_of_a_profile_is_answered_with_those_that_exist():
 @each(
     ("engine", "version", "profile"),
     [
-        (None, None, "generic"),
-        ("", None, "generic"),
-        ("vLLM", "0.11.0", "vllm"),
-        ("vllm-openai", None, "vllm"),
-        ("SGLang", "v0.5.3", "sglang"),
-        ("TensorRT-LLM", None, "trtllm"),
-        ("TensorRT-LLM", "1.2.0rc5", "trtllm"),
-        ("TensorRT-LLM", "0.9.0", "trtllm-0.9"),
-        ("trtllm", "v0.9", "trtllm-0.9"),
-        ("NIM", "1.0.0", "nim-2024"),
-        ("NVIDIA NIM", None, "nim-2024"),
-        ("none", None, "none"),
-        ("my own loop", "3.1", "generic"),
-        ("trt", None, "trtllm"),
-        ("dynamo-trt", None, "trtllm"),
-        ("MiniMax engine", None, "generic"),
-        ("gpt-fast", None, "none"),
-        ("torchao (generate.py)", None, "none"),
-        ("pytorch-graph", None, "none"),
-        ("MLC LLM", None, "none"),
-        ("TinyChat", None, "none"),
-        ("pytorch-eager", None, "eager"),
-        ("AutoAWQ", None, "eager"),
-        ("Hugging Face Transformers", None, "eager"),
-        ("llama.cpp", None, "eager"),
+        (None, None, "generic"), ("", None, "generic"), ("vLLM", "0.11.0", "vllm"), ("vllm-openai", None, "vllm"),
+        ("SGLang", "v0.5.3", "sglang"), ("TensorRT-LLM", None, "trtllm"), ("TensorRT-LLM", "1.2.0rc5", "trtllm"),
+        ("TensorRT-LLM", "0.9.0", "trtllm-0.9"), ("trtllm", "v0.9", "trtllm-0.9"), ("NIM", "1.0.0", "nim-2024"),
+        ("NVIDIA NIM", None, "nim-2024"), ("none", None, "none"), ("my own loop", "3.1", "generic"),
+        ("trt", None, "trtllm"), ("dynamo-trt", None, "trtllm"), ("MiniMax engine", None, "generic"),
+        ("gpt-fast", None, "none"), ("torchao (generate.py)", None, "none"), ("pytorch-graph", None, "none"),
+        ("MLC LLM", None, "none"), ("TinyChat", None, "none"), ("pytorch-eager", None, "eager"),
+        ("AutoAWQ", None, "eager"), ("Hugging Face Transformers", None, "eager"), ("llama.cpp", None, "eager"),
         ("trtllm-0.9", None, "trtllm-0.9"),
     ],
-)
+)  # fmt: skip
 def test_what_a_measurement_calls_its_engine_leads_to_a_profile(engine, version, profile):
     assert profile_of(engine, version) == profile
     assert load_engine(profile_of(engine, version)).name == profile
@@ -181,7 +164,7 @@ def test_a_changed_profile_is_read_anew_below_home_too(profile, monkeypatch):
     assert after == pytest.approx(before + 0.1, rel=1e-12)
 
 
-def test_every_field_of_the_record_can_be_stated(profile):
+def test_every_field_of_the_record_can_be_stated_and_an_older_file_says_stretch(profile):
     stated = {
         "network": "network: 3 ms", "arrival": "arrival: 9 ms", "launch": "launch: 20 us",
         "launch_decode": "launch_decode: 10 us", "layer": "layer: 20 us", "all_reduce": "all_reduce: 9 us",
@@ -192,6 +175,7 @@ def test_every_field_of_the_record_can_be_stated(profile):
     for field in fields(Engine):
         if field.name not in ("by_gpu", "stated"):  # settings that a file states by GPU, that a question states
             assert getattr(engine, field.name) != getattr(plain, field.name), field.name
+    assert load_engine(profile(("prefill_slowdown: 1.1", "stretch: 1.3"))).prefill_slowdown == 1.3
 
 
 # engine, GPU -> tokens a step, sequences, share of the memory, as the sources of the engines state them
@@ -238,17 +222,13 @@ max_num_seqs:
   - {value: 100}"""
 
 
-@each(("gpu", "most"), [("h100-sxm", 700), ("a100-sxm-80gb", 400), ("l40s", 400), ("l4", 100)])
-def test_a_profile_of_ones_own_may_state_a_default_by_gpu(profile, gpu, most):
-    path = profile(("max_num_seqs: 128", BY_MEMORY))
-    assert rl.predict("llama-3.2-1b", gpu, engine=path).deployment.engine.max_num_seqs == most
-    stated = rl.predict("llama-3.2-1b", gpu, engine=path, max_num_seqs=33).deployment.engine
-    assert stated.max_num_seqs == 33
-
-
-@each(
-    ("entries", "line", "words"),
-    [
+def test_a_default_by_gpu_may_be_stated_and_is_refused_in_another_shape(profile):
+    for gpu, most in [("h100-sxm", 700), ("a100-sxm-80gb", 400), ("l40s", 400), ("l4", 100)]:
+        path = profile(("max_num_seqs: 128", BY_MEMORY))
+        assert rl.predict("llama-3.2-1b", gpu, engine=path).deployment.engine.max_num_seqs == most
+        stated = rl.predict("llama-3.2-1b", gpu, engine=path, max_num_seqs=33).deployment.engine
+        assert stated.max_num_seqs == 33
+    for entries, line, words in [
         ("[]", 0, "at least 1 item"),
         ("[{memory: 70 GiB, value: 7}]", 0, "the last entry is for all other GPUs"),
         ("[{other_than: [a100], value: 7}]", 0, "the last entry is for all other GPUs"),
@@ -258,14 +238,12 @@ def test_a_profile_of_ones_own_may_state_a_default_by_gpu(profile, gpu, most):
         ("\n  - {value: 7}\n  - {valeu: 3}", 2, "did you mean value?"),
         ("many", 0, "valid integer"),
         ("{memory: 70 GiB, value: 7}", 0, "valid integer"),
-    ],
-)
-def test_a_default_by_gpu_of_another_shape_is_refused_on_its_line(profile, entries, line, words):
-    path = profile(("max_num_seqs: 128", f"max_num_seqs: {entries}"))
-    with pytest.raises(rl.BadSpec) as caught:
-        load_engine(path)
-    start = line_of(Path(path).read_text(encoding="utf-8"), "max_num_seqs")
-    assert any(where == start + line and words in text for where, text in faults(caught.value)), str(caught.value)
+    ]:
+        path = profile(("max_num_seqs: 128", f"max_num_seqs: {entries}"))
+        with pytest.raises(rl.BadSpec) as caught:
+            load_engine(path)
+        start = line_of(Path(path).read_text(encoding="utf-8"), "max_num_seqs")
+        assert any(where == start + line and words in text for where, text in faults(caught.value)), str(caught.value)
 
 
 def test_users_beyond_the_old_256_slots_run_at_once_under_vllm():
@@ -362,20 +340,17 @@ def test_a_source_of_a_profile_stands_for_its_figures_without_being_cited_and_ha
     assert rl.check_specs(profile()) == []
 
 
-@pytest.mark.parametrize("field", [*TIMES, "prefill_slowdown", "reserve"])
-def test_one_figure_is_enough_for_a_file_to_be_checked_as_a_profile(tmp_path, field):
-    (tmp_path / "own.yaml").write_text(
-        f"name: own\n{field}: none\nsources:\n  bench: {{title: Acme benchmark, date: 2026-01-02}}\n"
-    )
-    (fault,) = rl.check_specs(str(tmp_path))
-    assert fault.startswith(f"{tmp_path / 'own.yaml'}:2: {field}: ")
-
-
-@pytest.mark.parametrize("limit", ["max_num_batched_tokens", "max_num_seqs", "max_model_len"])
-def test_only_name_and_sources_are_required_and_a_limit_may_be_null(tmp_path, limit):
-    path = tmp_path / "own.yaml"
-    path.write_text(f"name: own\n{limit}: null\nsources:\n  bench: {{title: Acme benchmark, date: 2026-01-02}}\n")
-    assert load_engine(str(path)) == Engine("own")
+def test_one_figure_is_enough_for_a_file_to_be_checked_and_only_name_and_sources_are_required(tmp_path):
+    for field in [*TIMES, "prefill_slowdown", "reserve"]:
+        (tmp_path / "own.yaml").write_text(
+            f"name: own\n{field}: none\nsources:\n  bench: {{title: Acme benchmark, date: 2026-01-02}}\n"
+        )
+        (fault,) = rl.check_specs(str(tmp_path))
+        assert fault.startswith(f"{tmp_path / 'own.yaml'}:2: {field}: ")
+    for limit in ["max_num_batched_tokens", "max_num_seqs", "max_model_len"]:
+        path = tmp_path / "own.yaml"
+        path.write_text(f"name: own\n{limit}: null\nsources:\n  bench: {{title: Acme benchmark, date: 2026-01-02}}\n")
+        assert load_engine(str(path)) == Engine("own")
 
 
 @pytest.mark.parametrize(
@@ -432,10 +407,6 @@ def test_a_profile_in_the_folder_of_ones_own_is_found_by_name_and_checked(tmp_pa
     (tmp_path / "mine.yaml").write_text(text.replace("step:", "stepp:"))
     (fault,) = rl.check_specs(str(tmp_path))
     assert "stepp: unknown key" in fault
-
-
-def test_an_older_file_may_say_stretch_for_prefill_slowdown(profile):
-    assert load_engine(profile(("prefill_slowdown: 1.1", "stretch: 1.3"))).prefill_slowdown == 1.3
 
 
 def test_every_door_starts_an_engine_with_the_limits_of_its_gpu():

@@ -55,24 +55,19 @@ def test_names_and_aliases_of_ones_own_may_be_written_and_asked_for_in_any_style
         assert rl.load_model(name, str(specs)).name == "acme/Tiny-1B"
 
 
-@pytest.mark.parametrize(
-    "names",
-    ["aliases:\n  - mine\n  - my-gpu-96gb", "aliases: [mine,\n  my-gpu-96gb]", "aliases: ['mine', \"my-gpu-96gb\"]"],
-    ids=["block", "two lines", "quoted"],
-)
-def test_aliases_may_be_written_in_any_style_of_yaml(tmp_path, names):
-    (tmp_path / "gpu.yaml").write_text(GPU.replace("aliases: [mine, my-gpu-96gb]", names))
-    assert rl.load_gpu("mine", str(tmp_path)).aliases == ("mine", "my-gpu-96gb")
-    assert rl.load_gpu("my-gpu-96gb", str(tmp_path)).name == "my-gpu"
-
-
-@pytest.mark.parametrize(
-    "name", ["name: 'my-gpu'", "name:   my-gpu   # ours", "name: &gpu my-gpu", "name: >-\n  my-gpu"]
-)
-def test_a_name_may_be_written_in_any_style_of_yaml(tmp_path, name):
-    (tmp_path / "gpu.yaml").write_text(GPU.replace("name: my-gpu", name))
-    assert rl.load_gpu("my-gpu", str(tmp_path)).name == "my-gpu"
-    assert "my-gpu" in rl.gpus(str(tmp_path))
+def test_names_and_aliases_may_be_written_in_any_style_of_yaml(tmp_path):
+    for names in [
+        "aliases:\n  - mine\n  - my-gpu-96gb",
+        "aliases: [mine,\n  my-gpu-96gb]",
+        "aliases: ['mine', \"my-gpu-96gb\"]",
+    ]:
+        (tmp_path / "gpu.yaml").write_text(GPU.replace("aliases: [mine, my-gpu-96gb]", names))
+        assert rl.load_gpu("mine", str(tmp_path)).aliases == ("mine", "my-gpu-96gb")
+        assert rl.load_gpu("my-gpu-96gb", str(tmp_path)).name == "my-gpu"
+    for name in ["name: 'my-gpu'", "name:   my-gpu   # ours", "name: &gpu my-gpu", "name: >-\n  my-gpu"]:
+        (tmp_path / "gpu.yaml").write_text(GPU.replace("name: my-gpu", name))
+        assert rl.load_gpu("my-gpu", str(tmp_path)).name == "my-gpu"
+        assert "my-gpu" in rl.gpus(str(tmp_path))
 
 
 def test_ones_own_are_listed_beside_the_shipped_and_are_no_part_of_the_catalog_without_the_folder(specs):

@@ -1,7 +1,6 @@
 """GPUs and models by vendor, generation, status, family, size and kind."""
 
 import pytest
-from every_case import each
 from spec_texts import GPU, MODEL
 
 import roofline as rl
@@ -34,36 +33,27 @@ def test_models_are_chosen_by_family_size_and_kind_and_bounds_may_leave_nothing_
         assert rl.models(**limits) == rl.models()
 
 
-@each(
-    ("ask", "words"),
-    [
+def test_unknown_words_and_bounds_that_are_none_are_refused():
+    for ask, words in [
         (lambda: rl.gpus(vendor="acme"), r"no GPU has vendor 'acme'; choose from .*AMD.*NVIDIA"),
         (lambda: rl.gpus(generation="volta"), r"no GPU has generation 'volta'; choose from .*hopper"),
         (lambda: rl.gpus(status="sold"), r"no GPU has status 'sold'; choose from .*shipping"),
         (lambda: rl.gpus(vendor=""), r"no GPU has vendor ''"),
         (lambda: rl.gpus(vendor=5), r"no GPU has vendor 5"),
         (lambda: rl.models(family="bert"), r"no model has family 'bert'; choose from .*llama"),
-    ],
-)
-def test_an_unknown_word_is_answered_with_the_known_ones(ask, words):
-    with pytest.raises(rl.UnknownName, match=words):
-        ask()
-
-
-@each(
-    "limits",
-    [
+    ]:
+        with pytest.raises(rl.UnknownName, match=words):
+            ask()
+    for limits in [
         {"min_parameters": -1.0},
         {"min_parameters": float("nan")},
         {"min_parameters": "7B"},
         {"max_parameters": True},
         {"max_parameters": [7e9]},
         {"min_parameters": 8e9, "max_parameters": 7e9},
-    ],
-)
-def test_bounds_that_are_none_are_refused(limits):
-    with pytest.raises(rl.BadInput, match="parameters"):
-        rl.models(**limits)
+    ]:
+        with pytest.raises(rl.BadInput, match="parameters"):
+            rl.models(**limits)
 
 
 def test_ones_own_are_chosen_among_the_shipped(tmp_path):

@@ -33,7 +33,7 @@ def predictions(draw, basis=None):
 
 @unshrunk
 @given(predictions())
-def test_a_prediction_on_traced_numbers_is_the_prediction_in_floats_whatever_its_inputs_are_given(prediction):
+def test_a_prediction_on_traced_numbers_is_that_in_floats_with_elasticities_that_add_up_and_margins(prediction):
     case = CaseTrace(prediction)
     for result in UNITS:
         assert close(case.number(result).value, getattr(prediction, result))
@@ -44,11 +44,6 @@ def test_a_prediction_on_traced_numbers_is_the_prediction_in_floats_whatever_its
         assert entry.name == name
         assert name.isidentifier()
         assert entry.value > 0.0 or name == "prefix"
-
-
-@unshrunk
-@given(predictions())
-def test_elasticities_over_rates_less_those_over_latencies_sum_to_minus_one(prediction):
     case = CaseTrace(prediction)
     for result in RESULTS:
         number = case.number(result)
@@ -58,6 +53,12 @@ def test_elasticities_over_rates_less_those_over_latencies_sum_to_minus_one(pred
             if case.inputs[name].kind in ("rate", "latency")
         )
         assert math.isclose(total, 1.0 if result == "output_tok_s_gpu" else -1.0, abs_tol=1e-12)
+    case = CaseTrace(prediction)
+    for name in case.gradient("e2el"):
+        ends = [case.margin(result, name)[0] for result in ("ttft", "tpot")]
+        nearest = min((abs(end) for end in ends if end is not None), default=None)
+        both = case.margin("e2el", name)[0]
+        assert both is nearest is None or math.isclose(abs(both), nearest, rel_tol=1e-9)
 
 
 @unshrunk
@@ -76,17 +77,6 @@ def test_derivatives_are_those_of_central_differences_away_from_a_change_of_regi
             continue
         high, low = (getattr(changed(prediction, {name: value * (1.0 + h)}), result) for h in (step, -step))
         assert math.isclose(slope * value / number.value, (high - low) / (2.0 * step * number.value), abs_tol=1e-6)
-
-
-@unshrunk
-@given(predictions())
-def test_the_margin_of_both_passes_is_the_nearer_of_either(prediction):
-    case = CaseTrace(prediction)
-    for name in case.gradient("e2el"):
-        ends = [case.margin(result, name)[0] for result in ("ttft", "tpot")]
-        nearest = min((abs(end) for end in ends if end is not None), default=None)
-        both = case.margin("e2el", name)[0]
-        assert both is nearest is None or math.isclose(abs(both), nearest, rel_tol=1e-9)
 
 
 @unshrunk

@@ -60,8 +60,19 @@ def held(shape: Shape):
 
 
 @each("model_type", CLEAR)
-def test_every_value_of_every_tensor_is_counted_once(model_type):
+def test_every_value_of_every_tensor_is_counted_once_and_one_more_or_less_is_noticed(model_type):
     assert held(grouped(model_type)) == sum(map(prod, tensors_of(model_type).values()))
+    tensors = tensors_of(model_type)
+    with pytest.raises(BadSpec, match="exactly"):
+        shape_of_tensors(facts_of(model_type), tensors | {"model.layers.0.self_attn.extra.weight": (7, 7)})
+    needed = re.compile(r"(\b[qkvo]|up|down)_proj\b|\.gate\.weight$|query_key_value|c_proj|fc_in")
+    matrices = [
+        name for name in tensors if re.search(r"\b1\.", name) and len(tensors[name]) > 1 and needed.search(name)
+    ]
+    assert matrices
+    for name in matrices:
+        with pytest.raises(BadSpec):
+            shape_of_tensors(facts_of(model_type), {each: tensors[each] for each in tensors if each != name})
 
 
 @each("model_type", [name for name in CLEAR if name in FAMILIES])
@@ -80,21 +91,6 @@ def test_what_shapes_leave_open_is_refused_with_the_exact_count(model_type):
     with pytest.raises(BadSpec, match=OPEN[model_type]) as fault:
         grouped(model_type)
     assert f"has exactly {sum(map(prod, tensors_of(model_type).values()))} parameters" in str(fault.value)
-
-
-@each("model_type", CLEAR)
-def test_a_tensor_more_or_less_is_noticed(model_type):
-    tensors = tensors_of(model_type)
-    with pytest.raises(BadSpec, match="exactly"):
-        shape_of_tensors(facts_of(model_type), tensors | {"model.layers.0.self_attn.extra.weight": (7, 7)})
-    needed = re.compile(r"(\b[qkvo]|up|down)_proj\b|\.gate\.weight$|query_key_value|c_proj|fc_in")
-    matrices = [
-        name for name in tensors if re.search(r"\b1\.", name) and len(tensors[name]) > 1 and needed.search(name)
-    ]
-    assert matrices
-    for name in matrices:
-        with pytest.raises(BadSpec):
-            shape_of_tensors(facts_of(model_type), {each: tensors[each] for each in tensors if each != name})
 
 
 def test_without_torch_and_transformers_nothing_is_traced(monkeypatch):

@@ -20,33 +20,16 @@ def dtypes(gpu, **options):
 @each(
     ("word", "stored", "multiplied"),
     [
-        ("awq", "int4", "bf16"),
-        ("gptq", "int4", "bf16"),
-        ("awq_marlin", "int4", "bf16"),
-        ("gptq_marlin", "int4", "bf16"),
-        ("w4a16", "int4", "bf16"),
-        ("W4A16_AWQ", "int4", "bf16"),
-        ("int4_awq", "int4", "bf16"),
-        ("int4-awq", "int4", "bf16"),
-        ("w4afp8", "int4", "fp8"),
-        ("w4a8_awq", "int4", "fp8"),
-        ("w8a8", "int8", "int8"),
-        ("W8A8-INT8", "int8", "int8"),
-        ("w8a8_int8", "int8", "int8"),
-        ("w8a8-fp8", "fp8", "fp8"),
-        ("w8a8_fp8", "fp8", "fp8"),
-        ("FP8", "fp8", "fp8"),
-        ("fp8-dynamic", "fp8", "fp8"),
-        ("fp8_e4m3", "fp8", "fp8"),
-        ("ptpc_fp8", "fp8", "fp8"),
-        ("modelopt", "fp8_static", "fp8"),
-        ("FP8_BLOCK_SCALES", "fp8_block", "fp8"),
-        ("w8a16", "int8", "bf16"),
-        ("bfloat16", "bf16", "bf16"),
-        ("half", "fp16", "fp16"),
-        ("mxfp4", "mxfp4", "bf16"),
+        ("awq", "int4", "bf16"), ("gptq", "int4", "bf16"), ("awq_marlin", "int4", "bf16"),
+        ("gptq_marlin", "int4", "bf16"), ("w4a16", "int4", "bf16"), ("W4A16_AWQ", "int4", "bf16"),
+        ("int4_awq", "int4", "bf16"), ("int4-awq", "int4", "bf16"), ("w4afp8", "int4", "fp8"),
+        ("w4a8_awq", "int4", "fp8"), ("w8a8", "int8", "int8"), ("W8A8-INT8", "int8", "int8"),
+        ("w8a8_int8", "int8", "int8"), ("w8a8-fp8", "fp8", "fp8"), ("w8a8_fp8", "fp8", "fp8"), ("FP8", "fp8", "fp8"),
+        ("fp8-dynamic", "fp8", "fp8"), ("fp8_e4m3", "fp8", "fp8"), ("ptpc_fp8", "fp8", "fp8"),
+        ("modelopt", "fp8_static", "fp8"), ("FP8_BLOCK_SCALES", "fp8_block", "fp8"), ("w8a16", "int8", "bf16"),
+        ("bfloat16", "bf16", "bf16"), ("half", "fp16", "fp16"), ("mxfp4", "mxfp4", "bf16"),
     ],
-)
+)  # fmt: skip
 def test_a_preset_is_understood_as_the_format_that_it_is(word, stored, multiplied):
     assert dtypes("h100-sxm", quantization=word) == (stored, multiplied)
 

@@ -29,36 +29,26 @@ def test_case_separators_seams_and_the_vendor_do_not_matter():
     ]:  # fmt: skip
         assert rl.load_model(spelling).short_name == name
     for load, spelling, name in [
-        (rl.load_gpu, "h100sxm", "h100-sxm"),
-        (rl.load_gpu, "NVIDIA H100 SXM", "h100-sxm"),
-        (rl.load_gpu, "nvidia/h100-sxm", "h100-sxm"),
-        (rl.load_gpu, "AMD MI300X", "mi300x"),
-        (rl.load_gpu, "rtx4090", "rtx-4090"),
-        (rl.load_model, "llama-3-1-8b", "meta-llama/Llama-3.1-8B"),
+        (rl.load_gpu, "h100sxm", "h100-sxm"), (rl.load_gpu, "NVIDIA H100 SXM", "h100-sxm"),
+        (rl.load_gpu, "nvidia/h100-sxm", "h100-sxm"), (rl.load_gpu, "AMD MI300X", "mi300x"),
+        (rl.load_gpu, "rtx4090", "rtx-4090"), (rl.load_model, "llama-3-1-8b", "meta-llama/Llama-3.1-8B"),
         (rl.load_model, "llama3.1-8b", "meta-llama/Llama-3.1-8B"),
         (rl.load_model, "meta-llama/Llama-3-1-8B", "meta-llama/Llama-3.1-8B"),
-    ]:
+    ]:  # fmt: skip
         assert load(spelling).name == name
 
 
-def test_the_beginning_of_a_name_is_said_and_of_a_number_is_none():
+def test_the_beginning_of_a_name_is_said_in_a_prediction_too_and_of_a_number_is_none():
     for find, typed, note in [
-        (find_gpu, "h100-sxm", None),
-        (find_gpu, "H100_SXM", None),
-        (find_gpu, "h100sxm", None),
-        (find_gpu, "nvidia h100-sxm", None),
-        (find_gpu, "H100", None),
-        (find_gpu, "H100-SXM-80GB", None),
+        (find_gpu, "h100-sxm", None), (find_gpu, "H100_SXM", None), (find_gpu, "h100sxm", None),
+        (find_gpu, "nvidia h100-sxm", None), (find_gpu, "H100", None), (find_gpu, "H100-SXM-80GB", None),
         (find_gpu, "h100-sx", "h100-sx is read as h100-sxm: the only GPU with this prefix"),
         (find_gpu, "mi300", "mi300 is read as mi300x: the only GPU with this prefix"),
-        (find_model, "llama-3.1-8b", None),
-        (find_model, "Llama 3.1 8B", None),
-        (find_model, "llama-3-1-8b", None),
-        (find_model, "meta-llama/Llama-3.1-8B", None),
-        (find_model, "Meta-Llama-3.1-8B", None),
+        (find_model, "llama-3.1-8b", None), (find_model, "Llama 3.1 8B", None), (find_model, "llama-3-1-8b", None),
+        (find_model, "meta-llama/Llama-3.1-8B", None), (find_model, "Meta-Llama-3.1-8B", None),
         (find_model, "meta-llama/Llama-3.1-8B-Instruct", None),
         (find_model, "qwen3-0.6", "qwen3-0.6 is read as qwen3-0.6b: the only model with this prefix"),
-    ]:
+    ]:  # fmt: skip
         assert find(typed).note == note
     for name, asked in [
         ("b200", "b20"), ("h100-sxm", "h10"), ("kimi-k2.5", "kimi-k2"), ("kimi-k2-5", "kimi-k2"),
@@ -68,9 +58,6 @@ def test_the_beginning_of_a_name_is_said_and_of_a_number_is_none():
     for asked in ["", " ", "m", "mi", "meta-llama/", "meta-llama/Llama-3.1-8", "/", "-"]:
         entries = [Entry("a.yaml", ("mi300x",)), Entry("b.yaml", ("meta-llama/llama-3.1-8b", "llama-3.1-8b"))]
         assert match_name(asked, entries, "gpu") is None
-
-
-def test_a_prediction_carries_what_the_beginning_of_a_name_was_read_as():
     said = rl.predict("Meta-Llama-3.1-8B", "h100-sx", isl=100, osl=10).warnings
     assert said[0].startswith("h100-sx is read as h100-sxm")
     for gpu in ("h100_sxm", "H100"):
@@ -107,17 +94,13 @@ def test_folding_twice_is_folding_once(name):
 @each(
     ("load", "asked", "near"),
     [
-        (rl.load_gpu, "h1000", "h100-sxm"),
-        (rl.load_gpu, "b20", "b200"),
-        (rl.load_gpu, "a100-sxm-60gb", "a100-sxm-80gb"),
-        (rl.load_gpu, "l40x", "l40s"),
-        (rl.load_model, "llama-3.1-80b", "llama-3.1-8b"),
-        (rl.load_model, "llama-3.1-7b", "llama-3.1-70b"),
-        (rl.load_model, "meta-llama/Llama-3.1-71B", "llama-3.1-70b"),
-        (rl.load_model, "deepseek-v33", "deepseek-v3"),
+        (rl.load_gpu, "h1000", "h100-sxm"), (rl.load_gpu, "b20", "b200"),
+        (rl.load_gpu, "a100-sxm-60gb", "a100-sxm-80gb"), (rl.load_gpu, "l40x", "l40s"),
+        (rl.load_model, "llama-3.1-80b", "llama-3.1-8b"), (rl.load_model, "llama-3.1-7b", "llama-3.1-70b"),
+        (rl.load_model, "meta-llama/Llama-3.1-71B", "llama-3.1-70b"), (rl.load_model, "deepseek-v33", "deepseek-v3"),
         (rl.load_model, "gpt-oss-21b", "gpt-oss-20b"),
     ],
-)
+)  # fmt: skip
 def test_an_unknown_name_is_answered_with_the_three_nearest(load, asked, near):
     with pytest.raises(rl.UnknownName) as caught:
         load(asked)
@@ -150,6 +133,6 @@ def test_any_text_is_a_name_or_an_unknown_name(name):
 
 @each("name", [None, 5, 1.5, ["h100"], b"h100", ("h100",), {"name": "h100"}])
 @each("load", [rl.load_gpu, rl.load_model])
-def test_what_is_not_even_a_text_is_no_name(load, name):
+def test_what_is_not_even_a_text_is_no_name_and_folding_twice_is_folding_once(load, name):
     with pytest.raises(rl.UnknownName):
         load(name)
