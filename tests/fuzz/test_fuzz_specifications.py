@@ -1,4 +1,4 @@
-"""Any file of a GPU, model, calibration or workload is read or refused, and what is read predicts."""
+"""Any file of a GPU, model, calibration, engine or workload is read or refused, and what is read predicts."""
 
 import json
 import math
@@ -21,23 +21,27 @@ LOADED = {"gpu": lambda specs: rl.load_gpu("my-gpu", specs), "model": lambda spe
 @st.composite
 def specifications(draw):
     """A kind of specification, and its text."""
-    kind = draw(st.sampled_from(sorted(set(SPECIFICATIONS) - {"engine"})))
+    kind = draw(st.sampled_from(sorted(SPECIFICATIONS)))
     return kind, draw(documents_of(kind))
 
 
 def predicted(kind, name, specs):
-    """A prediction with what the file describes."""
+    """Predictions with what the file describes."""
+    case = {"gpu": name if kind == "gpu" else "my-gpu", "isl": 100, "osl": 10, "specs": specs}
     if kind == "model":
-        return rl.predict(name, "h100-sxm", isl=100, osl=10, specs=specs, allow_oversize=True)
+        return [rl.predict(name, **{**case, "gpu": "h100-sxm"}, allow_oversize=True)]
     if kind == "workload":
-        return rl.predict("llama-3.1-8b", "h100-sxm", concurrency=4, **rl.workload_options(name, specs))
-    return rl.predict("llama-3.1-8b", name if kind == "gpu" else "my-gpu", isl=100, osl=10, specs=specs)
+        return [rl.predict("llama-3.1-8b", "h100-sxm", concurrency=4, **rl.workload_options(name, specs))]
+    if kind == "engine":
+        engine = {"gpu": "h100-sxm", "engine": f"{specs}/own.yaml"}
+        return [rl.predict("llama-3.1-8b", **engine, **load) for load in ({}, {"concurrency": 4})]
+    return [rl.predict("llama-3.1-8b", **case)]
 
 
 @given(specification=specifications())
 @example(("model", MODEL.replace("1.2 B", "1" + "0" * 400)))
 @example(("model", MODEL.replace("fp8_block", "null")))
-@settings(max_examples=160)
+@settings(max_examples=200)
 def test_any_specification_is_read_or_refused_with_file_and_line(specification):
     kind, text = specification
     with tempfile.TemporaryDirectory() as specs:
@@ -58,12 +62,14 @@ def test_any_specification_is_read_or_refused_with_file_and_line(specification):
                     LOADED[kind](specs)
             return
         try:
-            prediction = predicted(kind, name, specs)
-            times = (prediction.ttft, prediction.tpot, prediction.e2el)
+            predictions = predicted(kind, name, specs)
+            times = [(each.ttft, each.tpot, each.e2el) for each in predictions]
         except rl.RooflineError as error:
-            assert str(error)
+            assert faults(error) if isinstance(error, rl.BadSpec) and kind == "engine" else str(error)
             return
-    assert all(time is None or 0.0 <= time < math.inf for time in times)  # none: an answer of one token
-    gpu = prediction.deployment.gpu
-    assert all(0.0 < rate < math.inf for rate in (*gpu.peaks.values(), gpu.bandwidth, gpu.memory, gpu.link.bandwidth))
-    json.dumps(prediction.to_dict(), allow_nan=False)
+    for prediction, three in zip(predictions, times, strict=True):
+        assert all(time is None or 0.0 <= time < math.inf for time in three)  # none: an answer of one token
+        gpu = prediction.deployment.gpu
+        rates = (*gpu.peaks.values(), gpu.bandwidth, gpu.memory, gpu.link.bandwidth)
+        assert all(0.0 < rate < math.inf for rate in rates)
+        json.dumps(prediction.to_dict(), allow_nan=False)
