@@ -77,7 +77,6 @@ TOGETHER = {
     "tests/specs/test_kernels.py": "trees",
     "tests/test_architecture.py": "trees",
     "tests/test_dependencies.py": "trees",
-    "tests/test_names_in_the_house.py": "trees",
 }
 
 

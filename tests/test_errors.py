@@ -32,11 +32,7 @@ CASES = [
         rl.BadInput,
         ("concurrency and request_rate", "one load", "keep one"),
     ),
-    (
-        ("llama-3.1-8b", "h100-sxm", {"isl": -5}),
-        rl.BadInput,
-        ("isl", "-5", "must be at least 1"),
-    ),
+    (("llama-3.1-8b", "h100-sxm", {"isl": -5}), rl.BadInput, ("isl", "-5", "must be at least 1")),
     (
         ("llama-3.1-8b", "h100-sxm", {"slo": {"tppt": 1.0}}),
         rl.UnknownName,

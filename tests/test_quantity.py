@@ -149,10 +149,7 @@ def test_what_has_no_digits_or_rounds_to_a_thousand_seconds_is_still_written():
         assert to_text(value, "s") in ("1000 s", "1.00 ks")
 
 
-@given(
-    exponent=st.floats(0.0, 20.9),
-    which=st.sampled_from(sorted(PREFIXED.items())),
-)
+@given(exponent=st.floats(0.0, 20.9), which=st.sampled_from(sorted(PREFIXED.items())))
 def test_an_amount_survives_writing_and_reading_at_three_digits(exponent, which):
     dimension, unit = which
     value = 10.0**exponent

@@ -518,3 +518,16 @@ def test_a_recipe_is_short_and_on_the_page_which_prints_what_the_command_prints(
     page = (ROOT / "docs" / "recipes.md").read_text()
     command = re.search(r"^`roofline (cache .*?)` prints", page, re.MULTILINE)[1]
     assert CliRunner().invoke(cli, command.split(), env={"COLUMNS": "80"}).stdout.rstrip() in page
+
+
+#: Examples that no test above runs as they are.
+OTHERS = sorted({path.stem for path in (ROOT / "examples").glob("*.py")} - (set(RECIPES) - {"xlwings_lite"}))
+
+
+@each("name", OTHERS)
+def test_every_example_runs_and_prints_something(name, capsys, monkeypatch):
+    try:
+        run(monkeypatch, name)
+    except SystemExit as end:
+        assert not end.code
+    assert capsys.readouterr().out.strip()

@@ -3,14 +3,7 @@
 import json
 
 import pytest
-from spec_texts import (
-    CALIBRATION,
-    GPU,
-    MODEL,
-    every_fault,
-    faults,
-    line_of,
-)
+from spec_texts import CALIBRATION, GPU, MODEL, every_fault, faults, line_of
 
 import roofline as rl
 from roofline.catalog import find as reader

@@ -23,10 +23,7 @@ MODELS = {
 }  # fmt: skip
 GPUS = ("h100-sxm", "b200", "a100-sxm-80gb", "l40s", "mi300x")
 BASES = ("ideal", "calibrated")
-WORKLOADS = (
-    {"isl": 1024, "osl": 128, "batch": 1},
-    {"isl": 5000, "osl": 300, "batch": 24, "prefix": 2000},
-)
+WORKLOADS = ({"isl": 1024, "osl": 128, "batch": 1}, {"isl": 5000, "osl": 300, "batch": 24, "prefix": 2000})
 RESULTS = ("ttft", "tpot")
 CASES = list(product(MODELS, GPUS, BASES, WORKLOADS))
 

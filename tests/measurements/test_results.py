@@ -6,14 +6,7 @@ from pathlib import Path
 import pytest
 from every_case import each
 
-from roofline.measurements.results import (
-    CSV_COLUMNS,
-    RESULT_FORMATS,
-    check_complete,
-    override,
-    read_results,
-    results,
-)
+from roofline.measurements.results import CSV_COLUMNS, RESULT_FORMATS, check_complete, override, read_results, results
 from roofline.specs.workload import Measurement
 from roofline.support.errors import BadInput
 
@@ -212,11 +205,7 @@ def test_our_csv_has_a_case_a_row():
 
 
 def rewritten(data):
-    return [
-        b"\xef\xbb\xbf" + data,
-        data.replace(b"\n", b"\r\n"),
-        b"\n \n" + data + b"\n\n",
-    ]
+    return [b"\xef\xbb\xbf" + data, data.replace(b"\n", b"\r\n"), b"\n \n" + data + b"\n\n"]
 
 
 def test_names_marks_line_ends_and_blank_lines_do_not_matter(tmp_path):
