@@ -242,6 +242,20 @@ def wrong_values(text, said):
     return [(lines[key], new, key, words) for key, new, words in rows]
 
 
+def writer(folder, whole):
+    """Writes a text into a folder, with replacements that it is called with, and gives its path."""
+
+    def written(*changes, name="own.yaml"):
+        text = whole
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (folder / name).write_text(text, encoding="utf-8")
+        return str(folder / name)
+
+    return written
+
+
 def faults(error):
     """Lines of a `BadSpec` as (line number, text); fails where one is not file:line: text."""
     found = [re.fullmatch(r"(.+?):(\d+): (\S.*)", line) for line in str(error).split("\n")]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import yaml
 from every_case import each
-from spec_texts import ENGINE, every_fault, faults, line_of, wrong_values
+from spec_texts import ENGINE, every_fault, faults, line_of, writer, wrong_values
 
 import roofline as rl
 from roofline.catalog.checks import checked_document
@@ -25,17 +25,7 @@ SMALL = ("llama-3.1-8b", "h100-sxm")
 @pytest.fixture
 def profile(tmp_path):
     """Writes a profile of one's own; called with replacements, gives its path."""
-
-    def written(*changes, name="own.yaml"):
-        text = ENGINE
-        for old, new in changes:
-            assert old in text
-            text = text.replace(old, new)
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return written
+    return writer(tmp_path, ENGINE)
 
 
 def test_the_shipped_profiles_are_listed_none_first_which_adds_nothing():
@@ -58,7 +48,6 @@ def test_a_shipped_profile_is_named_after_its_file_and_states_versions_and_dated
     assert content["name"] == path.stem
     assert load_engine(path.stem) == engine_record(content)
     assert load_engine(path.stem) == load_engine(str(path))
-    content = yaml.safe_load(path.read_text(encoding="utf-8"))
     engine = load_engine(path.stem)
     assert engine.versions
     assert 2023 <= int(engine.year) <= 2030

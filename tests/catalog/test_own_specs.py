@@ -1,4 +1,4 @@
-"""A folder of specifications of one's own: found by name, searched first, its own names, clear when it cannot be read."""
+"""A folder of specifications of one's own: found by name, searched first, names of its own, clear where unreadable."""
 
 import subprocess
 import sys

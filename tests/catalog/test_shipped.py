@@ -47,7 +47,6 @@ def test_every_file_is_read_as_from_yaml_with_and_without_its_sources_and_anew_e
     for path in PATHS:
         assert files.shipped_document(copy_of(path)) == content_of_text(text_of(path)), path
     assert read == []
-    copy_of, read = parsed
     for path in PATHS:
         assert files.shipped_figures(copy_of(path)) == figures_of_text(text_of(path)), path
     assert read == []

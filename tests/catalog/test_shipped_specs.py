@@ -243,7 +243,6 @@ def test_eight_bits_run_at_twice_the_rate_of_sixteen_and_figures_of_a_gpu_agree_
         assert gpu.peaks["fp8"] / gpu.peaks["bf16"] == pytest.approx(2.0, rel=0.02)
     if gpu.generation != "blackwell-ultra":
         assert gpu.peaks["int8"] / gpu.peaks["bf16"] == pytest.approx(2.0, rel=0.02)
-    gpu = rl.load_gpu(name)
     assert 0.9 * gpu.memory_label < gpu.memory < 1.08 * gpu.memory_label
     assert gpu.link.bandwidth < gpu.bandwidth
     assert gpu.scale_out is not None

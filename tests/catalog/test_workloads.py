@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from every_case import each
-from spec_texts import WORKLOAD, every_fault, faults, line_of, wrong_values
+from spec_texts import WORKLOAD, every_fault, faults, line_of, writer, wrong_values
 
 from roofline.catalog.checks import SCHEMAS, audit, checked, spec_files
 from roofline.catalog.files import kind_of
@@ -29,17 +29,7 @@ OTHERS = {"chat", "summarization", "rag", "agent-turn", "code-completion", "batc
 @pytest.fixture
 def own(tmp_path):
     """Writes a workload of one's own; called with replacements, gives its path."""
-
-    def written(*changes, name="own.yaml"):
-        text = WORKLOAD
-        for old, new in changes:
-            assert old in text
-            text = text.replace(old, new)
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return written
+    return writer(tmp_path, WORKLOAD)
 
 
 def shipped(path):

@@ -81,7 +81,6 @@ def test_slopes_are_those_of_differences_whether_choices_are_settled_or_open(ste
     for name in opened.keys() | settled.keys():
         assert math.isclose(opened.get(name, 0.0), settled.get(name, 0.0), rel_tol=1e-9, abs_tol=1e-12)
     assert all(name in opened for name in settled)
-    found = Values([output], graph.inputs)
     here = found(*values)[0]
     slopes = gradient(output, found.of)
     for place, name in enumerate(NAMES):
