@@ -35,7 +35,7 @@ every_deployment = each("deployment", DEPLOYMENTS.values(), ids=DEPLOYMENTS)
 every_workload = each("lengths", WORKLOADS.values(), ids=WORKLOADS)
 
 
-def swept(deployment, lengths, slo=None):
+def swept(deployment, lengths, slo):
     """The prediction over arrays, and the one of each case where it fits."""
     model, gpu, options = deployment
     arrays = {name: np.array(values) for name, values in lengths.items()}
@@ -65,8 +65,8 @@ FIGURES = ("ttft", "tpot", "itl", "e2el", "output_tok_s", "output_tok_s_gpu", "t
 
 @every_deployment
 @every_workload
-def test_figures_memory_bounds_and_knees_of_a_sweep_are_those_of_its_cases(deployment, lengths):
-    over, shape, cases = swept(deployment, lengths)
+def test_figures_memory_bounds_knees_and_kernels_of_a_sweep_are_those_of_its_cases(deployment, lengths):
+    over, shape, cases = swept(deployment, lengths, SLO)
     for figure in FIGURES:
         values = np.broadcast_to(getattr(over, figure), shape)
         for index, single in cases.items():
@@ -79,26 +79,11 @@ def test_figures_memory_bounds_and_knees_of_a_sweep_are_those_of_its_cases(deplo
             assert same(np.broadcast_to(getattr(over.memory, share), shape)[index], getattr(single.memory, share))
         for phase, bound in single.bound.items():
             assert np.broadcast_to(over.bound[phase], shape)[index] == bound
-
-
-@every_deployment
-@every_workload
-def test_knees_of_a_sweep_are_those_of_their_cases(deployment, lengths):
-    over, shape, cases = swept(deployment, lengths, SLO)
-    for index, single in cases.items():
-        if single is None:
-            continue
         for knee in ("ridge", "half", "memory", "slo"):
             element = np.broadcast_to(getattr(over.knees, knee), shape)[index]
             # Roots are searched for to a few parts in 10^13.
             assert math.isclose(element, getattr(single.knees, knee), rel_tol=2e-12), (knee, index)
         assert same(np.broadcast_to(over.knee_bound, shape)[index], single.knee_bound)
-
-
-@every_deployment
-def test_kernels_of_a_sweep_take_the_times_of_their_cases(deployment):
-    over, shape, cases = swept(deployment, WORKLOADS["together"])
-    for index, single in cases.items():
         for phase, kernels in single.breakdown.items():
             for name, time in kernels.items():
                 assert same(np.broadcast_to(over.breakdown[phase][name], shape)[index], time), (phase, name)

@@ -1,7 +1,6 @@
 """Unit-bearing text to SI numbers and back: strict, exact, and judged by pint."""
 
 import math
-import re
 from itertools import pairwise
 
 import pint
@@ -73,33 +72,26 @@ def test_reading_is_proportional_to_the_number_and_blanks_do_not_matter(number, 
 
 
 def test_what_is_no_quantity_is_refused():
-    for text in [
-        "80", "80 ", "1e12", "", "   ", "GB", "GB 80", "1,5 GB", "1 000 GB", "1e GB", "--5 GB", "0x10 GB", "1_0 GB",
-    ]:  # fmt: skip
-        with pytest.raises(BadInput, match="write it as 80 GB"):
-            from_text(text, "B")
-    for value in [80, 80.0, 1e12, True, False, None, [], ["80 GB"], {"value": "80 GB"}, b"80 GB", 1j]:
-        with pytest.raises(BadInput, match="has no unit"):
-            from_text(value, "B")
-    for text in ["0 GB", "0.0 GB", "-80 GB", "-0 GB", "1e400 GB", "1e308 GB", "1e-400 GB"]:
-        with pytest.raises(BadInput, match="must be positive and finite"):
-            from_text(text, "B")
-    for text in ["nan GB", "inf GB", "-inf GB", "NaN", "Infinity B"]:
-        with pytest.raises(BadInput, match="not a number with a unit"):
-            from_text(text, "B")
-    for text in ["1979 TFLOP/s sparse", "1979 TFLOP/s (with sparsity)", "1979 sparse TFLOP/s"]:
-        with pytest.raises(BadInput, match="sparse figure; give the dense one"):
-            from_text(text, "FLOP/s")
-    for unit in ["Gb/s", "Tb/s", "Mb/s", "Gbps", "GBps", "Gb", "b/s"]:
-        with pytest.raises(BadInput, match=r"ambiguous.*Gbit/s or GB/s"):
-            from_text(f"400 {unit}", "B/s")
-    for text, dimension in [
-        ("80 GB", "B/s"), ("3 TB/s", "B"), ("989 TFLOPS", "FLOP/s"), ("989 TFLOP", "FLOP/s"), ("989 tflop/s", "FLOP/s"),
-        ("80 gb", "B"), ("80 KB", "B"), ("80 giB", "B"), ("700 watts", "W"), ("3 m", "s"), ("3 min", "s"),
-        ("3 USD", "USD/s"), ("3 EUR/h", "USD/s"), ("3 TB / s", "B/s"), ("3 Gibit/s", "B/s"),
-    ]:  # fmt: skip
-        with pytest.raises(BadInput, match=f"is not a unit of {re.escape(dimension)}"):
-            from_text(text, dimension)
+    for said, dimension, *wrong in (
+        ("write it as 80 GB", "B", "80", "80 ", "1e12", "", "   ", "GB", "GB 80", "1,5 GB", "1 000 GB", "1e GB",
+         "--5 GB", "0x10 GB", "1_0 GB"),
+        ("has no unit", "B", 80, 80.0, 1e12, True, False, None, [], ["80 GB"], {"value": "80 GB"}, b"80 GB", 1j),
+        ("must be positive and finite", "B", "0 GB", "0.0 GB", "-80 GB", "-0 GB", "1e400 GB", "1e308 GB", "1e-400 GB"),
+        ("not a number with a unit", "B", "nan GB", "inf GB", "-inf GB", "NaN", "Infinity B"),
+        ("sparse figure; give the dense one", "FLOP/s", "1979 TFLOP/s sparse", "1979 TFLOP/s (with sparsity)",
+         "1979 sparse TFLOP/s"),
+        (r"ambiguous.*Gbit/s or GB/s", "B/s", "400 Gb/s", "400 Tb/s", "400 Mb/s", "400 Gbps", "400 GBps", "400 Gb",
+         "400 b/s"),
+        ("is not a unit of B/s", "B/s", "80 GB", "3 TB / s", "3 Gibit/s"),
+        ("is not a unit of B", "B", "3 TB/s", "80 gb", "80 KB", "80 giB"),
+        ("is not a unit of FLOP/s", "FLOP/s", "989 TFLOPS", "989 TFLOP", "989 tflop/s"),
+        ("is not a unit of W", "W", "700 watts"),
+        ("is not a unit of s", "s", "3 m", "3 min"),
+        ("is not a unit of USD/s", "USD/s", "3 USD", "3 EUR/h"),
+    ):  # fmt: skip
+        for value in wrong:
+            with pytest.raises(BadInput, match=said):
+                from_text(value, dimension)
 
 
 _odd_texts = st.text(max_size=30) | st.builds(
@@ -182,24 +174,9 @@ def test_a_count_is_an_integer_or_a_number_with_its_letter_or_refused():
     ]:  # fmt: skip
         assert count_from_text(value) == pytest.approx(count, rel=1e-15)
     for value in [
-        0,
-        -1,
-        True,
-        False,
-        8.03e9,
-        "8.03",
-        "8.03e9",
-        "8 G",
-        "8 b",
-        "8 billion",
-        "-8 B",
-        "0 B",
-        "0.0 B",
-        "",
-        None,
-        [],
+        0, -1, True, False, 8.03e9, "8.03", "8.03e9", "8 G", "8 b", "8 billion", "-8 B", "0 B", "0.0 B", "", None, [],
         {},
-    ]:
+    ]:  # fmt: skip
         with pytest.raises(BadInput, match="number of parameters"):
             count_from_text(value)
 

@@ -521,35 +521,29 @@ def test_five_hundred_scenarios_stay_small(tmp_path):
 
 
 def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
-    path = str(tmp_path / "no.xlsx")
-    with pytest.raises(rl.BadInput, match=r"deepseek-v4-flash: compressed attention \(csa\) is not supported"):
-        rl.sheet(path, "deepseek-v4-flash", "h100-sxm")
-    with pytest.raises(rl.BadInput, match=r"glm-5\.3-flash: hyper-connections are not supported"):
-        rl.sheet(path, "glm-5.3-flash", "h100-sxm")
-    with pytest.raises(rl.BadInput, match="kinds of layers; a workbook holds at most 24"):
-        rl.sheet(path, [name for name in rl.models() if rl.load_model(name).streams == 1], "h100-sxm")
-    with pytest.raises(rl.BadInput, match=r"no\.csv: the file name must end in \.xlsx"):
-        rl.sheet(str(tmp_path / "no.csv"), "llama-3.1-8b", "h100-sxm")
-    with pytest.raises(rl.BadInput, match="sheet takes no measured: a workbook has no cell for it"):
-        rl.sheet(path, "llama-3.1-8b", "h100-sxm", measured={"ttft": 1.0})
-    with pytest.raises(rl.BadInput, match="512943 scenarios exceed the limit of 5000; use fewer"):
-        rl.sheet(path, "llama-3.1-8b", isl=list(range(1, 9000)))
-    with pytest.raises(rl.UnknownName):
-        rl.sheet(path, "llama-3.1-8b", "h100-sxm", quantization="fp2")
-    with pytest.raises(rl.DoesNotFit):
-        rl.sheet(path, "deepseek-v3", "l40s")
     model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
-    with pytest.raises(rl.BadInput, match=r"two models are called llama-3\.1-8b"):
-        rl.sheet(path, [model, replace(model, name="other", short_name="Llama-3.1-8B")], gpu)
-    with pytest.raises(rl.BadInput, match="two GPUs are called my-gpu"):
-        rl.sheet(path, model, replace(gpu, name="my-gpu"))
-    with pytest.raises(rl.BadInput, match=r"'a\*b' cannot be a workbook name"):
-        rl.sheet(path, model, replace(gpu, name="a*b"))
-    with pytest.raises(rl.BadInput, match="h100-sxm has no calibration"):
-        rl.sheet(path, model, replace(gpu, calibration=None))
     other = {key: replace(entry, p=2.0) for key, entry in gpu.calibration.kernels.items()}
-    with pytest.raises(rl.BadInput, match="its calibration has p = 2 for gemm kernels, not 3"):
-        rl.sheet(path, model, replace(gpu, calibration=replace(gpu.calibration, kernels=other)))
+    small, many = ("llama-3.1-8b", "h100-sxm"), [name for name in rl.models() if rl.load_model(name).streams == 1]
+    twins = [model, replace(model, name="other", short_name="Llama-3.1-8B")]
+    for case, options, error, said in (
+        (("deepseek-v4-flash", gpu), {}, rl.BadInput, r"v4-flash: compressed attention \(csa\) is not supported"),
+        (("glm-5.3-flash", gpu), {}, rl.BadInput, r"glm-5\.3-flash: hyper-connections are not supported"),
+        ((many, gpu), {}, rl.BadInput, "kinds of layers; a workbook holds at most 24"),
+        (small, {"measured": {"ttft": 1.0}}, rl.BadInput, "sheet takes no measured: a workbook has no cell for it"),
+        (small[:1], {"isl": list(range(1, 9000))}, rl.BadInput, "512943 scenarios exceed the limit of 5000; use fewer"),
+        (small, {"quantization": "fp2"}, rl.UnknownName, None),
+        (("deepseek-v3", "l40s"), {}, rl.DoesNotFit, None),
+        ((twins, gpu), {}, rl.BadInput, r"two models are called llama-3\.1-8b"),
+        ((model, replace(gpu, name="my-gpu")), {}, rl.BadInput, "two GPUs are called my-gpu"),
+        ((model, replace(gpu, name="a*b")), {}, rl.BadInput, r"'a\*b' cannot be a workbook name"),
+        ((model, replace(gpu, calibration=None)), {}, rl.BadInput, "h100-sxm has no calibration"),
+        ((model, replace(gpu, calibration=replace(gpu.calibration, kernels=other))), {}, rl.BadInput,
+         "its calibration has p = 2 for gemm kernels, not 3"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=said):
+            rl.sheet(str(tmp_path / "no.xlsx"), *case, **options)
+    with pytest.raises(rl.BadInput, match=r"no\.csv: the file name must end in \.xlsx"):
+        rl.sheet(str(tmp_path / "no.csv"), *small)
     assert not list(tmp_path.iterdir())
 
 
