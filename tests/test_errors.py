@@ -9,37 +9,22 @@ CHILDREN = (rl.BadInput, rl.BadSpec, rl.DoesNotFit, rl.Overloaded, rl.UnknownNam
 
 # (what is asked, the error, what its message must name: the asked, the wrong, the way out)
 CASES = [
-    (
-        ("llama-3.1-8b", "h100x", {}),
-        rl.UnknownName,
-        ("'h100x'", "unknown GPU", "did you mean h100-sxm", "roofline gpus"),
-    ),
+    (("llama-3.1-8b", "h100x", {}), rl.UnknownName,
+     ("'h100x'", "unknown GPU", "did you mean h100-sxm", "roofline gpus")),
     (("lama", "h100-sxm", {}), rl.UnknownName, ("'lama'", "unknown model", "did you mean", "roofline models")),
-    (
-        ("llama-3.1-8b", "h100-sxm", {"quantization": "nvfp4"}),
-        rl.UnsupportedPrecision,
-        ("nvfp4", "h100-sxm has no fp4", "`compute` bf16"),
-    ),
+    (("llama-3.1-8b", "h100-sxm", {"quantization": "nvfp4"}), rl.UnsupportedPrecision,
+     ("nvfp4", "h100-sxm has no fp4", "`compute` bf16")),
     (("llama-3.1-70b", "h100-sxm", {"tp": 1}), rl.DoesNotFit, ("tp 1", "141.1 GB", "tp = 2")),
     (("llama-3.1-70b", "h100-sxm", {"tp": 3}), rl.BadInput, ("tp = 3", "64 heads", "choose from 1, 2, 4")),
-    (
-        ("llama-3.1-8b", "h100-sxm", {"request_rate": 900}),
-        rl.Overloaded,
-        ("request_rate = 900", "answers at most", "lower it", "`num_gpus`"),
-    ),
-    (
-        ("llama-3.1-8b", "h100-sxm", {"concurrency": 4, "request_rate": 1}),
-        rl.BadInput,
-        ("concurrency and request_rate", "one load", "keep one"),
-    ),
+    (("llama-3.1-8b", "h100-sxm", {"request_rate": 900}), rl.Overloaded,
+     ("request_rate = 900", "answers at most", "lower it", "`num_gpus`")),
+    (("llama-3.1-8b", "h100-sxm", {"concurrency": 4, "request_rate": 1}), rl.BadInput,
+     ("concurrency and request_rate", "one load", "keep one")),
     (("llama-3.1-8b", "h100-sxm", {"isl": -5}), rl.BadInput, ("isl", "-5", "must be at least 1")),
-    (
-        ("llama-3.1-8b", "h100-sxm", {"slo": {"tppt": 1.0}}),
-        rl.UnknownName,
-        ("'tppt'", "unknown SLO key", "choose from ttft, tpot, e2el"),
-    ),
+    (("llama-3.1-8b", "h100-sxm", {"slo": {"tppt": 1.0}}), rl.UnknownName,
+     ("'tppt'", "unknown SLO key", "choose from ttft, tpot, e2el")),
     (("llama-3.1-8b", "h100-sxm", {"specs": "no-such-folder"}), rl.BadSpec, ("no-such-folder", "folder")),
-]
+]  # fmt: skip
 
 
 def test_one_except_clause_catches_every_error_and_no_other():

@@ -99,19 +99,12 @@ def saved(folder, tensors, config=LLAMA_8B):
 @pytest.mark.parametrize(
     ("pack", "base", "compute"),
     [
-        (unchanged, "bf16", "bf16"),
-        (fp8_block, "fp8_block", "fp8"),
-        (fp8_static, "fp8_static", "fp8"),
-        (fp8_channel, "fp8", "fp8"),
-        (modelopt_nvfp4, "nvfp4", "fp4"),
-        (packed_nvfp4, "nvfp4", "fp4"),
-        (packed_int4, "int4", "bf16"),
-        (awq, "int4", "bf16"),
-        (gptq(4), "int4", "bf16"),
-        (gptq(8), "", "bf16"),
+        (unchanged, "bf16", "bf16"), (fp8_block, "fp8_block", "fp8"), (fp8_static, "fp8_static", "fp8"),
+        (fp8_channel, "fp8", "fp8"), (modelopt_nvfp4, "nvfp4", "fp4"), (packed_nvfp4, "nvfp4", "fp4"),
+        (packed_int4, "int4", "bf16"), (awq, "int4", "bf16"), (gptq(4), "int4", "bf16"), (gptq(8), "", "bf16"),
         (bitsandbytes, "int4", "bf16"),
     ],
-)
+)  # fmt: skip
 def test_formats_and_bytes_are_those_of_the_tensors(tmp_path, pack, base, compute):
     nbytes = saved(tmp_path, quantised(llama_tensors(LLAMA_8B), pack))
     model = rl.load_model(str(tmp_path / "model.safetensors"))

@@ -34,31 +34,17 @@ REFUSED = ("attention_bias", "use_bias", "mamba_proj_bias")
 SMALL = {"hidden_size": 64, "vocab_size": 600, "intermediate_size": 96, "num_attention_heads": 4}
 #: Configurations that are not drawn: type, fields, torch's count.
 COUNTED = [
-    (
-        "mamba",
-        {"vocab_size": 1000, "hidden_size": 96, "num_hidden_layers": 3, "state_size": 8, "expand": 3, "conv_kernel": 3}
-        | {"time_step_rank": 5},
-        379_776,
-    ),
+    ("mamba", {"vocab_size": 1000, "hidden_size": 96, "num_hidden_layers": 3, "state_size": 8, "expand": 3,
+               "conv_kernel": 3, "time_step_rank": 5}, 379_776),
     ("falcon_mamba", {"vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 4, "time_step_rank": 9}, 200_000),
     ("falcon_mamba", {"vocab_size": 500, "hidden_size": 160, "num_hidden_layers": 2}, 435_680),
-    (
-        "helium",
-        {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4}
-        | {"num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 200},
-        634_752,
-    ),
-    (
-        "muse_glimmer_text",
-        SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "head_dim": 24, "sliding_window": 32},
-        293_184,
-    ),
-    (  # the eight rows that the embedding has more than the head
-        "mllama_text_model",
-        SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "cross_attention_layers": [1, 3]},
-        231_684 - 8 * 64,
-    ),
-]
+    ("helium", {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
+                "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 200}, 634_752),
+    ("muse_glimmer_text", SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "head_dim": 24,
+                                   "sliding_window": 32}, 293_184),
+    ("mllama_text_model", SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "cross_attention_layers": [1, 3]},
+     231_684 - 8 * 64),  # the eight rows that the embedding has more than the head
+]  # fmt: skip
 
 
 def test_a_configuration_has_the_parameters_that_torch_counts():

@@ -40,23 +40,10 @@ def grouped(model_type):
 
 def held(shape: Shape):
     """Parameters of a shape."""
-    return parameters(
-        model_record(
-            {
-                "name": "model",
-                "aliases": ["model"],
-                "family": shape.family,
-                "hidden": shape.hidden,
-                "vocab": shape.vocab,
-                "tied": shape.tied,
-                "norms": shape.norms,
-                "norm_bias": shape.norm_bias,
-                "head_bias": shape.head_bias,
-                "groups": groups(shape.layers),
-                "native": dict.fromkeys(("linear", "embed", "head", "norm", "kv"), "bf16"),
-            }
-        )
-    ).total
+    fields = ("family", "hidden", "vocab", "tied", "norms", "norm_bias", "head_bias")
+    content = {"name": "model", "aliases": ["model"], **{field: getattr(shape, field) for field in fields}}
+    native = dict.fromkeys(("linear", "embed", "head", "norm", "kv"), "bf16")
+    return parameters(model_record(content | {"groups": groups(shape.layers), "native": native})).total
 
 
 @each("model_type", CLEAR)
@@ -105,11 +92,9 @@ def test_a_class_of_transformers_answers_for_a_type_without_a_reader(monkeypatch
     config = {"model_type": "qwen3", "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 3}
     config |= {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 1000}
     content, cautions = imported(config)
-    assert held_by_document(content) == 2 * 64_000 + 64 + 3 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64 + 32)
+    assert parameters(model_record(content)).total == 2 * 64_000 + 64 + 3 * (
+        2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 96 + 2 * 64 + 32
+    )
     assert any("read by its class in transformers" in caution for caution in cautions)
     with pytest.raises(BadSpec, match="refuses this configuration"):
         config_document(config | {"hidden_size": "wide"}, "org/model")
-
-
-def held_by_document(content):
-    return parameters(model_record(content)).total

@@ -29,20 +29,11 @@ KEYS = {
     "USD/M output tok": "usd_per_m_output_tok",
 }  # fmt: skip
 CALCULATOR = {
-    **KEYS,
-    "output tok/s/GPU": "output_tok_s_gpu",
-    "prefill bound": "prefill_bound",
-    "decode bound": "decode_bound",
-    "KV cache [GB/GPU]": "kv_cache_gb",
-    "knee [sequences]": "knee",
-    "knee set by": "knee_bound",
-    "ridge knee": "ridge_knee",
-    "half knee": "half_knee",
-    "memory knee": "memory_knee",
-    "SLO knee": "slo_knee",
-    "USD/h": "usd_per_hour",
-    "GPUs": "num_gpus",
-}
+    **KEYS, "output tok/s/GPU": "output_tok_s_gpu", "prefill bound": "prefill_bound", "decode bound": "decode_bound",
+    "KV cache [GB/GPU]": "kv_cache_gb", "knee [sequences]": "knee", "knee set by": "knee_bound",
+    "ridge knee": "ridge_knee", "half knee": "half_knee", "memory knee": "memory_knee", "SLO knee": "slo_knee",
+    "USD/h": "usd_per_hour", "GPUs": "num_gpus",
+}  # fmt: skip
 SCENARIOS = {**KEYS, "tok/s/GPU": "output_tok_s_gpu", "largest batch": "memory_knee", "USD/h": "usd_per_hour"}
 
 
@@ -106,22 +97,15 @@ def agrees(shown, known):
 
 def drawn(draw):
     """A random case, most of which can be run."""
+    choice = draw.choice
     return {
-        "model": draw.choice(MODELS),
-        "gpu": draw.choice(GPUS),
-        "quantization": draw.choice(["native", "native", "bf16", "fp8", "int4", "nvfp4", "mxfp4", "int8"]),
-        "kv_cache_dtype": draw.choice(["as quantization", "auto", "fp8", "bf16"]),
-        "tp": draw.choice([1, 2, 4, 8]),
-        "pp": draw.choice([1, 1, 2, 3]),
-        "ep": draw.choice([1, 1, 1, 2, 8]),
-        "dp": draw.choice([1, 1, 2]),
-        "replicas": draw.choice([1, 2]),
-        "isl": draw.choice([1, 150, 2500, 30000]),
-        "osl": draw.choice([1, 2, 300]),
-        "batch": draw.choice([1, 3, 40]),
-        "prefix": draw.choice([0, 0, 100]),
-        "basis": draw.choice(["calibrated", "ideal"]),
-    }
+        "model": choice(MODELS), "gpu": choice(GPUS),
+        "quantization": choice(["native", "native", "bf16", "fp8", "int4", "nvfp4", "mxfp4", "int8"]),
+        "kv_cache_dtype": choice(["as quantization", "auto", "fp8", "bf16"]), "tp": choice([1, 2, 4, 8]),
+        "pp": choice([1, 1, 2, 3]), "ep": choice([1, 1, 1, 2, 8]), "dp": choice([1, 1, 2]), "replicas": choice([1, 2]),
+        "isl": choice([1, 150, 2500, 30000]), "osl": choice([1, 2, 300]), "batch": choice([1, 3, 40]),
+        "prefix": choice([0, 0, 100]), "basis": choice(["calibrated", "ideal"]),
+    }  # fmt: skip
 
 
 def test_whatever_is_computed_apart_says_what_it_belongs_to(book):
