@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 import yaml
 from cli.asking import answered, ask
+from configurations import LLAMA
 from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,17 @@ UNPRINTABLE = ("\x1b[31m", "\u202e", "\u2066", "\u200f", "\u2028", "\x85", "\x00
 DOCUMENTS = {"gpu": FULL_GPU, "model": MIXED_MODEL, "calibration": CALIBRATION, "engine": ENGINE}
 PROSE = {"note", "notes", "title", "url"}
 CODE = 'x"""\n    raise SystemExit("attacked")\n    """'
+
+
+RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "isl": 100, "osl": 10, "batch": 1, "ttft_ms": 20}
+
+
+def write_row(path, row):
+    """Writes a table of one row."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow(row)
 
 
 def harmless(text):
@@ -109,20 +121,17 @@ def test_a_name_of_an_own_file_is_refused_on_its_line_in_a_message_that_any_term
 
 @each("name", ["a\x1b[31m", "a\u202eb", "a\nb", 'a"b', "a'b", "a\\b", "\u2028", " ", "x" * 201, None, 7])
 def test_an_imported_model_keeps_the_rule_of_all_names(name):
-    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-              "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
     assert name_fault(name) is not None
     with pytest.raises(rl.BadSpec, match=r"cannot be a model name.*`name`") as caught:
-        config_document(config, name)
+        config_document(LLAMA, name)
     assert harmless(str(caught.value))
-    assert config_document(config, "模型 1.5B").document["name"] == "模型 1.5B"
+    assert config_document(LLAMA, "模型 1.5B").document["name"] == "模型 1.5B"
 
 
 def test_a_configuration_cannot_bring_a_name_or_a_note_that_is_no_text(tmp_path):
     folder = tmp_path / "evil\u202emodel"
     folder.mkdir()
-    config = {"model_type": "odd\x1b[2J", "_name_or_path": "a/b\u202e", "hidden_size": 64, "num_hidden_layers": 2,
-              "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
+    config = LLAMA | {"model_type": "odd\x1b[2J", "_name_or_path": "a/b\u202e"}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     refused = ask("models", "import", folder)
     assert refused.exit_code == 1
@@ -264,24 +273,21 @@ def test_a_result_chooses_no_file_to_read(tmp_path):
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    good = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "isl": 100, "osl": 10, "batch": 1, "ttft_ms": 20}
     table = tmp_path / "runs.csv"
     for field, value in (("engine", profile), ("gpu", "mine.yaml"), ("model", model), ("model", "../config.json")):
-        row = {**good, field: value}
-        table.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
+        write_row(table, RUN | {field: value})
         result = ask("check", table)
         assert result.exit_code == 1
         assert f"is a path, which a result must not choose; if it is right, give {field}" in result.output
     for field, value in (("model", "x" * 100_000), ("gpu", "h100\u202e"), ("model", "C:\\models\\llama")):
-        row = {**good, field: value}
-        table.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n", encoding="utf-8")
+        write_row(table, RUN | {field: value})
         result = ask("check", table)
         assert result.exit_code == 1
         assert re.search(
             f"{field} = .*: a name must .*; give {field}|{field} has 100000 characters; the limit is ", result.output
         )
         assert len(result.output) < 500
-    table.write_text(",".join(good) + "\n" + ",".join(map(str, good.values())) + "\n")
+    write_row(table, RUN)
     assert "acme-serve" in answered("check", table, "--engine", profile)
 
 
@@ -295,10 +301,7 @@ def test_a_table_of_kernels_brings_no_line_into_a_calibration(tmp_path):
         ("gpu", "h100-sxm\x1b[31m", "printable"),
     ):
         row = {"gpu": "h100-sxm", "kind": "gemm", "m": 1, "n": 2, "k": 3, "latency_us": 4, column: evil}
-        with table.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(row))
-            writer.writeheader()
-            writer.writerow(row)
+        write_row(table, row)
         with pytest.raises(rl.BadInput, match=f"kernels.csv:[23]: {column} = .*{words}") as caught:
             calibrate([str(table)], "h100-sxm")
         assert harmless(str(caught.value))
@@ -317,31 +320,16 @@ def test_a_calibration_that_no_reader_would_take_is_not_written(tmp_path):
 
 def test_a_configuration_or_a_result_forges_no_line_of_a_message_or_a_note(tmp_path):
     forged = "x\nError: forged\x1b[2J" + "y" * 5000
-    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-              "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
     path = tmp_path / "config.json"
     for fields in ({"quantization_config": {"quant_method": forged}}, {"model_type": "odd", f"moe_{forged}": 4}):
-        path.write_text(json.dumps(config | fields))
+        path.write_text(json.dumps(LLAMA | fields))
         result = ask("models", "import", path, "--name", "mine")
         assert result.exit_code == 1
         assert result.output.count("\n") == 1
         assert harmless(result.output)
         assert len(result.output) < 2000
     table = tmp_path / "runs.csv"
-    row = {
-        "model": "llama-3.1-8b",
-        "gpu": "h100-sxm",
-        "tp": 1,
-        "isl": 9,
-        "osl": 9,
-        "batch": 1,
-        "ttft_ms": 20,
-        "note": forged[:1500],
-    }
-    with table.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(row))
-        writer.writeheader()
-        writer.writerow(row)
+    write_row(table, RUN | {"note": forged[:1500]})
     for form in ("table", "markdown", "csv", "json"):
         result = ask("check", table, "-f", form)
         assert harmless(result.output)

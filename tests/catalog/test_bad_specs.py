@@ -204,18 +204,14 @@ def test_a_high_peak_is_refused_unless_a_note_explains_it(tmp_path):
             "1000 TFLOP/s, source: sheet", f"1979 TFLOP/s, source: sheet{note}"
         )
         found = refused(tmp_path, h100.replace("2000 TFLOP/s", "3958 TFLOP/s"))
-        assert [line for line, fault in found if "peak.bf16" in fault and "sparse" in fault] == [
-            line_of(h100, "  bf16")
-        ]
+        lines = [line for line, fault in found if "peak.bf16" in fault and "sparse" in fault]
+        assert lines == [line_of(h100, "  bf16")]
 
 
 @pytest.mark.parametrize("key", ["dense", "moe", "gqa", "mla", "date", "str"])
 def test_a_source_may_be_called_like_a_kind_of_layer(tmp_path, key):
-    text = (
-        GPU.replace("source: sheet", f"source: {key}")
-        .replace("  sheet:", f"  {key}:")
-        .replace("    title: Acme data sheet\n", "")
-    )
+    text = GPU.replace("source: sheet", f"source: {key}").replace("    title: Acme data sheet\n", "")
+    text = text.replace("  sheet:", f"  {key}:")
     assert refused(tmp_path, text) == [(line_of(text, f"  {key}:"), f"sources.{key}.title: missing")]
 
 
@@ -223,16 +219,10 @@ def test_all_faults_are_reported_at_once_each_with_its_line(tmp_path):
     text = GPU.replace("1000 TFLOP/s", "1000").replace("96 GB", "96 Gb").replace("700 W", "-700 W")
     found = refused(tmp_path, text)
     assert [line for line, _ in sorted(found)] == [6, 10, 20]
-    assert [fault.split(":")[0] for _, fault in sorted(found)] == [
-        "peak.bf16.value",
-        "memory.label.value",
-        "power.value",
-    ]
-    text = (
-        MODEL.replace("vocab: 32000", "vocab: 32000\nvocab: 32001")
-        .replace("top_k: 2", "top_k: 99")
-        .replace("source: card}", "source: cart}", 1)
-    )
+    fields = [fault.split(":")[0] for _, fault in sorted(found)]
+    assert fields == ["peak.bf16.value", "memory.label.value", "power.value"]
+    text = MODEL.replace("vocab: 32000", "vocab: 32000\nvocab: 32001").replace("top_k: 2", "top_k: 99")
+    text = text.replace("source: card}", "source: cart}", 1)
     found = refused(tmp_path, text, rl.load_model, "tiny-1b")
     expected = {
         line_of(text, "vocab: 32001"): "duplicate key",

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from configurations import LLAMA
 from every_case import each
 from spec_texts import GPU, MODEL
 
@@ -10,11 +11,7 @@ import roofline as rl
 from roofline.catalog import find as reader
 from roofline.catalog.huggingface import config as huggingface
 
-CONFIG = {
-    "model_type": "llama", "hidden_size": 2048, "num_hidden_layers": 4, "num_attention_heads": 16,
-    "num_key_value_heads": 4, "head_dim": 128, "intermediate_size": 6144, "vocab_size": 32000,
-    "tie_word_embeddings": False, "hidden_act": "silu", "max_position_embeddings": 8192, "torch_dtype": "bfloat16",
-}  # fmt: skip
+CONFIG = LLAMA | {"hidden_size": 2048, "num_attention_heads": 16, "num_key_value_heads": 4}
 
 
 @pytest.fixture

@@ -316,12 +316,7 @@ def test_shares_of_the_peaks_that_are_inherited_are_those_that_the_card_sustains
 @each("path", CALIBRATION_FILES, ids=stem)
 def test_no_measured_kernel_exceeds_the_peaks_of_the_catalog(path):
     document = content(path)
-    shares = [
-        entry[key]
-        for sets in document["kernels"].values()
-        for entry in sets.values()
-        for key in ("eta_c", "eta_m", "eta_s")
-        if key in entry
-    ]
+    kernels = [entry for sets in document["kernels"].values() for entry in sets.values()]
+    shares = [entry[key] for entry in kernels for key in ("eta_c", "eta_m", "eta_s") if key in entry]
     assert shares
     assert all(0.0 < share <= 1.0 for share in shares)
