@@ -47,7 +47,35 @@ def test_formulas_use_ops_and_never_the_functions_of_one_kind_of_number(path):
             assert node.attr == "inf", f"{inside(path)}: math.{node.attr}"
 
 
-def test_the_answer_from_the_shell_imports_neither_numpy_nor_sympy_nor_pydantic():
+def imported_by(question: list[str]) -> set[str]:
+    """Modules of ours that a question to the command imports."""
+    code = (
+        "import sys\n"
+        "from roofline.cli.main import cli\n"
+        f"try:\n    cli({question!r})\nexcept SystemExit as end:\n    assert not end.code\n"
+        "print(*(name for name in sys.modules if name.startswith('roofline.')), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def test_the_help_imports_nothing_that_answers_and_a_burst_nothing_of_loads():
+    assert imported_by(["--help"]) == imported_by(["--version"])
+    assert imported_by(["--help"]) <= {
+        "roofline.cli", "roofline.cli.main", "roofline.support", "roofline.support.errors",
+    }  # fmt: skip
+    burst = imported_by(["ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm"])
+    rooms = ("serving.load", "symbolic", "formulas", "measurements", "outputs.workbook", "outputs.pictures")
+    assert not [name for name in burst if name.startswith(tuple(f"roofline.{room}" for room in rooms))]
+    questions = {name.split(".")[2] for name in burst if name.startswith("roofline.questions.")}
+    assert questions == {"catalog", "inputs", "predict"}
+    layers = {name.rpartition(".")[2] for name in burst if name.startswith("roofline.physics.layers.")}
+    assert layers == {"attention", "kinds", "networks"}
+    listed = imported_by(["gpus"])
+    assert "roofline.questions.predict" in burst
+    assert "roofline.questions.predict" not in listed
+    under_load = imported_by(["ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm", "-c", "8"])
+    assert "roofline.serving.load.equations" in under_load
     code = (
         "import sys\n"
         "from roofline.cli.main import cli\n"
@@ -62,40 +90,6 @@ def test_the_answer_from_the_shell_imports_neither_numpy_nor_sympy_nor_pydantic(
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stderr.strip().splitlines()[-1] == "[]"
-
-
-def imported_by(question: list[str]) -> set[str]:
-    """Modules of ours that a question to the command imports."""
-    code = (
-        "import sys\n"
-        "from roofline.cli.main import cli\n"
-        f"try:\n    cli({question!r})\nexcept SystemExit as end:\n    assert not end.code\n"
-        "print(*(name for name in sys.modules if name.startswith('roofline.')), file=sys.stderr)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stderr.split())
-
-
-def test_the_help_imports_no_command_and_nothing_that_answers():
-    assert imported_by(["--help"]) == imported_by(["--version"])
-    assert imported_by(["--help"]) <= {
-        "roofline.cli", "roofline.cli.main", "roofline.support", "roofline.support.errors",
-    }  # fmt: skip
-
-
-def test_a_burst_imports_neither_what_answers_loads_nor_kinds_of_layers_that_the_model_lacks():
-    burst = imported_by(["ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm"])
-    rooms = ("serving.load", "symbolic", "formulas", "measurements", "outputs.workbook", "outputs.pictures")
-    assert not [name for name in burst if name.startswith(tuple(f"roofline.{room}" for room in rooms))]
-    questions = {name.split(".")[2] for name in burst if name.startswith("roofline.questions.")}
-    assert questions == {"catalog", "inputs", "predict"}
-    layers = {name.rpartition(".")[2] for name in burst if name.startswith("roofline.physics.layers.")}
-    assert layers == {"attention", "kinds", "networks"}
-    listed = imported_by(["gpus"])
-    assert "roofline.questions.predict" in burst
-    assert "roofline.questions.predict" not in listed
-    under_load = imported_by(["ttft", "-m", "llama-3.1-8b", "-g", "h100-sxm", "-c", "8"])
-    assert "roofline.serving.load.equations" in under_load
 
 
 def names_of_a_door(path: Path) -> list[str] | None:

@@ -26,7 +26,7 @@ def part():
             del sys.modules[name]
 
 
-def test_workers_and_growth_are_timed_in_loop_steps(part):
+def test_workers_are_timed_and_a_median_above_its_budget_is_missed(part):
     found = part("measuring").worker("answers", "roofline", CASE, "first")
     assert len(found["times"]) == 3
     assert all(10 < steps < 1e6 for steps in found["times"])
@@ -34,6 +34,18 @@ def test_workers_and_growth_are_timed_in_loop_steps(part):
     found = part("arrays").growth("roofline", CASE, 1, (1, 2, 10_000_000), longest=1e-3)
     assert found[1][0]["numpy"] > 0
     assert found[10_000_000].startswith("not asked: about ")
+    measuring, run = part("measuring"), part("run")
+    missed = []
+    cells = [
+        measuring.judged("fast", measuring.spread([1, 2, 3]), 2.0, (), missed),
+        measuring.judged("slow", measuring.spread([1, 2.5, 3]), 2.0, (), missed),
+        measuring.judged("free", measuring.spread([1, 2.5, 3]), None, (), missed),
+    ]
+    assert [verdict for _, verdict in cells] == ["yes", "**no**", "-"]
+    assert [(each.name, str(each.spread)) for each in missed] == [("slow", "2.50 (1.00-3.00)")]
+    section = measuring.Section("Part", "Text.", ("budget", "met"), cells, missed)
+    assert run.verdict([section]) == "**1 of 2 budgets are met.**"
+    assert "## Part\n\nText.\n\n| budget | met |\n| --- | --- |\n| 2.00 | yes |\n" in run.rendered(section)
 
 
 def test_every_command_is_timed_and_each_part_on_the_page(part):
@@ -47,21 +59,6 @@ def test_every_command_is_timed_and_each_part_on_the_page(part):
     assert "\n## What was missed" in PAGE
     for tool in part("calls").TOOLS:
         assert f"def {tool.replace('-', '_')}(case: Case) -> Ask:" in PAGE or f"{tool} did not install" in PAGE
-
-
-def test_a_median_above_its_budget_is_missed_and_counted(part):
-    measuring, run = part("measuring"), part("run")
-    missed = []
-    cells = [
-        measuring.judged("fast", measuring.spread([1, 2, 3]), 2.0, (), missed),
-        measuring.judged("slow", measuring.spread([1, 2.5, 3]), 2.0, (), missed),
-        measuring.judged("free", measuring.spread([1, 2.5, 3]), None, (), missed),
-    ]
-    assert [verdict for _, verdict in cells] == ["yes", "**no**", "-"]
-    assert [(each.name, str(each.spread)) for each in missed] == [("slow", "2.50 (1.00-3.00)")]
-    section = measuring.Section("Part", "Text.", ("budget", "met"), cells, missed)
-    assert run.verdict([section]) == "**1 of 2 budgets are met.**"
-    assert "## Part\n\nText.\n\n| budget | met |\n| --- | --- |\n| 2.00 | yes |\n" in run.rendered(section)
 
 
 @each(

@@ -64,15 +64,12 @@ def test_every_declared_dependency_is_imported_by_the_part_that_it_is_declared_f
     assert name in TOOLS or any(is_imported(NAMES.get(name, name.replace("-", "_")), folder) for folder in folders)
 
 
-def test_every_tool_that_is_excepted_is_declared_for_developers_alone():
+def test_tools_are_for_developers_alone_and_every_extra_that_is_named_is_declared():
     groups = PROJECT["optional-dependencies"]
     of_developers = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in groups["dev"]}
     assert set(TOOLS) <= of_developers
     others = [*PROJECT["dependencies"], *(each for name in groups if name != "dev" for each in groups[name])]
     assert not set(TOOLS) & {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in others}
-
-
-def test_every_extra_that_a_page_or_a_message_names_is_declared():
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "accuracy").glob("*.py")]
     named = set()
     for path in [*pages, *(ROOT / "roofline").rglob("*.py")]:

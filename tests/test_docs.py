@@ -45,7 +45,7 @@ def _documented_functions():
                 yield pytest.param(node, id=f"{place}:{node.name}")
 
 
-def test_the_api_and_the_formulas_are_documented_in_full():
+def test_functions_are_documented_in_full_and_files_that_the_docs_name_are_there():
     found = [case.values[0] for case in documented_functions()]
     named = {node.name for node in found}
     assert {name for name in roofline.__all__ if name.islower()} - named <= READERS
@@ -53,6 +53,16 @@ def test_the_api_and_the_formulas_are_documented_in_full():
     assert len(formulas) > 120
     for node in formulas:
         assert "Source:" in ast.get_docstring(node), node.name
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
+    named = [(page.name, *found) for page in pages for found in _NAMED_FILES.findall(page.read_text(encoding="utf-8"))]
+    assert len(named) > 40
+    for page, file, names in named:
+        if file.startswith("my-specs/"):  # of a reader's own
+            continue
+        path = next((home / file for home in (PACKAGE, ROOT) if (home / file).exists()), None)
+        assert path is not None or "retention" in file, f"{page}: {file}"
+        for name in filter(None, names.split(", ")):
+            assert re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")), f"{page}: {file}: {name}"
 
 
 def parameters(node):
@@ -113,16 +123,3 @@ def test_pages_are_current_their_links_lead_somewhere_and_parameters_are_in_the_
 
 #: Files of the package that the docs name, in the room they say, and what they say is in them.
 _NAMED_FILES = re.compile(r"`((?:\w+/)+\w+\.(?:py|yaml))(?:: ([\w, ]+))?`")
-
-
-def test_every_file_that_the_docs_name_is_there_and_holds_what_they_say():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
-    named = [(page.name, *found) for page in pages for found in _NAMED_FILES.findall(page.read_text(encoding="utf-8"))]
-    assert len(named) > 40
-    for page, file, names in named:
-        if file.startswith("my-specs/"):  # of a reader's own
-            continue
-        path = next((home / file for home in (PACKAGE, ROOT) if (home / file).exists()), None)
-        assert path is not None or "retention" in file, f"{page}: {file}"
-        for name in filter(None, names.split(", ")):
-            assert re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")), f"{page}: {file}: {name}"

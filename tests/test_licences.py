@@ -94,16 +94,13 @@ def test_one_place_has_one_licence_and_the_notice_names_it():
             assert re.search(rf"{re.escape(*stated)} +https://{re.escape(where)}", NOTICE), where
 
 
-def test_the_notice_names_every_repository_that_configurations_were_read_in():
+def test_the_notice_names_every_repository_and_every_place_that_many_specifications_cite():
     sources = [json.loads(path.read_text(encoding="utf-8"))["_source"] for path in CONFIGS]
     for source in sources:
         repository = re.match(r"([\w.-]+/[\w.-]+)", source)
         where = f"github.com/{repository[1]}" if repository else source.split(" (")[0].split(",")[0]
         on_hub = repository and any(path.stem == repository[1].replace("/", "__") for path in CONFIGS)
         assert on_hub or is_named(where) or where in NOTICE, source
-
-
-def test_the_notice_names_every_place_that_many_specifications_cite():
     cited = defaultdict(set)
     for folder in ("hardware_specs", "model_specs", "engine_specs", "workload_specs"):
         for path in (ROOT / folder).rglob("*.yaml"):

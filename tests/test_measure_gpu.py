@@ -235,7 +235,7 @@ def test_a_row_is_on_disk_as_soon_as_it_is_measured_and_reads_back_as_csv(script
     assert (row["gpu"], row["model"], row["note"]) == ("l4", "llama-3.2-1b", 'said "slow", twice')
 
 
-def test_a_file_is_overwritten_only_when_asked_and_cannot_hold_both_tables(script, tmp_path):
+def test_a_file_is_overwritten_only_when_asked_and_a_folder_must_be_writable(script, tmp_path, monkeypatch):
     path = tmp_path / "kernels.csv"
     script.refuse([path], force=False)
     path.write_text("precious")
@@ -246,8 +246,6 @@ def test_a_file_is_overwritten_only_when_asked_and_cannot_hold_both_tables(scrip
     with pytest.raises(SystemExit, match="two files"):
         script.refuse([tmp_path / "all.csv", tmp_path / "all.csv"], force=True)
 
-
-def test_a_folder_that_cannot_be_written_is_said_with_the_way_out(script, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
@@ -296,7 +294,7 @@ def test_what_cannot_be_measured_is_a_comment_and_a_mistake_of_the_script_is_non
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["first", "second", "third"]
 
 
-def test_a_kernel_becomes_a_row_with_its_time_clock_and_notes(script):
+def test_a_kernel_becomes_a_row_with_its_time_clock_and_notes_and_fp8_only_where_it_can(script):
     class Bench(SimpleNamespace):
         def timing(self, calls):
             return script.Timing(12.3456789e-6, 1755, calls)
@@ -312,9 +310,6 @@ def test_a_kernel_becomes_a_row_with_its_time_clock_and_notes(script):
     assert (first["latency_us"], first["clock_mhz"], first["note"]) == ("12.346", 1755, "mm; launched singly")
     assert second["note"] == "attention: flash"
     assert set(first) | set(second) <= set(KERNELS)
-
-
-def test_a_gpu_without_fp8_gets_no_fp8_rows(script):
     bench = SimpleNamespace(on_gpu=False, attention="flash", fp8=None, timing=lambda _: script.Timing(1e-6, None, ""))
     sheet = Sheet()
     todo = [script.Case(case.cells, lambda _: []) for case in script.cases("gemm", "tiny")]
@@ -550,7 +545,7 @@ def bench_on(script, device):
     return bench
 
 
-def test_a_graph_takes_the_host_out_of_the_time_and_without_one_the_row_says_so(script):
+def test_a_graph_takes_the_host_out_of_the_time_and_memory_is_no_reason_to_launch_singly(script):
     device = Device()
     taken = bench_on(script, device).timing([device.kernel("a", 3e-6)])
     assert taken.seconds == pytest.approx(3e-6, rel=0.01)
@@ -559,9 +554,6 @@ def test_a_graph_takes_the_host_out_of_the_time_and_without_one_the_row_says_so(
     taken = bench_on(script, device).timing([device.kernel("a", 3e-6)])
     assert taken.seconds == pytest.approx(device.LAUNCH, rel=0.01)
     assert taken.note == "no CUDA graph, host time may show (operation not permitted)"
-
-
-def test_out_of_memory_under_capture_is_no_reason_to_launch_singly(script):
     device = Device()
     bench = bench_on(script, device)
 
@@ -571,6 +563,14 @@ def test_out_of_memory_under_capture_is_no_reason_to_launch_singly(script):
 
     with pytest.raises(OutOfMemory):
         bench.captured(call)
+    device = Device()
+
+    def run():
+        for _ in range(100):
+            device.kernel("small", 1e-6)()
+
+    spans = bench_on(script, device).spans(run, 3, apart=True)
+    assert spans == pytest.approx([100 * device.LAUNCH + 1e-6] * 3)
 
 
 def test_copies_are_used_in_turn_and_a_disturbed_repeat_does_not_move_the_median(script):
@@ -587,17 +587,6 @@ def test_copies_are_used_in_turn_and_a_disturbed_repeat_does_not_move_the_median
     nothing = device.kernel("nothing", 1e-12)
     with pytest.raises(script.Skipped, match="too short for the timer"):
         bench_on(script, device).timing([nothing])
-
-
-def test_passes_apart_start_on_an_idle_device_and_so_hold_their_launches(script):
-    device = Device()
-
-    def run():
-        for _ in range(100):
-            device.kernel("small", 1e-6)()
-
-    spans = bench_on(script, device).spans(run, 3, apart=True)
-    assert spans == pytest.approx([100 * device.LAUNCH + 1e-6] * 3)
 
 
 def test_there_are_copies_enough_to_outlast_the_cache_but_no_more_than_fit(script):

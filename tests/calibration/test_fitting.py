@@ -92,7 +92,7 @@ STRONG = {"t0", "eta_c", "eta_m", "eta"}
 
 
 @each("kind", KNOWN)
-def test_what_made_the_times_is_found_again(kind):
+def test_what_made_the_times_is_found_again_by_forms_with_the_constants_of_the_equation(kind):
     group = timed(kind, KNOWN[kind])
     found = fit(group)
     assert found.measurements == 120
@@ -105,10 +105,6 @@ def test_what_made_the_times_is_found_again(kind):
     # Constants that only few rows depend on trade against each other; the times do not.
     fresh = timed(kind, KNOWN[kind], noise=0.0)
     assert np.median(np.abs(log_ratio(kernel_sample(fresh, rl.load_gpu(H100)), found.parameters))) < 0.03
-
-
-@each("kind", KNOWN)
-def test_the_forms_have_the_constants_of_the_equation_and_no_others(kind):
     start, fixed = form(KINDS[kind])
     fields = CollectiveEfficiency if "eta" in KNOWN[kind] else Efficiency
     assert set(fields.__dataclass_fields__) >= {*start, *fixed}

@@ -303,7 +303,7 @@ def test_a_fault_of_a_profile_is_refused_with_its_line_and_field(profile, old, n
     assert not new or line == line_of(Path(path).read_text(encoding="utf-8"), new)
 
 
-def test_all_faults_of_a_profile_are_reported_at_once_by_loading_and_by_checking_alike(profile):
+def test_all_faults_of_a_profile_are_reported_at_once_and_a_source_stands_for_all_figures(profile):
     path = profile(
         ("prefill_slowdown: 1.1", "prefill_slowdown: 0"),
         ("kind: gemm", "kind: matmul"),
@@ -317,9 +317,6 @@ def test_all_faults_of_a_profile_are_reported_at_once_by_loading_and_by_checking
     fields_at_fault = [fault.split(": ")[0] for _, fault in faults(loaded.value)]
     assert fields_at_fault == ["prefill_slowdown", "tunings.0.kind", "sources.bench.date"]
     assert rl.check_specs(path) == str(loaded.value).splitlines()
-
-
-def test_a_source_of_a_profile_stands_for_its_figures_without_being_cited_and_has_a_date_that_has_come(profile):
     (fault,) = rl.check_specs(profile(("2026-01-02", "2999-01-02")))
     assert "sources.bench.date: 2999-01-02 is in the future" in fault
     assert rl.check_specs(profile()) == []

@@ -151,12 +151,6 @@ def test_an_unmeasured_generation_stands_on_medians_of_the_others_until_a_calibr
     assert not any("generic" in warning for warning in own.warnings)
 
 
-def test_a_gpu_without_a_special_function_rate_says_that_exponentials_are_not_charged(tmp_path):
-    (tmp_path / "my-gpu.yaml").write_text(GPU.replace("exp_per_s: {value: 4 Texp/s, source: sheet}\n", ""))
-    prediction = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(tmp_path))
-    assert any("special-function rate" in warning for warning in prediction.warnings)
-
-
 def test_a_changed_calibration_is_read_anew_and_one_that_lacks_a_kind_of_kernel_is_refused(specs):
     (specs / "hopper.yaml").write_text(CALIBRATION)
     before = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, engine="none", specs=str(specs))
@@ -169,11 +163,14 @@ def test_a_changed_calibration_is_read_anew_and_one_that_lacks_a_kind_of_kernel_
         rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(specs))
 
 
-def test_a_calibration_of_ones_own_holds_for_shipped_gpus_of_its_generation(tmp_path):
+def test_a_calibration_of_ones_own_holds_for_shipped_gpus_and_missing_rates_are_said(tmp_path):
     (tmp_path / "hopper.yaml").write_text(CALIBRATION)
     own = rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, osl=10, specs=str(tmp_path))
     assert own.basis == "inherited"
     assert own.ttft > rl.predict("llama-3.1-8b", "h100-sxm", isl=1000, osl=10).ttft
+    (tmp_path / "my-gpu.yaml").write_text(GPU.replace("exp_per_s: {value: 4 Texp/s, source: sheet}\n", ""))
+    prediction = rl.predict("llama-3.1-8b", "my-gpu", isl=1000, osl=10, specs=str(tmp_path))
+    assert any("special-function rate" in warning for warning in prediction.warnings)
 
 
 QUESTIONS = {

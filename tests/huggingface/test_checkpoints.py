@@ -221,7 +221,7 @@ def test_draft_modules_and_towers_are_named_and_left_out(tmp_path):
     assert {model.native[name] for name in ("attention", "experts", "shared")} == {"fp8_block"}
 
 
-def test_parts_of_a_checkpoint_are_read_together_by_any_way_to_them(tmp_path):
+def test_an_index_alone_is_compared_with_the_configuration_and_parts_are_read_together(tmp_path):
     tensors = list(llama_tensors(LLAMA_8B).items())
     (tmp_path / "config.json").write_text(json.dumps(LLAMA_8B))
     names = [f"model-{part:05d}-of-00003.safetensors" for part in (1, 2, 3)]
@@ -241,9 +241,6 @@ def test_parts_of_a_checkpoint_are_read_together_by_any_way_to_them(tmp_path):
     index.unlink()
     with pytest.raises(rl.BadSpec, match=r"1 of its 3 parts are missing, first model-00003"):
         rl.load_model(str(tmp_path / names[0]))
-
-
-def test_an_index_alone_is_compared_with_what_the_configuration_says(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps(LLAMA_8B))
     index = tmp_path / "model.safetensors.index.json"
     for size, expected in ((16_060_522_496, False), (5_730_000_000, True)):

@@ -59,7 +59,7 @@ def compressed(weights, *, ignore=("lm_head",), packing="pack-quantized", inputs
     }
 
 
-def test_groups_and_modules_have_formats_of_their_own_and_the_majority_decides():
+def test_groups_modules_published_files_and_caches_have_formats_of_their_own():
     section = compressed({"num_bits": 8, "type": "float"}, targets=["re:.*self_attn.*"])
     experts = {
         "weights": {"num_bits": 4, "type": "float"},
@@ -84,6 +84,16 @@ def test_groups_and_modules_have_formats_of_their_own_and_the_majority_decides()
     assert found["native"]["experts"] == "nvfp4"
     assert found["native"]["linear"] == "bf16"
     assert any("attention: counted as bf16 throughout, but 40% (fp8_static)" in caution for caution in cautions)
+    found = native(*config_of("openai/gpt-oss-20b"))
+    assert (found["experts"], found["attention"], found["head"]) == ("mxfp4", "bf16", "bf16")
+    found = native(*config_of("deepseek-ai/DeepSeek-V4-Pro"))
+    assert (found["experts"], found["shared"], found["attention"]) == ("mxfp4", "fp8_block", "fp8_block")
+    beside = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    found = native(LLAMA, beside)
+    assert (found["linear"], found["kv"], found["head"]) == ("fp8_static", "fp8", "bf16")
+    for scheme in ["FP8", {"num_bits": 8, "type": "float"}]:
+        section = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_scheme": scheme}
+        assert native(LLAMA | {"quantization_config": section})["kv"] == "fp8"
 
 
 def test_what_is_excluded_stays_wide():
@@ -99,22 +109,6 @@ def test_what_is_excluded_stays_wide():
     section = {"quant_method": "fp8", "modules_to_not_convert": ["re:.*shared_experts.*"]}
     found = native(LATENT | {"quantization_config": section})
     assert (found["shared"], found["experts"], found["linear"]) == ("bf16", "fp8", "fp8")
-
-
-def test_published_files_say_what_is_quantised():
-    found = native(*config_of("openai/gpt-oss-20b"))
-    assert (found["experts"], found["attention"], found["head"]) == ("mxfp4", "bf16", "bf16")
-    found = native(*config_of("deepseek-ai/DeepSeek-V4-Pro"))
-    assert (found["experts"], found["shared"], found["attention"]) == ("mxfp4", "fp8_block", "fp8_block")
-
-
-def test_the_format_of_the_cache_is_said_beside_or_as_a_word_or_a_mapping():
-    beside = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
-    found = native(LLAMA, beside)
-    assert (found["linear"], found["kv"], found["head"]) == ("fp8_static", "fp8", "bf16")
-    for scheme in ["FP8", {"num_bits": 8, "type": "float"}]:
-        section = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_scheme": scheme}
-        assert native(LLAMA | {"quantization_config": section})["kv"] == "fp8"
 
 
 def test_an_unknown_quantisation_is_refused_by_its_field_and_with_the_methods_that_are_known():

@@ -137,7 +137,7 @@ def test_the_ends_of_a_wrapped_model_are_tied_if_the_whole_says_so(tied):
 SOME = LLAMA | {"head_dim": 8}
 
 
-def test_layers_may_have_heads_widths_and_windows_of_their_own_alone():
+def test_layers_have_settings_of_their_own_which_are_refused_where_they_cannot_be():
     own = {"1": {"intermediate_size": 64, "num_key_value_heads": 4}, "03": {"head_dim": 16}}
     found = layers(document(SOME | {"per_layer_config": own}))
     usual = layers(document(SOME))[0]
@@ -148,9 +148,6 @@ def test_layers_may_have_heads_widths_and_windows_of_their_own_alone():
     config = {name: value for name, value in SOME.items() if name != "intermediate_size"}
     own = {str(layer): {"intermediate_size": 64 + 8 * layer} for layer in range(4)}
     assert [ffn["width"] for _, ffn in layers(document(config | {"per_layer_config": own}))] == [64, 72, 80, 88]
-
-
-def test_settings_of_a_layer_that_cannot_be_are_refused_by_their_field():
     for own, field in [
         ([], "per_layer_config"), ({"one": {}}, "per_layer_config"), ({"1": 7}, "per_layer_config.1"),
         ({"4": {"head_dim": 16}}, "per_layer_config"), ({"1": {"hidden_size": 128}}, "per_layer_config.1"),

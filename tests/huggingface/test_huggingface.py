@@ -118,15 +118,12 @@ def test_the_letters_of_nemotron_h_are_halves_of_layers():
     assert (found[4][1]["shared_width"], found[4][1]["latent"]) == (96, 24)
 
 
-def test_the_language_model_inside_a_wrapper_is_read_and_the_rest_is_said_to_be_left_out():
+def test_a_wrapper_is_read_inside_and_what_its_file_leaves_out_is_taken_from_its_class_and_said():
     inner = LLAMA | {"model_type": "qwen3"}
     content, cautions = imported({"model_type": "qwen3_vl", "text_config": inner, "tie_word_embeddings": True})
     assert layers(content) == layers(document(inner))
     assert content["tied"] is True
     assert "only the language model" in cautions[0]
-
-
-def test_what_a_file_of_gemma_3_leaves_out_is_taken_from_its_class_and_said():
     text = {
         "model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10_240, "num_hidden_layers": 34,
         "sliding_window": 1024,

@@ -114,16 +114,13 @@ def test_a_faulty_row_is_refused_with_its_line(table, old, new, line, words):
     assert all(word in message for word in words)
 
 
-def test_a_routing_that_is_none_and_more_ranks_than_experts_are_refused(table):
+def test_rows_and_files_that_are_no_table_or_cannot_be_routed_are_refused(table, tmp_path):
     text = "gpu,kind,tokens,hidden,width,top_k,experts,ep,latency_us\nh100-sxm,moe,16,2048,768,2,8,16,100\n"
     assert "ep = 16 exceeds experts = 8" in refused(table(text))
     text = "gpu,kind,tokens,hidden,width,top_k,experts,routing,latency_us\nh100-sxm,moe,16,2048,768,8,128,zipf,100\n"
     message = refused(table(text))
     assert "routing 'zipf'" in message
     assert "uniform, balanced, skewed" in message
-
-
-def test_a_file_that_is_no_table_is_refused(table, tmp_path):
     for text, words in [
         ("", "is not a table of kernels: its first line must name the columns"),
         ("\n\n# nothing\n", "is not a table of kernels: its first line must name the columns"),

@@ -269,7 +269,7 @@ def test_an_unknown_format_names_those_that_are_known_and_what_was_looked_for():
     assert "a list in a list" in refused([[]])
 
 
-def test_what_is_said_overrides_the_file():
+def test_what_is_said_overrides_the_file_and_what_is_missing_is_named_at_once():
     (found,) = read("vllm.json")
     said = override(found, gpu="b200", tp=2, isl=None, model=None)
     assert (said.gpu, said.tp, said.isl, said.model) == ("b200", 2, found.isl, found.model)
@@ -282,9 +282,6 @@ def test_what_is_said_overrides_the_file():
     for options in [{"tp": 0}, {"concurrency": -1.0}, {"isl": 0.0}, {"batch": float("nan")}]:
         with pytest.raises(BadInput, match=next(iter(options))):
             override(read("vllm.json")[0], **options)
-
-
-def test_what_is_missing_is_named_at_once_and_only_that():
     bare = of({"mean_ttft_ms": 5.0, "mean_tpot_ms": 1.0})
     with pytest.raises(BadInput) as caught:
         check_complete(bare)

@@ -34,7 +34,15 @@ def test_a_preset_is_understood_as_the_format_that_it_is(word, stored, multiplie
     assert dtypes("h100-sxm", quantization=word) == (stored, multiplied)
 
 
-def test_a_spelling_answers_as_the_canonical_name_does_in_a_size_too():
+def test_four_bit_floats_are_those_of_the_vendor_and_spellings_answer_as_their_names():
+    assert dtypes("b200", quantization="fp4") == ("nvfp4", "fp4")
+    assert dtypes("b200", weights="fp4") == ("nvfp4", "fp4")
+    assert dtypes("mi355x", quantization="fp4")[0] == "mxfp4"
+    tpu = next(name for name in rl.gpus(vendor="google"))
+    with pytest.raises(rl.UnknownName, match=r"fp4 is not a format of 'Google' GPUs: write nvfp4 \(NVIDIA\) or mxfp4"):
+        rl.predict("llama-3.1-8b", tpu, quantization="fp4")
+    with pytest.raises(rl.UnknownName, match="fp4 depends on the vendor"):
+        rl.sheet("a.xlsx", *SMALL, quantization="fp4")
     for word, canonical in [("awq", "int4"), ("w8a8", "int8"), ("fp8-dynamic", "fp8"), ("FP8_STATIC", "fp8_static")]:
         first, second = (rl.predict(*SMALL, quantization=name) for name in (word, canonical))
         assert (first.ttft, first.tpot, first.memory) == (second.ttft, second.tpot, second.memory)
@@ -47,17 +55,6 @@ def test_a_spelling_answers_as_the_canonical_name_does_in_a_size_too():
     found = rl.size("llama-3.1-8b", "b200", slo="tpot:50", quantization="fp4")
     assert found.to_records()[0]["quantization"] == "nvfp4"
     assert rl.size(*SMALL, slo="tpot:50", quantization="awq").to_records()[0]["quantization"] == "int4"
-
-
-def test_four_bit_floats_are_those_of_the_vendor():
-    assert dtypes("b200", quantization="fp4") == ("nvfp4", "fp4")
-    assert dtypes("b200", weights="fp4") == ("nvfp4", "fp4")
-    assert dtypes("mi355x", quantization="fp4")[0] == "mxfp4"
-    tpu = next(name for name in rl.gpus(vendor="google"))
-    with pytest.raises(rl.UnknownName, match=r"fp4 is not a format of 'Google' GPUs: write nvfp4 \(NVIDIA\) or mxfp4"):
-        rl.predict("llama-3.1-8b", tpu, quantization="fp4")
-    with pytest.raises(rl.UnknownName, match="fp4 depends on the vendor"):
-        rl.sheet("a.xlsx", *SMALL, quantization="fp4")
 
 
 def test_what_is_not_modelled_or_stated_twice_is_refused_with_the_nearest():

@@ -70,10 +70,17 @@ def test_passes_have_the_kinds_that_say_so_and_mixers_those_that_keep_something_
         assert set(own) == {kind for kind in found if kind.is_per_sequence}, model
 
 
-def test_collectives_and_no_others_cross_a_link():
+def test_collectives_cross_a_link_and_no_code_compares_a_kind_with_a_text():
     for kernel in kernels("deepseek-v3", PLANS[2]):
         assert isinstance(kernel.roof, Roof) is not kernel.kind.is_collective, kernel.name
         assert bool(kernel.work.link_bytes) is kernel.kind.is_collective, kernel.name
+    for path in Path(rl.__file__).parent.rglob("*.py"):
+        if "kernel.kind" not in path.read_text(encoding="utf-8"):
+            continue
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Compare) and "kernel.kind" in ast.unparse(node):
+                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                assert not texts & set(KINDS), f"{path.name}:{node.lineno}"
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3", "qwen3-next-80b-a3b-instruct"])
@@ -162,16 +169,6 @@ def test_an_engine_may_tune_what_has_constants_of_the_equation(kind, tmp_path):
     else:
         with pytest.raises(rl.BadSpec, match=r"tunings.0.kind: Input should be 'gemm'"):
             load_engine(str(path))
-
-
-def test_no_code_compares_a_kind_with_a_text():
-    for path in Path(rl.__file__).parent.rglob("*.py"):
-        if "kernel.kind" not in path.read_text(encoding="utf-8"):
-            continue
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Compare) and "kernel.kind" in ast.unparse(node):
-                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
-                assert not texts & set(KINDS), f"{path.name}:{node.lineno}"
 
 
 def test_every_kind_has_a_label_kept_in_copies_and_sends_by_its_kind():

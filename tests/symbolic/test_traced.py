@@ -13,7 +13,7 @@ from roofline.symbolic.graph import Node, Trace, Values, depends, gradient, is_r
 positive = st.floats(0.1, 10.0)
 
 
-def test_a_maximum_keeps_the_larger_side_and_records_the_other():
+def test_rounding_up_and_maxima_keep_a_side_and_record_the_other():
     trace = Trace()
     x, y = trace.input("x", 2.0), trace.input("y", 3.0)
     assert operations.maximum(x, y) is y
@@ -24,9 +24,6 @@ def test_a_maximum_keeps_the_larger_side_and_records_the_other():
         operations.maximum(x, 2.0)
     assert trace.switches[-1].is_tie
     assert [switch.section for switch in trace.switches] == ["", "", "decode"]
-
-
-def test_rounding_up_is_flat_between_whole_numbers_and_followed_along_them():
     trace = Trace()
     x, whole, many = trace.input("x", 2.5), trace.input("whole", 3.0), trace.input("many", 100.5)
     assert gradient(operations.ceil(x)) == {"x": 0.0}

@@ -341,7 +341,7 @@ WRONG = (
 )
 
 
-def test_figures_of_ones_own_that_cannot_be_are_refused_in_words(own):
+def test_figures_of_ones_own_that_cannot_be_are_refused_and_a_link_is_missed_where_several_need_it(own):
     path, live = own
     inputs, results = placed(path, "Calculator", "A"), placed(path, "Calculator", "E")
     last = {}
@@ -355,9 +355,6 @@ def test_figures_of_ones_own_that_cannot_be_are_refused_in_words(own):
         assert not [word for word in shown.values() if isinstance(word, str) and word.startswith("#")], said
     live.set_many(last)
     assert live.value("Calculator", f"F{results['answer']}") == "ok"
-
-
-def test_a_link_that_is_not_stated_is_missed_only_where_several_gpus_need_it(own):
     path, live = own
     link, tp = f"{headed(path, 'GPUs')['link per direction [B/s]']}3", f"B{placed(path, 'Calculator', 'A')['tp']}"
     answer_ = f"F{placed(path, 'Calculator', 'E')['answer']}"
@@ -497,11 +494,23 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
             assert agrees(there, None if here == "" else here), (path.name, label, here, there)
 
 
-def test_five_hundred_scenarios_stay_small(tmp_path):
+def test_five_hundred_scenarios_stay_small_and_nothing_is_overwritten_unasked(tmp_path, book):
     path = tmp_path / "big.xlsx"
     rows = rl.sheet(str(path), MODELS[:2], GPUS[:2], isl=[100, 500, 1000, 4000, 8000], batch=list(range(1, 26)))
     assert rows == 500
     assert path.stat().st_size < 5e6
+    path = tmp_path / "mine.xlsx"
+    path.write_text("a planner's work")
+    with pytest.raises(rl.BadInput, match="overwrite it with `force`"):
+        rl.sheet(str(path), "llama-3.1-8b", "h100-sxm")
+    assert path.read_text() == "a planner's work"
+    rl.sheet(str(path), "llama-3.1-8b", "h100-sxm", spare=0, force=True)
+    with closing(openpyxl.load_workbook(path, read_only=True)) as written:
+        assert written.sheetnames[0] == "Calculator"
+    with pytest.raises(rl.BadInput, match="cannot be written"):
+        rl.sheet(str(tmp_path / "none" / "sizing.xlsx"), "llama-3.1-8b", "h100-sxm")
+    with pytest.raises(rl.BadInput, match="cannot be written"):
+        rl.sheet(str(tmp_path / f"{'n' * 300}.xlsx"), "llama-3.1-8b", "h100-sxm")
 
 
 def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
@@ -529,21 +538,6 @@ def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
     with pytest.raises(rl.BadInput, match=r"no\.csv: the file name must end in \.xlsx"):
         rl.sheet(str(tmp_path / "no.csv"), *small)
     assert not list(tmp_path.iterdir())
-
-
-def test_nothing_is_overwritten_unasked(book, tmp_path):
-    path = tmp_path / "mine.xlsx"
-    path.write_text("a planner's work")
-    with pytest.raises(rl.BadInput, match="overwrite it with `force`"):
-        rl.sheet(str(path), "llama-3.1-8b", "h100-sxm")
-    assert path.read_text() == "a planner's work"
-    rl.sheet(str(path), "llama-3.1-8b", "h100-sxm", spare=0, force=True)
-    with closing(openpyxl.load_workbook(path, read_only=True)) as written:
-        assert written.sheetnames[0] == "Calculator"
-    with pytest.raises(rl.BadInput, match="cannot be written"):
-        rl.sheet(str(tmp_path / "none" / "sizing.xlsx"), "llama-3.1-8b", "h100-sxm")
-    with pytest.raises(rl.BadInput, match="cannot be written"):
-        rl.sheet(str(tmp_path / f"{'n' * 300}.xlsx"), "llama-3.1-8b", "h100-sxm")
 
 
 def test_text_of_a_catalog_never_becomes_a_formula(tmp_path):
