@@ -183,7 +183,7 @@ def damaged(draw, documents, most=3):
         _change(
             parent,
             last,
-            draw(st.sampled_from((*["scale"] * 6, "drop", "drop", "misspell", "alter", "wrap", "replace"))),
+            draw(st.sampled_from((*["scale"] * 6, "drop", "drop", "misspell", "alter", "wrap", *["replace"] * 5))),
             draw,
         )
     return document
