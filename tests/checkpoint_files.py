@@ -64,14 +64,10 @@ def llama_tensors(config, dtype="BF16"):
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}"
         for name, shape in (
-            ("self_attn.q_proj", (queries, hidden)),
-            ("self_attn.k_proj", (keys, hidden)),
-            ("self_attn.v_proj", (keys, hidden)),
-            ("self_attn.o_proj", (hidden, queries)),
-            ("mlp.gate_proj", (width, hidden)),
-            ("mlp.up_proj", (width, hidden)),
-            ("mlp.down_proj", (hidden, width)),
-        ):
+            ("self_attn.q_proj", (queries, hidden)), ("self_attn.k_proj", (keys, hidden)),
+            ("self_attn.v_proj", (keys, hidden)), ("self_attn.o_proj", (hidden, queries)),
+            ("mlp.gate_proj", (width, hidden)), ("mlp.up_proj", (width, hidden)), ("mlp.down_proj", (hidden, width)),
+        ):  # fmt: skip
             tensors[f"{at}.{name}.weight"] = (dtype, shape)
         for name in ("input_layernorm", "post_attention_layernorm"):
             tensors[f"{at}.{name}.weight"] = (dtype, (hidden,))
@@ -82,14 +78,7 @@ def llama_tensors(config, dtype="BF16"):
 
 
 LLAMA_8B = {
-    "model_type": "llama",
-    "hidden_size": 4096,
-    "intermediate_size": 14336,
-    "num_hidden_layers": 32,
-    "num_attention_heads": 32,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "vocab_size": 128256,
-    "max_position_embeddings": 131072,
-    "torch_dtype": "bfloat16",
-}
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 128256,
+    "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
+}  # fmt: skip

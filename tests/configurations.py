@@ -16,35 +16,18 @@ PATHS = sorted((FIXTURES / "configs").glob("*.json"))
 IDS = [path.stem.replace("__", "/") for path in PATHS]
 
 LLAMA = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "num_key_value_heads": 2,
-    "intermediate_size": 192,
-    "vocab_size": 1000,
-    "max_position_embeddings": 2048,
+    "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 8,
+    "num_key_value_heads": 2, "intermediate_size": 192, "vocab_size": 1000, "max_position_embeddings": 2048,
     "torch_dtype": "bfloat16",
-}
+}  # fmt: skip
 MOE = LLAMA | {
-    "model_type": "qwen3_moe",
-    "moe_intermediate_size": 32,
-    "num_experts": 16,
-    "num_experts_per_tok": 4,
-}
+    "model_type": "qwen3_moe", "moe_intermediate_size": 32, "num_experts": 16, "num_experts_per_tok": 4,
+}  # fmt: skip
 LATENT = LLAMA | {
-    "model_type": "deepseek_v3",
-    "kv_lora_rank": 16,
-    "q_lora_rank": 24,
-    "qk_nope_head_dim": 8,
-    "qk_rope_head_dim": 4,
-    "v_head_dim": 8,
-    "n_routed_experts": 16,
-    "n_shared_experts": 2,
-    "num_experts_per_tok": 4,
-    "moe_intermediate_size": 32,
-    "first_k_dense_replace": 1,
-}
+    "model_type": "deepseek_v3", "kv_lora_rank": 16, "q_lora_rank": 24, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4,
+    "v_head_dim": 8, "n_routed_experts": 16, "n_shared_experts": 2, "num_experts_per_tok": 4,
+    "moe_intermediate_size": 32, "first_k_dense_replace": 1,
+}  # fmt: skip
 
 
 def config_of(model_id):

@@ -36,38 +36,16 @@ settings.load_profile("suite")
 #: GPUs that stand for the catalog where every one with every model would take minutes: each calibrated
 #: generation, a card on PCIe, a full mesh, a torus, parts without FP8 or without calibration.
 SAMPLE_GPUS = (
-    "a100-sxm-80gb",
-    "b200",
-    "b300",
-    "gaudi3",
-    "gb200-nvl72",
-    "gb300-nvl72",
-    "h100-sxm",
-    "h200-sxm",
-    "l40s",
-    "mi300x",
+    "a100-sxm-80gb", "b200", "b300", "gaudi3", "gb200-nvl72", "gb300-nvl72", "h100-sxm", "h200-sxm", "l40s", "mi300x",
     "tpu-v5e",
-)
+)  # fmt: skip
 
 #: Models that stand for the catalog: one of each kind of mixer and network.
 SAMPLE_MODELS = (
-    "llama-3.1-8b",
-    "llama-3.1-70b",
-    "gemma-3-27b",
-    "mixtral-8x7b",
-    "gpt-oss-120b",
-    "qwen3-235b-a22b",
-    "deepseek-v3",
-    "deepseek-v3.2",
-    "deepseek-v4-flash",
-    "qwen3-next-80b-a3b",
-    "minimax-m1",
-    "minimax-m3",
-    "kimi-k3",
-    "jamba-v0.1",
-    "nemotron-3-super-nvfp4",
-    "llama-4-scout",
-)
+    "llama-3.1-8b", "llama-3.1-70b", "gemma-3-27b", "mixtral-8x7b", "gpt-oss-120b", "qwen3-235b-a22b", "deepseek-v3",
+    "deepseek-v3.2", "deepseek-v4-flash", "qwen3-next-80b-a3b", "minimax-m1", "minimax-m3", "kimi-k3", "jamba-v0.1",
+    "nemotron-3-super-nvfp4", "llama-4-scout",
+)  # fmt: skip
 
 shares = st.floats(0.1, 1.0)
 
@@ -99,7 +77,6 @@ TOGETHER = {
     "tests/specs/test_kernels.py": "trees",
     "tests/test_architecture.py": "trees",
     "tests/test_dependencies.py": "trees",
-    "tests/test_names_in_the_house.py": "trees",
 }
 
 
@@ -139,8 +116,7 @@ def _figures_predicted_once():
         return known[content]
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (diagnosis, diagnosis):
-            patch.setattr(module, "predicted_figures", remembered)
+        patch.setattr(diagnosis, "predicted_figures", remembered)
         yield
 
 

@@ -86,24 +86,6 @@ class Dimensioned:
     def __bool__(self):
         return bool(self.amount)
 
-    def __lt__(self, other):
-        return _compared(operator.lt, self, other)
-
-    def __le__(self, other):
-        return _compared(operator.le, self, other)
-
-    def __gt__(self, other):
-        return _compared(operator.gt, self, other)
-
-    def __ge__(self, other):
-        return _compared(operator.ge, self, other)
-
-    def __eq__(self, other):
-        return _compared(operator.eq, self, other)
-
-    def __ne__(self, other):
-        return _compared(operator.ne, self, other)
-
     def __hash__(self):
         return hash((self.amount, self.units))
 
@@ -170,6 +152,14 @@ def _together(left, right, sign, operation):
 def _compared(relation, left, right, meaning=""):
     _common(left, right, relation.__name__)
     return relation(_split(left)[0], _split(right)[0])
+
+
+def _relation(relation):
+    return lambda left, right: _compared(relation, left, right)
+
+
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(Dimensioned, f"__{_name}__", _relation(getattr(operator, _name)))
 
 
 def _multiplied(left, right, operation, sign):

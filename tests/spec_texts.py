@@ -1,6 +1,5 @@
 """Texts of specifications of one's own, whole and damaged, for the tests of this folder."""
 
-import json
 import re
 
 GPU = """\
@@ -210,6 +209,52 @@ sources:
   bench: {title: Acme benchmark, date: 2026-01-02}
 """
 
+WORKLOAD = """\
+name: my-support
+aliases: [support]
+title: "Our support chat"
+isl: 1800
+osl: 240
+isl_cv: 0.9
+osl_cv: 0.5
+lengths: lognormal
+prefix: 600
+slo: "ttft:1s,tpot:50ms"
+share: 0.95
+arrivals: users
+waits_for: whole answer
+notes:
+  - "prefix is a judgement: the system prompt."
+sources:
+  logs: {title: "Our gateway", url: "https://acme.example/logs", date: 2026-10-08}
+"""
+
+
+def every_fault(*rows):
+    """Rows (what is replaced, where a fault is told, its words, by what, ...) as one (old, new, where, words) each."""
+    return [(old, new, where, words) for old, where, words, *wrong in rows for new in wrong]
+
+
+def wrong_values(text, said):
+    """The same for lines of a text that have another value: words of the fault -> those lines, told by their keys."""
+    lines = {line.partition(":")[0]: line for line in text.splitlines() if not line.startswith(" ")}
+    rows = [(new.partition(":")[0], new, words) for words, wrong in said.items() for new in wrong]
+    return [(lines[key], new, key, words) for key, new, words in rows]
+
+
+def writer(folder, whole):
+    """Writes a text into a folder, with replacements that it is called with, and gives its path."""
+
+    def written(*changes, name="own.yaml"):
+        text = whole
+        for old, new in changes:
+            assert old in text
+            text = text.replace(old, new)
+        (folder / name).write_text(text, encoding="utf-8")
+        return str(folder / name)
+
+    return written
+
 
 def faults(error):
     """Lines of a `BadSpec` as (line number, text); fails where one is not file:line: text."""
@@ -229,37 +274,3 @@ def paths(value, where=()):
     for key, item in items:
         yield (*where, key)
         yield from paths(item, (*where, key))
-
-
-def changed(value, where, change):
-    """The document with `change(container, key)` applied to a copy at a path."""
-    value = dict(value) if isinstance(value, dict) else list(value)
-    if len(where) == 1:
-        change(value, where[0])
-    else:
-        value[where[0]] = changed(value[where[0]], where[1:], change)
-    return value
-
-
-def written(document):
-    """YAML of a document: a line for each top-level key, flow style below."""
-    return "".join(f"{_scalar(key)}: {_flow(value)}\n" for key, value in document.items())
-
-
-def _flow(value):
-    if isinstance(value, dict):
-        return "{" + ", ".join(f"{_scalar(key)}: {_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, list):
-        return "[" + ", ".join(_flow(item) for item in value) + "]"
-    return _scalar(value)
-
-
-def _scalar(value):
-    if value is None or isinstance(value, bool):
-        return {None: "null", True: "true", False: "false"}[value]
-    if isinstance(value, str):
-        plain = re.fullmatch(r"[a-z_]+", value) and value not in ("null", "true", "false", "yes", "no", "on", "off")
-        return value if plain else json.dumps(value)
-    if isinstance(value, float):
-        return {"inf": ".inf", "-inf": "-.inf", "nan": ".nan"}.get(str(value), repr(value))
-    return str(value)

@@ -35,7 +35,7 @@ every_deployment = each("deployment", DEPLOYMENTS.values(), ids=DEPLOYMENTS)
 every_workload = each("lengths", WORKLOADS.values(), ids=WORKLOADS)
 
 
-def swept(deployment, lengths, slo=None):
+def swept(deployment, lengths, slo):
     """The prediction over arrays, and the one of each case where it fits."""
     model, gpu, options = deployment
     arrays = {name: np.array(values) for name, values in lengths.items()}
@@ -65,18 +65,12 @@ FIGURES = ("ttft", "tpot", "itl", "e2el", "output_tok_s", "output_tok_s_gpu", "t
 
 @every_deployment
 @every_workload
-def test_each_figure_of_a_sweep_is_that_of_its_case(deployment, lengths):
-    over, shape, cases = swept(deployment, lengths)
+def test_figures_memory_bounds_knees_and_kernels_of_a_sweep_are_those_of_its_cases(deployment, lengths):
+    over, shape, cases = swept(deployment, lengths, SLO)
     for figure in FIGURES:
         values = np.broadcast_to(getattr(over, figure), shape)
         for index, single in cases.items():
             assert same(values[index], None if single is None else getattr(single, figure)), (figure, index)
-
-
-@every_deployment
-@every_workload
-def test_memory_and_bounds_of_a_sweep_are_those_of_their_cases(deployment, lengths):
-    over, shape, cases = swept(deployment, lengths)
     for index, single in cases.items():
         assert np.broadcast_to(over.fits, shape)[index] == (single is not None)
         if single is None:
@@ -85,26 +79,11 @@ def test_memory_and_bounds_of_a_sweep_are_those_of_their_cases(deployment, lengt
             assert same(np.broadcast_to(getattr(over.memory, share), shape)[index], getattr(single.memory, share))
         for phase, bound in single.bound.items():
             assert np.broadcast_to(over.bound[phase], shape)[index] == bound
-
-
-@every_deployment
-@every_workload
-def test_knees_of_a_sweep_are_those_of_their_cases(deployment, lengths):
-    over, shape, cases = swept(deployment, lengths, SLO)
-    for index, single in cases.items():
-        if single is None:
-            continue
         for knee in ("ridge", "half", "memory", "slo"):
             element = np.broadcast_to(getattr(over.knees, knee), shape)[index]
             # Roots are searched for to a few parts in 10^13.
             assert math.isclose(element, getattr(single.knees, knee), rel_tol=2e-12), (knee, index)
         assert same(np.broadcast_to(over.knee_bound, shape)[index], single.knee_bound)
-
-
-@every_deployment
-def test_kernels_of_a_sweep_take_the_times_of_their_cases(deployment):
-    over, shape, cases = swept(deployment, WORKLOADS["together"])
-    for index, single in cases.items():
         for phase, kernels in single.breakdown.items():
             for name, time in kernels.items():
                 assert same(np.broadcast_to(over.breakdown[phase][name], shape)[index], time), (phase, name)
@@ -125,44 +104,28 @@ def test_any_sweep_over_prompts_is_that_of_its_cases(isl, osl, batch, basis):
         assert same(over.e2el[position], single.e2el)
 
 
-def test_cases_that_do_not_fit_are_not_numbers_and_the_others_are():
+def test_a_scalar_is_a_single_case_whole_numbers_become_floats_and_what_does_not_fit_is_no_number():
     over = rl.predict("llama-3.1-8b", "h100-sxm", isl=np.array([1000, 100_000]), batch=64, tp=1)
     assert over.fits.tolist() == [True, False]
     assert math.isfinite(over.ttft[0])
     assert math.isnan(over.ttft[1])
     assert math.isnan(over.e2el[1])
-
-
-def test_whole_numbers_become_floats_so_that_products_do_not_overflow():
     whole = as_array("isl", np.array([2**40]))
     assert whole.dtype == np.float64
     assert (whole * whole)[0] == 2.0**80
     over = rl.predict("llama-3.1-8b", "h100-sxm", isl=np.array([100, 200], dtype=np.int16))
     assert same(over.ttft[1], rl.predict("llama-3.1-8b", "h100-sxm", isl=200).ttft)
-
-
-def test_a_scalar_of_numpy_is_a_single_case():
     found = rl.predict("llama-3.1-8b", "h100-sxm", isl=np.int64(700), batch=np.float32(4))
     assert type(found.ttft) is float
     assert found.ttft == rl.predict("llama-3.1-8b", "h100-sxm", isl=700, batch=4).ttft
 
 
-@pytest.mark.parametrize(
-    "value",
-    [np.array([]), np.array(["a"]), np.array([None]), [[1], [2, 3]], object()],
-    ids=["empty", "text", "None", "ragged", "object"],
-)
-def test_what_is_no_array_of_numbers_is_refused(value):
-    with pytest.raises(rl.BadInput, match="isl"):
-        rl.predict("llama-3.1-8b", "h100-sxm", isl=value)
-
-
-@pytest.mark.parametrize("value", [[1.0, math.nan], [0.0], [-1.0, 5.0], [math.inf]], ids=str)
-def test_arrays_with_an_impossible_length_are_refused(value):
-    with pytest.raises(rl.BadInput, match="isl"):
-        rl.predict("llama-3.1-8b", "h100-sxm", isl=np.array(value))
-
-
-def test_shapes_that_do_not_broadcast_are_refused():
+def test_what_is_no_array_of_numbers_is_refused():
+    for value in [np.array([]), np.array(["a"]), np.array([None]), [[1], [2, 3]], object()]:
+        with pytest.raises(rl.BadInput, match="isl"):
+            rl.predict("llama-3.1-8b", "h100-sxm", isl=value)
+    for value in [[1.0, math.nan], [0.0], [-1.0, 5.0], [math.inf]]:
+        with pytest.raises(rl.BadInput, match="isl"):
+            rl.predict("llama-3.1-8b", "h100-sxm", isl=np.array(value))
     with pytest.raises(rl.BadInput, match="broadcast"):
         rl.predict("llama-3.1-8b", "h100-sxm", isl=np.array([1, 2, 3]), batch=np.array([1, 2]))

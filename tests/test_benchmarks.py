@@ -26,28 +26,14 @@ def part():
             del sys.modules[name]
 
 
-def test_a_worker_times_answers_in_loop_steps(part):
+def test_workers_are_timed_and_a_median_above_its_budget_is_missed(part):
     found = part("measuring").worker("answers", "roofline", CASE, "first")
     assert len(found["times"]) == 3
     assert all(10 < steps < 1e6 for steps in found["times"])
     assert all(0 < tpot < ttft < 10 for *_, ttft, tpot in found["answers"])
-
-
-def test_growth_leaves_out_what_would_take_too_long(part):
     found = part("arrays").growth("roofline", CASE, 1, (1, 2, 10_000_000), longest=1e-3)
     assert found[1][0]["numpy"] > 0
     assert found[10_000_000].startswith("not asked: about ")
-
-
-def test_every_command_is_timed_and_on_the_page(part):
-    start_up = part("start_up")
-    asked = {question.split()[0] for question in (*start_up.MAIN, *start_up.OTHERS)}
-    assert set(cli.list_commands(None)) | {"--help", "--version"} <= asked
-    for question in (*start_up.MAIN, *start_up.OTHERS):
-        assert f"| `{start_up.shown(question)}` |" in PAGE, "run: python benchmarks/run.py"
-
-
-def test_a_median_above_its_budget_is_missed_and_counted(part):
     measuring, run = part("measuring"), part("run")
     missed = []
     cells = [
@@ -60,6 +46,19 @@ def test_a_median_above_its_budget_is_missed_and_counted(part):
     section = measuring.Section("Part", "Text.", ("budget", "met"), cells, missed)
     assert run.verdict([section]) == "**1 of 2 budgets are met.**"
     assert "## Part\n\nText.\n\n| budget | met |\n| --- | --- |\n| 2.00 | yes |\n" in run.rendered(section)
+
+
+def test_every_command_is_timed_and_each_part_on_the_page(part):
+    start_up = part("start_up")
+    asked = {question.split()[0] for question in (*start_up.MAIN, *start_up.OTHERS)}
+    assert set(cli.list_commands(None)) | {"--help", "--version"} <= asked
+    for question in (*start_up.MAIN, *start_up.OTHERS):
+        assert f"| `{start_up.shown(question)}` |" in PAGE, "run: python benchmarks/run.py"
+    for title in ("Start-up", "Scalar answers", "Questions of many predictions", "Arrays and growth", "Peers"):
+        assert f"\n## {title}\n" in PAGE
+    assert "\n## What was missed" in PAGE
+    for tool in part("calls").TOOLS:
+        assert f"def {tool.replace('-', '_')}(case: Case) -> Ask:" in PAGE or f"{tool} did not install" in PAGE
 
 
 @each(
@@ -75,11 +74,3 @@ def test_a_median_above_its_budget_is_missed_and_counted(part):
 )
 def test_a_profile_names_files_without_the_folders_of_a_machine(part, path, name, label):
     assert part("profiles").label(path, name) == label
-
-
-def test_the_page_has_each_part_and_shows_how_each_tool_was_called(part):
-    for title in ("Start-up", "Scalar answers", "Questions of many predictions", "Arrays and growth", "Peers"):
-        assert f"\n## {title}\n" in PAGE
-    assert "\n## What was missed" in PAGE
-    for tool in part("calls").TOOLS:
-        assert f"def {tool.replace('-', '_')}(case: Case) -> Ask:" in PAGE or f"{tool} did not install" in PAGE

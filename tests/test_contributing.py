@@ -36,10 +36,13 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_the_page_has_a_file_of_each_kind_and_sessions_for_both():
+def test_the_page_has_a_file_of_each_kind_and_names_schemas_that_are_there():
     assert [name for name, _ in FILES] == ["my-specs/acme-a1.yaml", "my-specs/tiny-1.3b.yaml"]
     assert len(SESSIONS) == 3
     assert len(list(conversations())) == 5
+    for _, text in FILES:
+        schema = re.search(r"\$schema=\.\./(\S+)", text)
+        assert (Path(__file__).parents[1] / schema[1]).is_file()
 
 
 def test_the_commands_print_what_the_page_shows(folder):
@@ -86,13 +89,7 @@ def test_a_model_of_a_configuration_is_shown_as_the_page_says(folder):
     assert '"kv_heads": 4' in done.stdout
 
 
-def test_the_files_of_the_page_name_schemas_that_are_there():
-    for _, text in FILES:
-        schema = re.search(r"\$schema=\.\./(\S+)", text)
-        assert (Path(__file__).parents[1] / schema[1]).is_file()
-
-
-def test_the_workload_of_the_page_is_read_by_its_name_and_by_its_path(folder):
+def test_the_workload_and_the_engine_of_the_page_are_one_file_each(folder):
     (text,) = re.findall(
         r"^```yaml\n(# yaml-language-server: \$schema=\S+workload.*?)^```", PAGE, re.MULTILINE | re.DOTALL
     )
@@ -103,9 +100,6 @@ def test_the_workload_of_the_page_is_read_by_its_name_and_by_its_path(folder):
     assert workload == load_workload(str(folder / "my-support.yaml"))
     assert (workload.isl, workload.prefix, workload.share, workload.date) == (1800, 600, 0.95, "2026-10-08")
     assert (ROOT / re.search(r"\$schema=\.\./(\S+)", text)[1]).is_file()
-
-
-def test_the_engine_of_the_page_is_one_file(folder):
     text = re.search(r"^## An engine\n.*?^```yaml\n(.*?)^```\n\n```\n(.*?)\n```", PAGE, re.MULTILINE | re.DOTALL)
     (folder / "my-engine.yaml").write_text(text[1], encoding="utf-8")
     done = run(folder, "roofline check-specs my-engine.yaml")
@@ -113,8 +107,6 @@ def test_the_engine_of_the_page_is_one_file(folder):
     done = run(folder, f"{text[2]} --format json")
     assert json.loads(done.stdout)["rows"][0]["engine"].startswith("acme-serve")
 
-
-# --- what takes code -----------------------------------------------------------------------------
 
 EDITS = re.findall(r"^```diff\n(\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
 NEW_FILES = re.findall(r"^```python\n# (\S+)\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
@@ -184,26 +176,16 @@ def in_package(root, *command):
     return subprocess.run([sys.executable, *command], cwd=root, env=env, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(
-    ("section", "most"),
-    [
-        ("A kind of layer", 3),
-        ("A kind of load", 4),
-        ("A lever", 1),
-        ("A key of an answer", 1),
-        ("An option", 3),
-        ("A command", 2),
-    ],
-)
-def test_what_takes_code_takes_few_files(section, most):
-    assert 0 < len(files_of(section)) <= most
-
-
-def test_a_new_mixer_touches_what_things_are_and_the_physics_alone():
+def test_what_takes_code_takes_few_files():
     assert {Path(name).parts[:2] for name in files_of("A kind of layer")} == {
         ("roofline", "specs"),
         ("roofline", "physics"),
     }
+    for section, most in [
+        ("A kind of layer", 3), ("A kind of load", 4), ("A lever", 1), ("A key of an answer", 1), ("An option", 3),
+        ("A command", 2),
+    ]:  # fmt: skip
+        assert 0 < len(files_of(section)) <= most
 
 
 def test_a_lever_a_key_and_a_command_added_as_the_page_says_are_there(changed_package):
@@ -314,7 +296,7 @@ def test_a_key_added_as_the_page_says_has_a_type_a_schema_and_an_entry_of_the_gl
     assert "input_tok_s" in schema["$defs"]["GoodputRow"]["required"]
 
 
-def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_package):
+def test_a_mixer_added_as_the_page_says_is_counted_cached_run_and_checked(changed_package):
     done = in_package(changed_package, "-c", ASK)
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
@@ -324,17 +306,11 @@ def test_a_mixer_added_as_the_page_says_is_counted_cached_and_run(changed_packag
     state = 24 * 4 * 8 * 256 * 512  # a matrix of fp32 for each head, whatever the length
     assert answer["cache"] == [state, state / 2]
     assert answer["kernels"] == [
-        "gated norm (retention)",
-        "in (retention)",
-        "out (retention)",
-        "recurrence (retention)",
-    ]
+        "gated norm (retention)", "in (retention)", "out (retention)", "recurrence (retention)",
+    ]  # fmt: skip
     assert all(1.0 < faster < 2.0 for faster in answer["faster"])
     assert "bandwidth" in answer["moved"]
     assert (changed_package / "retentive.xlsx").stat().st_size > 0
-
-
-def test_a_mixer_added_as_the_page_says_is_checked_like_any_other(changed_package):
     ask = "from roofline.cli.main import main; main()"
     done = in_package(changed_package, "-c", ask, "check-specs", "specs")
     assert (done.returncode, done.stdout) == (0, "1 model: no faults\n")

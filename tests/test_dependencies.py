@@ -18,14 +18,11 @@ NAMES = {"mini-racer": "py_mini_racer", "pyyaml": "yaml"}
 #: Declared without an import, and why.
 TOOLS = {
     "build": "tests/test_packaging.py and .ci/run run it as a command",
-    "import-linter": "checks the import contracts of this file",
-    "mypy": "checks types",
+    "import-linter": "checks the import contracts of this file", "mypy": "checks types",
     "pre-commit": "runs the checks of .pre-commit-config.yaml before a commit",
-    "pytest-xdist": "a plugin of pytest: -n auto",
-    "ruff": "formats and lints",
-    "types-pyyaml": "stubs for mypy",
+    "pytest-xdist": "a plugin of pytest: -n auto", "ruff": "formats and lints", "types-pyyaml": "stubs for mypy",
     "types-tabulate": "stubs for mypy",
-}
+}  # fmt: skip
 #: Calls that import a module, or ask for it, by name.
 LOADERS = ("import_module", "find_spec", "importorskip")
 
@@ -67,15 +64,12 @@ def test_every_declared_dependency_is_imported_by_the_part_that_it_is_declared_f
     assert name in TOOLS or any(is_imported(NAMES.get(name, name.replace("-", "_")), folder) for folder in folders)
 
 
-def test_every_tool_that_is_excepted_is_declared_for_developers_alone():
+def test_tools_are_for_developers_alone_and_every_extra_that_is_named_is_declared():
     groups = PROJECT["optional-dependencies"]
     of_developers = {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in groups["dev"]}
     assert set(TOOLS) <= of_developers
     others = [*PROJECT["dependencies"], *(each for name in groups if name != "dev" for each in groups[name])]
     assert not set(TOOLS) & {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in others}
-
-
-def test_every_extra_that_a_page_or_a_message_names_is_declared():
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "accuracy").glob("*.py")]
     named = set()
     for path in [*pages, *(ROOT / "roofline").rglob("*.py")]:

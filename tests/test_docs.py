@@ -45,7 +45,7 @@ def _documented_functions():
                 yield pytest.param(node, id=f"{place}:{node.name}")
 
 
-def test_the_api_and_the_formulas_are_documented_in_full():
+def test_functions_are_documented_in_full_and_files_that_the_docs_name_are_there():
     found = [case.values[0] for case in documented_functions()]
     named = {node.name for node in found}
     assert {name for name in roofline.__all__ if name.islower()} - named <= READERS
@@ -53,6 +53,16 @@ def test_the_api_and_the_formulas_are_documented_in_full():
     assert len(formulas) > 120
     for node in formulas:
         assert "Source:" in ast.get_docstring(node), node.name
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
+    named = [(page.name, *found) for page in pages for found in _NAMED_FILES.findall(page.read_text(encoding="utf-8"))]
+    assert len(named) > 40
+    for page, file, names in named:
+        if file.startswith("my-specs/"):  # of a reader's own
+            continue
+        path = next((home / file for home in (PACKAGE, ROOT) if (home / file).exists()), None)
+        assert path is not None or "retention" in file, f"{page}: {file}"
+        for name in filter(None, names.split(", ")):
+            assert re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")), f"{page}: {file}: {name}"
 
 
 def parameters(node):
@@ -67,7 +77,7 @@ def section(docstring, name):
 
 
 @each("node", documented_functions)
-def test_a_public_docstring_names_all_parameters_in_order_with_units(node):
+def test_a_public_docstring_names_parameters_in_order_with_units_and_keeps_the_order_of_sections(node):
     docstring = ast.get_docstring(node)
     assert docstring, "no docstring"
     stated = re.findall(r"^    (\w+): ((?:.|\n        )*)", section(docstring, "Args:"), re.MULTILINE)
@@ -82,18 +92,23 @@ def test_a_public_docstring_names_all_parameters_in_order_with_units(node):
             and argument is not node.args.kwarg
         ):
             assert re.search(r"\[[^\]]+\]", text), f"{name} has no [unit]"
-
-
-@each("node", documented_functions)
-def test_a_public_docstring_keeps_the_order_of_sections(node):
-    docstring = ast.get_docstring(node)
     found = [line for line in docstring.splitlines() if line in SECTIONS]
     assert found == sorted(found, key=SECTIONS.index)
     returns = ast.unparse(node.returns) if node.returns else "None"
     assert ("Returns:" in found) == (returns != "None")
 
 
-def test_every_public_parameter_is_in_the_glossary():
+def test_pages_are_current_their_links_lead_somewhere_and_parameters_are_in_the_glossary():
+    built = runpy.run_path(str(ROOT / "docs" / "build_cli.py"))
+    assert (ROOT / "docs" / "cli.md").read_text() == built["page"](), "run: python docs/build_cli.py"
+    readme = (ROOT / "README.md").read_text()
+    assert "pip install . && roofline ttft --model llama-3.1-70b --isl 2000" in readme
+    assert 'pip install ".[dev]" && python -m pytest' in readme
+    ci = (ROOT / ".ci" / "run").read_text()
+    assert 'pip install -q ".[dev]" && python -m pytest' in ci
+    for page in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
     glossary = (ROOT / "docs" / "glossary.md").read_text()
     names = {
         argument.arg
@@ -106,37 +121,5 @@ def test_every_public_parameter_is_in_the_glossary():
     assert not missing
 
 
-def test_the_command_line_page_is_current():
-    built = runpy.run_path(str(ROOT / "docs" / "build_cli.py"))
-    assert (ROOT / "docs" / "cli.md").read_text() == built["page"](), "run: python docs/build_cli.py"
-
-
-def test_the_readme_gives_the_two_commands():
-    readme = (ROOT / "README.md").read_text()
-    assert "pip install . && roofline ttft --model llama-3.1-70b --isl 2000" in readme
-    assert 'pip install ".[dev]" && python -m pytest' in readme
-    ci = (ROOT / ".ci" / "run").read_text()
-    assert 'pip install -q ".[dev]" && python -m pytest' in ci
-
-
-def test_every_link_of_the_docs_leads_somewhere():
-    for page in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page.name}: {target}"
-
-
 #: Files of the package that the docs name, in the room they say, and what they say is in them.
 _NAMED_FILES = re.compile(r"`((?:\w+/)+\w+\.(?:py|yaml))(?:: ([\w, ]+))?`")
-
-
-def test_every_file_that_the_docs_name_is_there_and_holds_what_they_say():
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
-    named = [(page.name, *found) for page in pages for found in _NAMED_FILES.findall(page.read_text(encoding="utf-8"))]
-    assert len(named) > 40
-    for page, file, names in named:
-        if file.startswith("my-specs/"):  # of a reader's own
-            continue
-        path = next((home / file for home in (PACKAGE, ROOT) if (home / file).exists()), None)
-        assert path is not None or "retention" in file, f"{page}: {file}"
-        for name in filter(None, names.split(", ")):
-            assert re.search(rf"\b{name}\b", path.read_text(encoding="utf-8")), f"{page}: {file}: {name}"

@@ -14,6 +14,7 @@ from dataclasses import replace
 import pytest
 import yaml
 from cli.asking import answered, ask
+from configurations import LLAMA
 from every_case import each
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,6 +38,17 @@ UNPRINTABLE = ("\x1b[31m", "\u202e", "\u2066", "\u200f", "\u2028", "\x85", "\x00
 DOCUMENTS = {"gpu": FULL_GPU, "model": MIXED_MODEL, "calibration": CALIBRATION, "engine": ENGINE}
 PROSE = {"note", "notes", "title", "url"}
 CODE = 'x"""\n    raise SystemExit("attacked")\n    """'
+
+
+RUN = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "isl": 100, "osl": 10, "batch": 1, "ttft_ms": 20}
+
+
+def write_row(path, row):
+    """Writes a table of one row."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(row))
+        writer.writeheader()
+        writer.writerow(row)
 
 
 def harmless(text):
@@ -81,15 +93,12 @@ def test_no_text_of_a_specification_has_an_unprintable_character_and_no_name_a_q
                 SCHEMAS[kind].model_validate(put(document, where, attack))
 
 
-def test_keys_of_sources_and_formats_are_names_too():
+def test_keys_names_and_prose_keep_the_rules_of_any_alphabet(tmp_path):
     document = yaml.safe_load(CALIBRATION)
     for where, key in ((("sources",), "a\x1b[31m"), (("sources",), "a\nb"), (("kernels", "gemm"), 'fp8"')):
         first = next(iter(at(document, where).values()))
         with pytest.raises(ValidationError):
             SCHEMAS["calibration"].model_validate(put(document, (*where, key), first))
-
-
-def test_names_and_prose_of_any_alphabet_are_fine(tmp_path):
     text = GPU.replace("title: Acme data sheet", "title: 数据表, données “à jour”, \u06af\u200c\u0627")
     text = text.replace("[mine,", "[加速器-96gb, Größe,").replace("- prototype", "- |\n    two\n    lines")
     (tmp_path / "my-gpu.yaml").write_text(text, encoding="utf-8")
@@ -112,29 +121,23 @@ def test_a_name_of_an_own_file_is_refused_on_its_line_in_a_message_that_any_term
 
 @each("name", ["a\x1b[31m", "a\u202eb", "a\nb", 'a"b', "a'b", "a\\b", "\u2028", " ", "x" * 201, None, 7])
 def test_an_imported_model_keeps_the_rule_of_all_names(name):
-    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-              "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
     assert name_fault(name) is not None
     with pytest.raises(rl.BadSpec, match=r"cannot be a model name.*`name`") as caught:
-        config_document(config, name)
+        config_document(LLAMA, name)
     assert harmless(str(caught.value))
-    assert config_document(config, "模型 1.5B").document["name"] == "模型 1.5B"
+    assert config_document(LLAMA, "模型 1.5B").document["name"] == "模型 1.5B"
 
 
 def test_a_configuration_cannot_bring_a_name_or_a_note_that_is_no_text(tmp_path):
     folder = tmp_path / "evil\u202emodel"
     folder.mkdir()
-    config = {"model_type": "odd\x1b[2J", "_name_or_path": "a/b\u202e", "hidden_size": 64, "num_hidden_layers": 2,
-              "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
+    config = LLAMA | {"model_type": "odd\x1b[2J", "_name_or_path": "a/b\u202e"}
     (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
     refused = ask("models", "import", folder)
     assert refused.exit_code == 1
     assert "--name" in refused.output
     for result in (refused, ask("models", "import", folder, "--name", "mine"), ask("ttft", "-m", folder, "-g", "b200")):
         assert harmless(result.output)
-
-
-# --- code -----------------------------------------------------------------------------------------
 
 
 def test_the_printed_python_of_a_formula_runs_no_name(tmp_path, monkeypatch):
@@ -157,7 +160,13 @@ def test_the_printed_python_of_a_formula_runs_no_name(tmp_path, monkeypatch):
     assert float(done.stdout) == pytest.approx(found.value, rel=1e-12)
 
 
-def test_a_tuning_that_names_a_part_of_a_formula_stays_a_symbol(tmp_path):
+def test_what_is_evaluated_has_no_builtins_and_a_tuning_stays_a_symbol(tmp_path):
+    stages = Stages()
+    assert stages.evaluated("sqrt(4.0) + ceiling(0.5)", {}) == 3.0
+    for text in ("__import__('os')", "open('x')", "print()"):
+        with pytest.raises(NameError):
+            stages.evaluated(text, {})
+    assert builtins.__import__ is not None
     odd = "b200 (rev. 2), 1+1"
     path = tmp_path / "serve.yaml"
     path.write_text(ENGINE.replace("generation: hopper", f'generation: "{odd}"'), encoding="utf-8")
@@ -167,18 +176,6 @@ def test_a_tuning_that_names_a_part_of_a_formula_stays_a_symbol(tmp_path):
     assert name.isidentifier()
     compile(found.to_python(), "printed", "exec")
     assert name in json.dumps(found.to_dict())
-
-
-def test_what_is_evaluated_has_no_builtins():
-    stages = Stages()
-    assert stages.evaluated("sqrt(4.0) + ceiling(0.5)", {}) == 3.0
-    for text in ("__import__('os')", "open('x')", "print()"):
-        with pytest.raises(NameError):
-            stages.evaluated(text, {})
-    assert builtins.__import__ is not None
-
-
-# --- tables ---------------------------------------------------------------------------------------
 
 
 def test_no_cell_of_a_csv_file_is_calculated_whatever_separates_its_cells():
@@ -249,13 +246,18 @@ def test_what_is_typed_comes_back_escaped(tmp_path):
         assert r"x\x1b[31m\u202e" in result.output, result.output
 
 
-def test_a_message_of_the_api_is_printable_too():
+def test_messages_and_texts_become_printable(tmp_path):
     for name in ("a\x1b[31m", "\ud800", "a\u2028b"):
         with pytest.raises(rl.UnknownName) as caught:
             rl.load_gpu(name)
         assert harmless(str(caught.value))
     assert str(rl.BadInput("two\nlines\x00")) == "two\nlines\\x00"
     assert harmless(shown(["\x1b", "\u202e"]))
+    (tmp_path / "my-gpu.yaml").write_text(GPU)
+    shown_document = json.loads(answered("gpus", "show", "my-gpu", "--specs", tmp_path, "-f", "json"))
+    assert shown_document["document"]["sources"]["sheet"]["date"] == "2026-01-02"
+    with pytest.raises(TypeError):
+        json_text([{"a": object()}])
 
 
 @given(st.text(max_size=40))
@@ -265,33 +267,27 @@ def test_a_printable_text_stays_and_any_other_becomes_one(text):
     assert printable(text, lines=True).count("\n") == text.count("\n")
 
 
-# --- what is read -------------------------------------------------------------------------------
-
-
 def test_a_result_chooses_no_file_to_read(tmp_path):
     profile = tmp_path / "serve.yaml"
     profile.write_text(ENGINE)
     model = tmp_path / "model"
     model.mkdir()
     (model / "config.json").write_text("{}")
-    good = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "isl": 100, "osl": 10, "batch": 1, "ttft_ms": 20}
     table = tmp_path / "runs.csv"
     for field, value in (("engine", profile), ("gpu", "mine.yaml"), ("model", model), ("model", "../config.json")):
-        row = {**good, field: value}
-        table.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
+        write_row(table, RUN | {field: value})
         result = ask("check", table)
         assert result.exit_code == 1
         assert f"is a path, which a result must not choose; if it is right, give {field}" in result.output
     for field, value in (("model", "x" * 100_000), ("gpu", "h100\u202e"), ("model", "C:\\models\\llama")):
-        row = {**good, field: value}
-        table.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n", encoding="utf-8")
+        write_row(table, RUN | {field: value})
         result = ask("check", table)
         assert result.exit_code == 1
         assert re.search(
             f"{field} = .*: a name must .*; give {field}|{field} has 100000 characters; the limit is ", result.output
         )
         assert len(result.output) < 500
-    table.write_text(",".join(good) + "\n" + ",".join(map(str, good.values())) + "\n")
+    write_row(table, RUN)
     assert "acme-serve" in answered("check", table, "--engine", profile)
 
 
@@ -305,10 +301,7 @@ def test_a_table_of_kernels_brings_no_line_into_a_calibration(tmp_path):
         ("gpu", "h100-sxm\x1b[31m", "printable"),
     ):
         row = {"gpu": "h100-sxm", "kind": "gemm", "m": 1, "n": 2, "k": 3, "latency_us": 4, column: evil}
-        with table.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(row))
-            writer.writeheader()
-            writer.writerow(row)
+        write_row(table, row)
         with pytest.raises(rl.BadInput, match=f"kernels.csv:[23]: {column} = .*{words}") as caught:
             calibrate([str(table)], "h100-sxm")
         assert harmless(str(caught.value))
@@ -327,46 +320,21 @@ def test_a_calibration_that_no_reader_would_take_is_not_written(tmp_path):
 
 def test_a_configuration_or_a_result_forges_no_line_of_a_message_or_a_note(tmp_path):
     forged = "x\nError: forged\x1b[2J" + "y" * 5000
-    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
-              "intermediate_size": 128, "vocab_size": 100}  # fmt: skip
     path = tmp_path / "config.json"
     for fields in ({"quantization_config": {"quant_method": forged}}, {"model_type": "odd", f"moe_{forged}": 4}):
-        path.write_text(json.dumps(config | fields))
+        path.write_text(json.dumps(LLAMA | fields))
         result = ask("models", "import", path, "--name", "mine")
         assert result.exit_code == 1
         assert result.output.count("\n") == 1
         assert harmless(result.output)
         assert len(result.output) < 2000
     table = tmp_path / "runs.csv"
-    row = {
-        "model": "llama-3.1-8b",
-        "gpu": "h100-sxm",
-        "tp": 1,
-        "isl": 9,
-        "osl": 9,
-        "batch": 1,
-        "ttft_ms": 20,
-        "note": forged[:1500],
-    }
-    with table.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(row))
-        writer.writeheader()
-        writer.writerow(row)
+    write_row(table, RUN | {"note": forged[:1500]})
     for form in ("table", "markdown", "csv", "json"):
         result = ask("check", table, "-f", form)
         assert harmless(result.output)
         assert form == "csv" or not re.search("^Error", result.output, re.MULTILINE)
 
-
-def test_an_own_file_shows_as_json_whether_or_not_its_dates_have_quotes(tmp_path):
-    (tmp_path / "my-gpu.yaml").write_text(GPU)
-    shown_document = json.loads(answered("gpus", "show", "my-gpu", "--specs", tmp_path, "-f", "json"))
-    assert shown_document["document"]["sources"]["sheet"]["date"] == "2026-01-02"
-    with pytest.raises(TypeError):
-        json_text([{"a": object()}])
-
-
-# --- what is written ------------------------------------------------------------------------------
 
 ANY = st.text(max_size=30)
 KEYS = st.text(min_size=1, max_size=30)
@@ -394,16 +362,11 @@ def test_a_written_calibration_reads_back_as_the_document(name, key, text, figur
 @given(ANY | WORDS, KEYS | WORDS, ANY | WORDS, FIGURES)
 def test_a_written_model_reads_back_as_the_document(name, key, text, figure):
     document = {
-        "name": name,
-        "aliases": [text, name],
-        "family": text,
-        "norms": 2,
+        "name": name, "aliases": [text, name], "family": text, "norms": 2,
         "groups": [{"repeat": 2, "mixer": {"kind": text, key + "3": figure}, "ffn": {"kind": "none"}}] * 2,
-        "parameters": {"total": {"value": text, "note": name, "source": key}},
-        "mtp": {"layers": 1},
-        "sources": {key: {"title": text, "url": name, "date": "2026"}},
-        "notes": [text, name],
-    }
+        "parameters": {"total": {"value": text, "note": name, "source": key}}, "mtp": {"layers": 1},
+        "sources": {key: {"title": text, "url": name, "date": "2026"}}, "notes": [text, name],
+    }  # fmt: skip
     assert yaml.safe_load(spec_yaml(document)) == document
 
 

@@ -51,12 +51,9 @@ PUBLISHED = table("tests/measured/published.csv")
 CONFIGS = sorted((ROOT / "tests" / "fixtures" / "configs").glob("*.json"))
 
 
-def test_every_data_file_has_a_line_in_the_notice():
+def test_every_data_file_has_a_line_in_the_notice_and_every_line_a_file():
     assert len(data_files()) > 250
     assert not [path for path in data_files() if not any(matches(pattern, path) for pattern, *_ in LINES)]
-
-
-def test_every_line_of_the_notice_is_about_a_file_that_is_there():
     assert len(LINES) > 10
     assert not [pattern for pattern, *_ in LINES if not any(matches(pattern, path) for path in data_files())]
 
@@ -71,18 +68,19 @@ def test_where_the_notice_leaves_the_licence_to_the_rows_each_row_states_one(pat
     assert not [row for row in rows if not (row.get(column) or "").strip()]
 
 
-def test_every_table_with_sources_has_a_licence_beside_them():
+def test_tables_and_published_rows_have_a_licence_beside_their_sources():
     made_up = [pattern for pattern, _, origin in LINES if "made up" in origin]
     of_others = [path for path in data_files() if not any(matches(pattern, path) for pattern in made_up)]
     tables = [path for path in of_others if path.endswith(".csv") and "source" in table(path)[0]]
     assert len(tables) >= 2
     assert not [path for path in tables if "licence" not in table(path)[0]]
-
-
-def test_a_published_row_has_an_open_licence_or_says_that_it_quotes_facts():
     stated = {row["licence"] for row in PUBLISHED}
     assert all(licence in OPEN or licence.startswith("facts quoted; ") for licence in stated)
     assert stated & OPEN
+    quoted = [row for row in PUBLISHED if row["licence"] not in OPEN]
+    counts = Counter((row["source"], SWEEP_REPOSITORY in row["url"]) for row in quoted)
+    assert len(counts) > 5
+    assert not {source: count for (source, sweep), count in counts.items() if count > (SWEEPS if sweep else FEW)}
 
 
 def test_one_place_has_one_licence_and_the_notice_names_it():
@@ -96,23 +94,13 @@ def test_one_place_has_one_licence_and_the_notice_names_it():
             assert re.search(rf"{re.escape(*stated)} +https://{re.escape(where)}", NOTICE), where
 
 
-def test_of_a_source_without_an_open_licence_a_handful_of_rows_is_quoted():
-    quoted = [row for row in PUBLISHED if row["licence"] not in OPEN]
-    counts = Counter((row["source"], SWEEP_REPOSITORY in row["url"]) for row in quoted)
-    assert len(counts) > 5
-    assert not {source: count for (source, sweep), count in counts.items() if count > (SWEEPS if sweep else FEW)}
-
-
-def test_the_notice_names_every_repository_that_configurations_were_read_in():
+def test_the_notice_names_every_repository_and_every_place_that_many_specifications_cite():
     sources = [json.loads(path.read_text(encoding="utf-8"))["_source"] for path in CONFIGS]
     for source in sources:
         repository = re.match(r"([\w.-]+/[\w.-]+)", source)
         where = f"github.com/{repository[1]}" if repository else source.split(" (")[0].split(",")[0]
         on_hub = repository and any(path.stem == repository[1].replace("/", "__") for path in CONFIGS)
         assert on_hub or is_named(where) or where in NOTICE, source
-
-
-def test_the_notice_names_every_place_that_many_specifications_cite():
     cited = defaultdict(set)
     for folder in ("hardware_specs", "model_specs", "engine_specs", "workload_specs"):
         for path in (ROOT / folder).rglob("*.yaml"):

@@ -14,7 +14,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from every_case import each
 
 import roofline as rl
 
@@ -94,7 +93,7 @@ def test_without_torch_or_gpu_it_says_what_it_would_measure_and_what_is_missing(
         assert f"\n  {section} " in done.stdout
 
 
-def test_the_plan_counts_the_rows_of_the_sections_asked_for(script, capsys):
+def test_a_plan_counts_the_rows_of_what_is_asked_for_and_refuses_what_there_is_not(script, capsys):
     assert script.main(["--only", "gemm,passes", "--quick", "--model", "llama-3.2-1b"]) == 0
     lines = capsys.readouterr().out.splitlines()
     rows, layers = script.SHAPES["quick"]["gemm"]
@@ -102,19 +101,32 @@ def test_the_plan_counts_the_rows_of_the_sections_asked_for(script, capsys):
     passes = 2 * len(script.SHAPES["quick"]["passes"])
     assert lines[2].endswith(f"{passes} rows: llama-3.2-1b pytorch-eager, llama-3.2-1b pytorch-graph")
     assert not any(line.startswith("  attention") for line in lines)
+    for option, known in [("--only", "gemm"), ("--model", "llama-3.1-8b")]:
+        with pytest.raises(SystemExit) as end:
+            script.main([option, f"{known},banana"])
+        assert end.value.code == 2
+        message = capsys.readouterr().err
+        assert "banana: not one of" in message
+        assert known in message
 
 
-@pytest.mark.parametrize(("option", "known"), [("--only", "gemm"), ("--model", "llama-3.1-8b")])
-def test_an_unknown_section_or_model_is_refused_with_those_there_are(script, capsys, option, known):
-    with pytest.raises(SystemExit) as end:
-        script.main([option, f"{known},banana"])
-    assert end.value.code == 2
-    message = capsys.readouterr().err
-    assert "banana: not one of" in message
-    assert known in message
+# Names and shapes
 
 
-def test_it_imports_torch_and_the_standard_library_alone():
+def test_the_columns_names_and_models_are_those_of_the_catalog(script):
+    assert set(script.GPU_NAMES.values()) <= set(rl.gpus())
+    assert script.COLUMNS["kernels"].split(",") == KERNELS
+    assert script.COLUMNS["passes"].split(",") == PASSES
+    for name, shape in script.MODELS.items():
+        model = rl.load_model(name)
+        (group,) = model.groups
+        (layer,) = group.layers
+        mixer, network = layer.mixer, layer.ffn
+        stated = (mixer.heads, mixer.kv_heads, mixer.head_dim, network.width)
+        assert (model.hidden, group.repeat, model.vocab, model.tied) == (
+            shape.hidden, shape.layers, shape.vocab, shape.tied,
+        )  # fmt: skip
+        assert stated == (shape.heads, shape.kv_heads, shape.head_dim, shape.width)
     found = set()
     for node in ast.walk(ast.parse(SCRIPT.read_text())):
         if isinstance(node, ast.Import):
@@ -124,65 +136,42 @@ def test_it_imports_torch_and_the_standard_library_alone():
     assert found - sys.stdlib_module_names == {"torch"}
 
 
-# Names and shapes
-
-
-def test_every_name_in_the_table_is_in_the_catalog(script):
-    assert set(script.GPU_NAMES.values()) <= set(rl.gpus())
-
-
-@each(
-    ("told", "name"),
-    [
-        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
-        ("NVIDIA H100 PCIe", "h100-pcie"),
-        ("NVIDIA H100 NVL", "h100-nvl"),
-        ("NVIDIA H200", "h200-sxm"),
-        ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
-        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"),
-        ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
-        ("NVIDIA L40S", "l40s"),
-        ("NVIDIA L4", "l4"),
-        ("NVIDIA A10", "a10"),
-        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
-        ("NVIDIA GeForce RTX 5090", "rtx-5090"),
-        ("NVIDIA B200", "b200"),
-        ("NVIDIA B300", "b300"),
+def test_a_gpu_is_known_by_the_name_that_its_driver_gives_or_asked_for(script):
+    for told, name in [
+        ("NVIDIA H100 80GB HBM3", "h100-sxm"), ("NVIDIA H100 PCIe", "h100-pcie"), ("NVIDIA H100 NVL", "h100-nvl"),
+        ("NVIDIA H200", "h200-sxm"), ("NVIDIA A100-SXM4-80GB", "a100-sxm-80gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"), ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
+        ("NVIDIA L40S", "l40s"), ("NVIDIA L4", "l4"), ("NVIDIA A10", "a10"), ("NVIDIA GeForce RTX 4090", "rtx-4090"),
+        ("NVIDIA GeForce RTX 5090", "rtx-5090"), ("NVIDIA B200", "b200"), ("NVIDIA B300", "b300"),
         ("AMD Instinct MI300X", "mi300x"),
-    ],
-)
-def test_a_gpu_is_known_by_the_name_that_its_driver_gives(script, told, name):
-    assert script.catalog_name(told) == name
+    ]:  # fmt: skip
+        assert script.catalog_name(told) == name
+    for told in [
+        "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D", "X",
+    ]:  # fmt: skip
+        with pytest.raises(SystemExit, match="--gpu NAME") as end:
+            script.catalog_name(told)
+        assert told in str(end.value)
 
 
-@pytest.mark.parametrize(
-    "told",
-    ["NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA GeForce RTX 4090 Laptop GPU", "NVIDIA GeForce RTX 4090 D", "X"],
-)
-def test_another_gpu_of_a_similar_name_is_asked_for_rather_than_guessed(script, told):
-    with pytest.raises(SystemExit, match="--gpu NAME") as end:
-        script.catalog_name(told)
-    assert told in str(end.value)
-
-
-def test_the_columns_are_those_of_the_two_formats(script):
-    assert script.COLUMNS["kernels"].split(",") == KERNELS
-    assert script.COLUMNS["passes"].split(",") == PASSES
-
-
-@pytest.mark.parametrize("size", ["whole", "quick", "tiny"])
-def test_a_kernel_fills_the_shape_columns_of_its_kind_and_no_others(script, size):
-    for case in all_cases(script, size, compiled=True):
-        cells = set(case.cells) - {"kind", "dtype", "engine", "note"}
-        assert cells == SHAPE_CELLS[case.cells["kind"]]
-        assert all(isinstance(case.cells[name], int) and case.cells[name] > 0 for name in cells)
-        assert case.cells["dtype"] in ("bf16", "fp8", "fp8_static")
-
-
-@pytest.mark.parametrize("size", ["whole", "quick", "tiny"])
-def test_no_kernel_is_measured_twice(script, size):
-    rows = [tuple(sorted(case.cells.items())) for case in all_cases(script, size, compiled=True)]
-    assert len(rows) == len(set(rows))
+def test_a_kernel_fills_the_columns_of_its_kind_once_within_what_can_be_timed(script):
+    for size in ["whole", "quick", "tiny"]:
+        for case in all_cases(script, size, compiled=True):
+            cells = set(case.cells) - {"kind", "dtype", "engine", "note"}
+            assert cells == SHAPE_CELLS[case.cells["kind"]]
+            assert all(isinstance(case.cells[name], int) and case.cells[name] > 0 for name in cells)
+            assert case.cells["dtype"] in ("bf16", "fp8", "fp8_static")
+    for size in ["whole", "quick", "tiny"]:
+        rows = [tuple(sorted(case.cells.items())) for case in all_cases(script, size, compiled=True)]
+        assert len(rows) == len(set(rows))
+    for case in all_cases(script, "whole"):
+        if case.cells["dtype"].startswith("fp8"):
+            assert case.cells["n"] % 16 == case.cells["k"] % 16 == 0
+    for size in ("whole", "quick", "tiny"):
+        for batch, isl, osl in script.SHAPES[size]["passes"]:
+            assert batch >= 1
+            assert isl >= 1
+            assert osl >= 3  # a first token, and two more to have steps between them
 
 
 def test_the_whole_run_covers_the_range_that_a_calibration_needs(script):
@@ -202,62 +191,26 @@ def test_the_whole_run_covers_the_range_that_a_calibration_needs(script):
     assert (min(copies), max(copies)) == (64 * 1024, 1024**3)
 
 
-def test_fp8_products_have_the_multiples_of_16_that_tensor_cores_want(script):
-    for case in all_cases(script, "whole"):
-        if case.cells["dtype"].startswith("fp8"):
-            assert case.cells["n"] % 16 == case.cells["k"] % 16 == 0
-
-
-def test_the_models_are_those_of_the_catalog(script):
-    for name, shape in script.MODELS.items():
-        model = rl.load_model(name)
-        (group,) = model.groups
-        (layer,) = group.layers
-        mixer, network = layer.mixer, layer.ffn
-        stated = (mixer.heads, mixer.kv_heads, mixer.head_dim, network.width)
-        assert (model.hidden, group.repeat, model.vocab, model.tied) == (
-            shape.hidden,
-            shape.layers,
-            shape.vocab,
-            shape.tied,
-        )
-        assert stated == (shape.heads, shape.kv_heads, shape.head_dim, shape.width)
-
-
-def test_passes_and_decode_steps_stay_within_the_shapes_that_can_be_timed(script):
-    for size in ("whole", "quick", "tiny"):
-        for batch, isl, osl in script.SHAPES[size]["passes"]:
-            assert batch >= 1
-            assert isl >= 1
-            assert osl >= 3  # a first token, and two more to have steps between them
-
-
-@pytest.mark.parametrize(
-    ("cells", "flop", "nbytes"),
-    [
+def test_arithmetic_and_traffic_by_hand(script):
+    hidden, inner, counts = script.SHAPES["whole"]["elementwise"]
+    found = {case.cells["nbytes"] for case in script.cases("elementwise", "whole")}
+    # Stream and layer's output in, sum and norm out; gate and up in, their product out; 2 bytes each.
+    assert found == {tokens * 8 * hidden for tokens in counts} | {tokens * 6 * inner for tokens in counts}
+    for cells, flop, nbytes in [
         ({"kind": "gemm", "dtype": "bf16", "m": 2, "n": 3, "k": 5}, 60, 2 * 15 + 2 * 10 + 2 * 6),
         ({"kind": "gemm", "dtype": "fp8", "m": 2, "n": 3, "k": 5}, 60, 15 + 10 + 2 * 6),
         # Three tokens see 1 + 2 + 3 = 6; 2 FLOP for scores, 2 for values; q and output of 4 heads, k and v of 2.
         ({"kind": "attention_prefill", "batch": 1, "seq": 3, "heads": 4, "kv_heads": 2, "head_dim": 8}, 768, 576),
         ({"kind": "attention_decode", "batch": 5, "seq": 3, "heads": 4, "kv_heads": 2, "head_dim": 8}, 1920, 1600),
         ({"kind": "elementwise", "dtype": "bf16", "nbytes": 7}, 0, 7),
-    ],
-)
-def test_arithmetic_and_traffic_by_hand(script, cells, flop, nbytes):
-    assert script.amounts(cells) == (flop, nbytes)
-
-
-def test_the_bytes_of_a_norm_are_those_of_one_fused_pass(script):
-    hidden, inner, counts = script.SHAPES["whole"]["elementwise"]
-    found = {case.cells["nbytes"] for case in script.cases("elementwise", "whole")}
-    # Stream and layer's output in, sum and norm out; gate and up in, their product out; 2 bytes each.
-    assert found == {tokens * 8 * hidden for tokens in counts} | {tokens * 6 * inner for tokens in counts}
+    ]:
+        assert script.amounts(cells) == (flop, nbytes)
 
 
 # The files
 
 
-def test_a_row_is_on_disk_as_soon_as_it_is_measured(script, tmp_path):
+def test_a_row_is_on_disk_as_soon_as_it_is_measured_and_reads_back_as_csv(script, tmp_path):
     path = tmp_path / "kernels.csv"
     table = script.Table(path, script.COLUMNS["kernels"], ["measured\nhere"], {"gpu": "l4", "engine": "pytorch"})
     table.add({"kind": "gemm", "m": 1, "note": "one, two", "clock_mhz": None})
@@ -268,16 +221,21 @@ def test_a_row_is_on_disk_as_soon_as_it_is_measured(script, tmp_path):
     table.add({"kind": "elementwise", "engine": "pytorch-eager"})
     assert [row["engine"] for row in written(path)] == ["pytorch", "pytorch-eager"]
     table.file.close()
-
-
-def test_a_cell_outside_of_the_format_is_no_row(script, tmp_path):
     table = script.Table(tmp_path / "kernels.csv", script.COLUMNS["kernels"], [], {})
     with pytest.raises(ValueError, match="speed"):
         table.add({"speed": 1})
     table.file.close()
+    table = script.Table(tmp_path / "passes.csv", script.COLUMNS["passes"], ["a", "b"], {"gpu": "l4"})
+    table.comment("skipped\nsomething")
+    table.add({"model": "llama-3.2-1b", "note": 'said "slow", twice'})
+    table.file.close()
+    text = (tmp_path / "passes.csv").read_text()
+    assert [line[0] for line in text.splitlines()] == ["#", "#", "g", "#", "l"]
+    (row,) = csv.DictReader(io.StringIO("".join(line for line in text.splitlines(True) if line[0] != "#")))
+    assert (row["gpu"], row["model"], row["note"]) == ("l4", "llama-3.2-1b", 'said "slow", twice')
 
 
-def test_a_file_is_overwritten_only_when_asked(script, tmp_path):
+def test_a_file_is_overwritten_only_when_asked_and_a_folder_must_be_writable(script, tmp_path, monkeypatch):
     path = tmp_path / "kernels.csv"
     script.refuse([path], force=False)
     path.write_text("precious")
@@ -285,14 +243,9 @@ def test_a_file_is_overwritten_only_when_asked(script, tmp_path):
         script.refuse([tmp_path / "passes.csv", path], force=False)
     script.refuse([path], force=True)
     assert path.read_text() == "precious"
-
-
-def test_one_file_cannot_hold_both_tables(script, tmp_path):
     with pytest.raises(SystemExit, match="two files"):
         script.refuse([tmp_path / "all.csv", tmp_path / "all.csv"], force=True)
 
-
-def test_a_folder_that_cannot_be_written_is_said_with_the_way_out(script, tmp_path, monkeypatch):
     def refuse(*_, **__):
         raise PermissionError(13, "Permission denied")
 
@@ -319,7 +272,10 @@ class Sheet:
 CPU = SimpleNamespace(on_gpu=False, attention="flash", fp8="e4m3")
 
 
-def test_what_cannot_be_measured_is_a_comment_and_the_run_goes_on(script, capsys):
+def test_what_cannot_be_measured_is_a_comment_and_a_mistake_of_the_script_is_none(script, capsys):
+    with pytest.raises(KeyError):
+        script.record(Sheet(), CPU, "first", lambda: {}["nothing"])
+
     def out_of_memory():
         raise RuntimeError("CUDA out of memory. Tried to allocate 68 GiB.\nSee the documentation")
 
@@ -338,12 +294,7 @@ def test_what_cannot_be_measured_is_a_comment_and_the_run_goes_on(script, capsys
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["first", "second", "third"]
 
 
-def test_a_mistake_of_the_script_is_not_taken_for_a_shape_that_does_not_run(script):
-    with pytest.raises(KeyError):
-        script.record(Sheet(), CPU, "first", lambda: {}["nothing"])
-
-
-def test_a_kernel_becomes_a_row_with_its_time_clock_and_notes(script):
+def test_a_kernel_becomes_a_row_with_its_time_clock_and_notes_and_fp8_only_where_it_can(script):
     class Bench(SimpleNamespace):
         def timing(self, calls):
             return script.Timing(12.3456789e-6, 1755, calls)
@@ -359,9 +310,6 @@ def test_a_kernel_becomes_a_row_with_its_time_clock_and_notes(script):
     assert (first["latency_us"], first["clock_mhz"], first["note"]) == ("12.346", 1755, "mm; launched singly")
     assert second["note"] == "attention: flash"
     assert set(first) | set(second) <= set(KERNELS)
-
-
-def test_a_gpu_without_fp8_gets_no_fp8_rows(script):
     bench = SimpleNamespace(on_gpu=False, attention="flash", fp8=None, timing=lambda _: script.Timing(1e-6, None, ""))
     sheet = Sheet()
     todo = [script.Case(case.cells, lambda _: []) for case in script.cases("gemm", "tiny")]
@@ -404,7 +352,7 @@ def test_each_pass_is_a_row_of_its_own_with_and_without_graphs(script, monkeypat
     assert built == [script.MODELS["llama-3.2-1b"], script.MODELS["llama-3.1-8b"]]  # the weights once each
 
 
-def test_a_pass_that_cannot_be_captured_is_not_given_out_as_a_graph(script, monkeypatch):
+def test_a_pass_that_cannot_be_captured_is_no_graph_and_a_cpu_has_none(script, monkeypatch):
     def latencies(batch, isl, osl, graph):
         if graph:
             raise script.Skipped("no CUDA graph")
@@ -416,9 +364,6 @@ def test_a_pass_that_cannot_be_captured_is_not_given_out_as_a_graph(script, monk
     assert sum("pytorch-graph" in line and "no CUDA graph" in line for line in lines if isinstance(line, str)) == len(
         rows
     )
-
-
-def test_a_cpu_has_no_graphs(script, monkeypatch):
     lines, _ = passes_of(script, monkeypatch, lambda *case: {"ttft_ms": "9", "tpot_ms": "1"}, on_gpu=False)
     assert {row["engine"] for row in lines} == {"pytorch-eager"}
 
@@ -600,21 +545,15 @@ def bench_on(script, device):
     return bench
 
 
-def test_a_graph_takes_the_host_out_of_the_time_of_a_kernel(script):
+def test_a_graph_takes_the_host_out_of_the_time_and_memory_is_no_reason_to_launch_singly(script):
     device = Device()
     taken = bench_on(script, device).timing([device.kernel("a", 3e-6)])
     assert taken.seconds == pytest.approx(3e-6, rel=0.01)
     assert (taken.clock, taken.note) == (1755, "")
-
-
-def test_without_a_graph_the_time_is_that_of_the_launches_and_the_row_says_so(script):
     device = Device(graphs=False)
     taken = bench_on(script, device).timing([device.kernel("a", 3e-6)])
     assert taken.seconds == pytest.approx(device.LAUNCH, rel=0.01)
     assert taken.note == "no CUDA graph, host time may show (operation not permitted)"
-
-
-def test_out_of_memory_under_capture_is_no_reason_to_launch_singly(script):
     device = Device()
     bench = bench_on(script, device)
 
@@ -624,31 +563,6 @@ def test_out_of_memory_under_capture_is_no_reason_to_launch_singly(script):
 
     with pytest.raises(OutOfMemory):
         bench.captured(call)
-
-
-def test_copies_are_used_in_turn_and_all_of_them(script):
-    device = Device()
-    names = [f"copy {number}" for number in range(700)]
-    bench_on(script, device).timing([device.kernel(name, 5e-6) for name in names])
-    last = device.runs[-len(names) :]
-    assert sorted(last) == sorted(names)
-
-
-def test_the_median_is_not_moved_by_a_repeat_that_something_disturbed(script):
-    bench = bench_on(script, Device())
-    spans = [1e-3, 1e-3, 1e-3, 9e-3, 1.1e-3]
-    bench.spans = lambda run, repeats, apart=False: spans if repeats == 5 else [1e-3]
-    assert bench.timing([lambda: None], graph=False, inner=10, repeats=5).seconds == pytest.approx(1e-4)
-
-
-def test_what_the_timer_cannot_resolve_is_not_reported(script):
-    device = Device()
-    nothing = device.kernel("nothing", 1e-12)
-    with pytest.raises(script.Skipped, match="too short for the timer"):
-        bench_on(script, device).timing([nothing])
-
-
-def test_passes_apart_start_on_an_idle_device_and_so_hold_their_launches(script):
     device = Device()
 
     def run():
@@ -657,6 +571,22 @@ def test_passes_apart_start_on_an_idle_device_and_so_hold_their_launches(script)
 
     spans = bench_on(script, device).spans(run, 3, apart=True)
     assert spans == pytest.approx([100 * device.LAUNCH + 1e-6] * 3)
+
+
+def test_copies_are_used_in_turn_and_a_disturbed_repeat_does_not_move_the_median(script):
+    device = Device()
+    names = [f"copy {number}" for number in range(700)]
+    bench_on(script, device).timing([device.kernel(name, 5e-6) for name in names])
+    last = device.runs[-len(names) :]
+    assert sorted(last) == sorted(names)
+    bench = bench_on(script, Device())
+    spans = [1e-3, 1e-3, 1e-3, 9e-3, 1.1e-3]
+    bench.spans = lambda run, repeats, apart=False: spans if repeats == 5 else [1e-3]
+    assert bench.timing([lambda: None], graph=False, inner=10, repeats=5).seconds == pytest.approx(1e-4)
+    device = Device()
+    nothing = device.kernel("nothing", 1e-12)
+    with pytest.raises(script.Skipped, match="too short for the timer"):
+        bench_on(script, device).timing([nothing])
 
 
 def test_there_are_copies_enough_to_outlast_the_cache_but_no_more_than_fit(script):
@@ -673,7 +603,7 @@ def test_there_are_copies_enough_to_outlast_the_cache_but_no_more_than_fit(scrip
         bench.copies(4 * 10**9, object)
 
 
-def test_without_nvml_the_clock_is_unknown_and_not_an_error(script, monkeypatch):
+def test_the_driver_tells_clocks_in_units_and_without_nvml_they_are_unknown(script, monkeypatch):
     def missing(name):
         raise OSError(name)
 
@@ -682,8 +612,6 @@ def test_without_nvml_the_clock_is_unknown_and_not_an_error(script, monkeypatch)
     assert driver.sm_clock() is None
     assert "unknown" in driver.summary()
 
-
-def test_the_driver_tells_clocks_and_power_limit_in_units(script, monkeypatch):
     def answer(value):
         def call(*arguments):
             arguments[-1]._obj.value = value[arguments[1]] if isinstance(value, dict) else value
@@ -709,14 +637,3 @@ def test_the_driver_tells_clocks_and_power_limit_in_units(script, monkeypatch):
     assert driver.sm_clock() == 1755
     said = "driver 580.95.05; under load: SM clock 1755 MHz, memory clock 2619 MHz; power limit 700 W"
     assert driver.summary() == said
-
-
-def test_the_table_reads_back_as_csv(script, tmp_path):
-    table = script.Table(tmp_path / "passes.csv", script.COLUMNS["passes"], ["a", "b"], {"gpu": "l4"})
-    table.comment("skipped\nsomething")
-    table.add({"model": "llama-3.2-1b", "note": 'said "slow", twice'})
-    table.file.close()
-    text = (tmp_path / "passes.csv").read_text()
-    assert [line[0] for line in text.splitlines()] == ["#", "#", "g", "#", "l"]
-    (row,) = csv.DictReader(io.StringIO("".join(line for line in text.splitlines(True) if line[0] != "#")))
-    assert (row["gpu"], row["model"], row["note"]) == ("l4", "llama-3.2-1b", 'said "slow", twice')

@@ -153,12 +153,13 @@ def value(equation, known, number):
     return float(eval(python, names))  # of the repository's own page
 
 
-def test_every_formula_of_the_code_is_on_the_page():
+def test_the_page_is_current_and_has_every_formula_of_the_code():
     wanted = set(formulas_of_the_code())
     missing = wanted - FORMULAS.keys() - EXCLUDED.keys()
     assert not missing, f"add to docs/build_method.py: {', '.join(sorted(missing))}"
     assert not EXCLUDED.keys() & FORMULAS.keys()
     assert EXCLUDED.keys() <= wanted
+    assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), "run: python docs/build_method.py"
 
 
 @each("home", FORMULAS)
@@ -179,10 +180,6 @@ def test_what_a_note_explains_is_in_its_chapter(path):
     names = set(re.findall(r"`([a-z_]+)(?:\.\.\.)?`", builder.NOTES[path])) - builder.LETTERS.keys()
     assert names
     assert [name for name in names if not re.search(rf"\b{name}", equations)] == []
-
-
-def test_the_page_is_current():
-    assert builder.PAGE.read_text(encoding="utf-8") == builder.page(), "run: python docs/build_method.py"
 
 
 @each("home", FORMULAS)

@@ -72,29 +72,29 @@ def test_a_norm_lies_between_the_larger_and_the_sum(a, b, p):
     assert max(a, b) * (1.0 - 1e-12) <= operations.norm(a, b, p) <= (a + b) * (1.0 + 1e-12)
 
 
-def test_norms_of_three_and_four_are_those_of_the_textbook():
-    assert operations.norm(3.0, 4.0, 1.0) == 7.0
-    assert operations.norm(3.0, 4.0, 2.0) == 5.0
-    assert math.isclose(operations.norm(3.0, 4.0, 3.0), 4.497941445275415, rel_tol=1e-12)  # the cube root of 91
-    assert operations.norm(3.0, 4.0, math.inf) == 4.0
-
-
 @given(a=finite, b=finite)
 def test_the_larger_and_the_smaller_add_up_to_both(a, b):
     assert {operations.maximum(a, b), operations.minimum(a, b)} == {a, b}
 
 
-def test_infinity_stays_infinite():
+def test_infinity_stays_infinite_norms_are_those_of_the_textbook_and_arrays_broadcast():
     assert operations.maximum(math.inf, 1.0) == math.inf
     assert operations.minimum(math.inf, 1.0) == 1.0
     assert operations.ceil(math.inf) == math.inf
     assert operations.floor(math.inf) == math.inf
-
-
-def test_arrays_broadcast():
+    assert operations.norm(3.0, 4.0, 1.0) == 7.0
+    assert operations.norm(3.0, 4.0, 2.0) == 5.0
+    assert math.isclose(operations.norm(3.0, 4.0, 3.0), 4.497941445275415, rel_tol=1e-12)  # the cube root of 91
+    assert operations.norm(3.0, 4.0, math.inf) == 4.0
     column, row = np.array([[1.0], [5.0]]), np.array([2.0, 4.0, 6.0])
     assert operations.maximum(column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
     assert operations.where(column > row, column, row).tolist() == [[2.0, 4.0, 6.0], [5.0, 5.0, 6.0]]
+
+    class Column(np.ndarray):
+        pass
+
+    column = np.array([1.0, 4.0]).view(Column)
+    assert operations.maximum(column, 2.0).tolist() == [2.0, 4.0]
 
 
 def test_symbols_stay_symbolic_until_they_are_given_values():
@@ -108,11 +108,16 @@ def test_symbols_stay_symbolic_until_they_are_given_values():
     assert operations.where(sympy.true, x, 5.0) == x
 
 
-def test_conditions_of_plain_numbers_are_settled():
+def test_conditions_of_numbers_are_settled_and_recorded():
     assert operations.never(1.0 > 2.0)
     assert operations.always(1.0 < 2.0)
     assert not operations.never(1.0 < 2.0)
     assert not operations.always(1.0 > 2.0)
+    trace = Trace()
+    number = trace.input("number", 1.0)
+    assert operations.never(number > 2.0)
+    assert operations.always(number < 2.0)
+    assert [(switch.left, switch.right) for switch in trace.switches] == [(number, 2.0)] * 2
 
 
 @every_kind
@@ -147,14 +152,6 @@ def test_traced_numbers_keep_what_each_choice_means_and_others_leave_it():
         found = choose(number, meaning)
         assert {switch.meaning for switch in trace.switches[before:]} == {meaning}
         assert getattr(found, "value", found) == choose(1.5, meaning) == choose(np.array([1.5]), "")[0]
-
-
-def test_conditions_of_traced_numbers_are_settled_by_their_values_and_recorded():
-    trace = Trace()
-    number = trace.input("number", 1.0)
-    assert operations.never(number > 2.0)
-    assert operations.always(number < 2.0)
-    assert [(switch.left, switch.right) for switch in trace.switches] == [(number, 2.0)] * 2
 
 
 @each(
@@ -254,11 +251,3 @@ def test_a_new_kind_of_number_goes_through_the_one_equation(flop, nbytes, p):
     for side, f, q in zip(("left", "right"), flop, nbytes, strict=True):
         alone = kernel_time(Work(flop=f, weight_bytes=q), roof).total
         assert math.isclose(getattr(both, side), alone, rel_tol=1e-12)
-
-
-def test_a_subclass_of_a_registered_kind_is_served_too():
-    class Column(np.ndarray):
-        pass
-
-    column = np.array([1.0, 4.0]).view(Column)
-    assert operations.maximum(column, 2.0).tolist() == [2.0, 4.0]

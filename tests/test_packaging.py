@@ -54,21 +54,34 @@ def run(installed, cwd, code, *arguments):
     return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd, env=env, timeout=60)
 
 
-def test_the_wheel_is_named_after_the_version(wheel):
+def test_the_wheel_is_named_after_the_version_and_holds_every_module_its_type_and_its_licence(wheel, installed):
     assert wheel.name == f"roofline-{roofline.__version__}-py3-none-any.whl"
+    modules = {path.relative_to(ROOT) for path in (ROOT / "roofline").rglob("*.py")}
+    packed = {path.relative_to(installed) for path in installed.rglob("*.py")}
+    assert packed == modules
+    top = {path.name for path in installed.iterdir()}
+    assert top == {"roofline", f"roofline-{roofline.__version__}.dist-info"}
+    metadata = (installed / f"roofline-{roofline.__version__}.dist-info" / "METADATA").read_text()
+    assert "Typing :: Typed" in metadata
+    assert (installed / "roofline" / "py.typed").is_file()
+    info = installed / f"roofline-{roofline.__version__}.dist-info"
+    metadata = (info / "METADATA").read_text().splitlines()
+    assert "License-Expression: Apache-2.0" in metadata
+    assert [line for line in metadata if line.startswith("License-File:")] == [f"License-File: {n}" for n in LICENCES]
+    assert not [line for line in metadata if line.startswith("Classifier: License ::")]
+    for name in LICENCES:
+        assert (info / "licenses" / name).read_bytes() == (ROOT / name).read_bytes()
+    assert "roofline = roofline.__main__:start" in (info / "entry_points.txt").read_text()
+    metadata = (info / "METADATA").read_text()
+    required = {
+        line.split(": ")[1].split(">")[0].lower()
+        for line in metadata.splitlines()
+        if line.startswith("Requires-Dist") and "extra ==" not in line
+    }
+    assert required == {"click", "numpy", "pydantic", "pyyaml", "sympy", "tabulate"}
 
 
-@pytest.mark.parametrize("catalog", CATALOGS)
-def test_the_wheel_holds_every_file_of_the_catalog_unchanged(installed, catalog):
-    files = sorted(path.relative_to(ROOT) for path in (ROOT / catalog).rglob("*.yaml"))
-    assert len(files) > 5
-    packed = sorted(path.relative_to(installed / "roofline") for path in (installed / "roofline" / catalog).rglob("*"))
-    assert [path for path in packed if path.suffix == ".yaml"] == files
-    for path in files:
-        assert (installed / "roofline" / path).read_bytes() == (ROOT / path).read_bytes()
-
-
-def test_the_wheel_holds_its_catalog_parsed(installed):
+def test_the_wheel_holds_its_catalog_unchanged_and_parsed(installed):
     code = """
 import sys
 from roofline.catalog import files
@@ -83,6 +96,15 @@ print(len(paths))
     done = run(installed, installed, code)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == sum(len(list((ROOT / catalog).rglob("*.yaml"))) for catalog in CATALOGS)
+    for catalog in CATALOGS:
+        files = sorted(path.relative_to(ROOT) for path in (ROOT / catalog).rglob("*.yaml"))
+        assert len(files) > 5
+        packed = sorted(
+            path.relative_to(installed / "roofline") for path in (installed / "roofline" / catalog).rglob("*")
+        )
+        assert [path for path in packed if path.suffix == ".yaml"] == files
+        for path in files:
+            assert (installed / "roofline" / path).read_bytes() == (ROOT / path).read_bytes()
 
 
 def test_a_file_of_the_wheel_that_somebody_edits_is_what_answers(installed, tmp_path):
@@ -117,42 +139,6 @@ print(*{"yaml", "dataclasses", "pathlib", "pydantic", "numpy"} & set(sys.modules
     assert done.stderr.split() == []
 
 
-def test_the_wheel_holds_every_module_and_nothing_beside_the_package(installed):
-    modules = {path.relative_to(ROOT) for path in (ROOT / "roofline").rglob("*.py")}
-    packed = {path.relative_to(installed) for path in installed.rglob("*.py")}
-    assert packed == modules
-    top = {path.name for path in installed.iterdir()}
-    assert top == {"roofline", f"roofline-{roofline.__version__}.dist-info"}
-
-
-def test_the_wheel_says_that_it_is_typed(installed):
-    metadata = (installed / f"roofline-{roofline.__version__}.dist-info" / "METADATA").read_text()
-    assert "Typing :: Typed" in metadata
-    assert (installed / "roofline" / "py.typed").is_file()
-
-
-def test_the_wheel_names_its_licence_and_carries_it_with_the_notice(installed):
-    info = installed / f"roofline-{roofline.__version__}.dist-info"
-    metadata = (info / "METADATA").read_text().splitlines()
-    assert "License-Expression: Apache-2.0" in metadata
-    assert [line for line in metadata if line.startswith("License-File:")] == [f"License-File: {n}" for n in LICENCES]
-    assert not [line for line in metadata if line.startswith("Classifier: License ::")]
-    for name in LICENCES:
-        assert (info / "licenses" / name).read_bytes() == (ROOT / name).read_bytes()
-
-
-def test_the_wheel_installs_the_command_and_asks_for_what_the_package_imports(installed):
-    info = installed / f"roofline-{roofline.__version__}.dist-info"
-    assert "roofline = roofline.__main__:start" in (info / "entry_points.txt").read_text()
-    metadata = (info / "METADATA").read_text()
-    required = {
-        line.split(": ")[1].split(">")[0].lower()
-        for line in metadata.splitlines()
-        if line.startswith("Requires-Dist") and "extra ==" not in line
-    }
-    assert required == {"click", "numpy", "pydantic", "pyyaml", "sympy", "tabulate"}
-
-
 def test_the_unpacked_wheel_answers_from_another_folder(installed, tmp_path):
     done = run(installed, tmp_path, ANSWER)
     assert done.returncode == 0, done.stderr
@@ -165,7 +151,9 @@ def test_the_unpacked_wheel_answers_from_another_folder(installed, tmp_path):
     assert sum(" tp" in line and "(" in line for line in lines) == 10
 
 
-def test_the_unpacked_wheel_reads_its_own_catalog_and_not_the_checkout(installed, tmp_path):
+def test_the_unpacked_wheel_reads_its_own_catalog_gives_the_figures_of_the_checkout_and_leaves_nothing_behind(
+    installed, tmp_path
+):
     code = """
 import roofline
 from roofline.catalog import files
@@ -176,9 +164,6 @@ print(roofline.__file__, *(entry.path for entry in files.entries("gpu", None)), 
     places = done.stdout.splitlines()
     assert len(places) == 1 + len(roofline.gpus())
     assert all(place.startswith(str(installed)) for place in places)
-
-
-def test_the_unpacked_wheel_gives_the_figures_of_the_checkout(installed, tmp_path):
     done = run(installed, tmp_path, ANSWER, "--format", "csv")
     assert done.returncode == 0, done.stderr
     found = list(csv.DictReader(done.stdout.splitlines()))
@@ -188,9 +173,6 @@ def test_the_unpacked_wheel_gives_the_figures_of_the_checkout(installed, tmp_pat
             continue
         expected = roofline.predict("llama-3.1-70b", line["gpu"], isl=2000)
         assert float(line["ttft_ms"]) == pytest.approx(expected.ttft * 1e3, rel=1e-12)
-
-
-def test_answering_leaves_nothing_behind(installed, tmp_path):
     before = sorted(installed.rglob("*"))
     assert run(installed, tmp_path, ANSWER).returncode == 0
     assert sorted(installed.rglob("*")) == before

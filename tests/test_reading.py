@@ -61,9 +61,6 @@ def spec(folder, text, name="x.yaml"):
     return str(path)
 
 
-# --- kinds of files ------------------------------------------------------------------------------
-
-
 def test_a_path_by_name_is_a_regular_file_for_every_reader(tmp_path):
     (tmp_path / "specs").mkdir()
     (tmp_path / "model").mkdir()
@@ -135,7 +132,7 @@ def test_standard_input_is_read_no_further_than_a_file(monkeypatch):
     assert "the limit is 64 MiB" in refused(_reading, "-", None)
 
 
-def test_a_file_is_as_long_as_the_limit_and_no_longer(tmp_path):
+def test_a_file_or_a_folder_has_an_end(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_bytes(bytes(100))
     assert content(str(path), 100, "result") == bytes(100)
@@ -144,9 +141,6 @@ def test_a_file_is_as_long_as_the_limit_and_no_longer(tmp_path):
     for missing in ("missing", "a/b", "a\0b", "x" * 5000):
         with pytest.raises(Unreadable, match="cannot be read"):
             content(str(tmp_path / missing), 99, "result")
-
-
-def test_a_folder_of_specifications_has_an_end(tmp_path, monkeypatch):
     for number in range(6):
         (tmp_path / f"{number}.yaml").write_text("")
     (tmp_path / "circle").symlink_to(".")
@@ -157,8 +151,6 @@ def test_a_folder_of_specifications_has_an_end(tmp_path, monkeypatch):
     monkeypatch.setattr("roofline.catalog.files._MOST_NAMES", 6)
     assert "too many files" in refused(yaml_files, str(tmp_path))
 
-
-# --- specifications ------------------------------------------------------------------------------
 
 UNCITED = "".join(f"  s{number}: {{title: 'tttt ttt', date: 2026-01-02}}\n" for number in range(150))
 SLOW = {
@@ -196,14 +188,11 @@ def test_a_specification_is_refused_in_no_time(tmp_path, text):
     refused(rl.load_model if "groups:" in text else rl.load_gpu, path)
 
 
-def test_sixties_are_refused_with_what_to_do(tmp_path):
+def test_sixties_and_uncited_sources_are_told_in_no_time(tmp_path):
     message = refused(rl.load_gpu, spec(tmp_path, GPU.replace("Acme\n", "12:30\n", 1)))
     assert "x.yaml:3: '12:30' is a base-60 number in YAML; quote it if it is text" in message
     path = spec(tmp_path, GPU.replace("Acme\n", "'12:30'\n", 1))
     assert rl.load_gpu(path).vendor == "12:30"
-
-
-def test_sources_that_nothing_cites_are_sought_in_no_time(tmp_path):
     text = GPU.replace("sources:\n", f"sources:\n{UNCITED}").replace(
         "- prototype", "- " + "\n  - ".join(["ttt " * 4_900] * 30)
     )
@@ -213,15 +202,24 @@ def test_sources_that_nothing_cites_are_sought_in_no_time(tmp_path):
         rl.load_gpu(path)
 
 
-def test_quantities_and_versions_of_any_length_are_read_in_no_time():
+def test_quantities_versions_and_names_without_an_end_are_read_in_no_time(tmp_path, monkeypatch):
     for text in ("1" * MANY + "\nx", "1 a" + " " * MANY + "b\nx", " " * MANY + "x"):
         assert "characters" in refused(from_text, text, "B/s")
         assert "characters" in refused(count_from_text, text)
     with soon():
         assert profile_of("trtllm", "1" * MANY + ".0") == "trtllm"
-
-
-# --- configurations ------------------------------------------------------------------------------
+    for name, most in {"model": 500, "gpu": 500, "engine": 500, "note": 2000}.items():
+        row = dict.fromkeys(HEAD.strip().split(","), "1") | {name: "x" * 100_000}
+        text = ",".join(row) + "\n" + ",".join(row.values()) + "\n"
+        with soon():
+            (fault,) = results(text.encode(), "a.csv").faults
+        assert f"{name} has 100000 characters; the limit is {most}" in str(fault)
+    with monkeypatch.context() as impatient:  # honest names are judged by the patience that users get
+        impatient.setattr("roofline.catalog.huggingface.blocks._PATIENCE", 0.1)
+        assert "too costly to match" in refused(imported_model, configuration(tmp_path, quantized(["re:.*.*.*.*x"])))
+    honest = [r"re:model\.layers\.\d+\.mlp\.experts\.\d+\.(gate|up)_proj.*", "re:.*lm_head", "*self_attn*"]
+    with soon():
+        imported_model(configuration(tmp_path, quantized(honest)))
 
 
 def configuration(folder, content):
@@ -260,17 +258,6 @@ def quantized(ignore):
 def test_a_configuration_is_refused_in_no_time(tmp_path, content, words):
     assert words in refused(imported_model, configuration(tmp_path, content))
 
-
-def test_patterns_that_compare_for_long_are_given_up(tmp_path, monkeypatch):
-    with monkeypatch.context() as impatient:  # honest names are judged by the patience that users get
-        impatient.setattr("roofline.catalog.huggingface.blocks._PATIENCE", 0.1)
-        assert "too costly to match" in refused(imported_model, configuration(tmp_path, quantized(["re:.*.*.*.*x"])))
-    honest = [r"re:model\.layers\.\d+\.mlp\.experts\.\d+\.(gate|up)_proj.*", "re:.*lm_head", "*self_attn*"]
-    with soon():
-        imported_model(configuration(tmp_path, quantized(honest)))
-
-
-# --- results and tables --------------------------------------------------------------------------
 
 HEAD = "model,gpu,tp,isl,osl,batch,ttft_ms\n"
 KERNELS = "gpu,kind,dtype,m,n,k,latency_us\n"
@@ -318,12 +305,3 @@ def test_a_table_of_kernels_is_refused_in_no_time(tmp_path, text, words):
     path = tmp_path / "a.csv"
     path.write_text(text)
     assert words in refused(kernel_groups, [str(path)])
-
-
-def test_a_name_without_an_end_is_no_name_of_a_result():
-    for name, most in {"model": 500, "gpu": 500, "engine": 500, "note": 2000}.items():
-        row = dict.fromkeys(HEAD.strip().split(","), "1") | {name: "x" * 100_000}
-        text = ",".join(row) + "\n" + ",".join(row.values()) + "\n"
-        with soon():
-            (fault,) = results(text.encode(), "a.csv").faults
-        assert f"{name} has 100000 characters; the limit is {most}" in str(fault)

@@ -98,10 +98,6 @@ def assert_by_hand(workbook, name, factor, size):
         assert found == value if isinstance(value, str) else math.isclose(found, value, rel_tol=1e-14), formula
 
 
-def test_nested_branches_are_as_long_as_generated_ones():
-    assert len(nested("x", 2)) > 500
-
-
 def test_every_formula_is_poisoned_whatever_its_cached_value_and_nothing_else_changes(path, tmp_path):
     assert poison(path, tmp_path / "poisoned.xlsx") == len(formulas())
     before, after = Cells(path), Cells(tmp_path / "poisoned.xlsx")
@@ -117,12 +113,7 @@ def test_every_formula_is_poisoned_whatever_its_cached_value_and_nothing_else_ch
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_engines_agree_with_values_by_hand_before_and_after_edits(path, tmp_path, engine):
-    cases = [
-        tuple(START.values()),
-        ("slow", 0.7, 12),
-        ("1e5", 250.0, 1),
-        ("none <of> & 'these' \"parts\" ", 1.25, 7),
-    ]
+    cases = [tuple(START.values()), ("slow", 0.7, 12), ("1e5", 250.0, 1), ("none <of> & 'these' \"parts\" ", 1.25, 7)]
     copies = [tmp_path / f"{place}.xlsx" for place in range(len(cases))]
     for case, copy in zip(cases, copies, strict=True):
         edit(path, copy, {(SHEET, address): value for address, value in zip(START, case, strict=True)})
@@ -144,7 +135,7 @@ def test_live_edits_give_what_files_edited_and_recalculated_anew_give(path, tmp_
         assert all(live.value(*place) == anew.value(*place) for place in live.formulas)
 
 
-def test_empty_cells_and_truth_values_can_be_set_too(path, tmp_path):
+def test_empty_cells_and_truth_values_can_be_set_and_others_are_no_inputs(path, tmp_path):
     edit(path, tmp_path / "edited.xlsx", {(SHEET, "B1"): None, (SHEET, "B4"): True})
     live = Live(path)
     live.set(SHEET, "B1", None)
@@ -153,9 +144,31 @@ def test_empty_cells_and_truth_values_can_be_set_too(path, tmp_path):
         assert workbook.value(SHEET, "B1") is None
         assert workbook.value(SHEET, "B4") is True
         assert workbook.value(SHEET, "C1") == "#N/A"
+    for address in ["C1", "Z99"]:
+        with pytest.raises(AssertionError, match=f"no input in {address}"):
+            edit(path, tmp_path / "edited.xlsx", {(SHEET, address): 1})
+        with pytest.raises(AssertionError, match=f"no input in {address}"):
+            Live(path).set(SHEET, address, 1)
 
 
-def test_a_workbook_that_the_engine_did_not_recalculate_is_caught(path, monkeypatch):
+def test_workbooks_and_formulas_that_prove_nothing_are_caught(path, monkeypatch, tmp_path):
+    assert len(nested("x", 2)) > 500
+    for formula in ["=NOSUCHFUNCTION(1)", "=SUM(1", "=" + "+".join(["1"] * 101), "=TODAY()"]:
+        with xlsxwriter.Workbook(tmp_path / "one.xlsx") as book:
+            sheet = book.add_worksheet()
+            sheet.write_formula("A1", "=1+1", None, 2)
+            sheet.write_formula("A2", formula, None, 2)
+        with pytest.raises(AssertionError, match=r"1 of 2 formulas not recalculated: \['Sheet1!A2'\]"):
+            recalculated(tmp_path / "one.xlsx")
+    for write, message in [
+        (lambda sheet: sheet.write("A1", 1), "no formulas"),
+        (lambda sheet: sheet.write_formula("A1", "=A1+1"), "on a circle"),
+        (lambda sheet: sheet.write_array_formula("A1:A2", "{=B1:B2}"), "the array in A1"),
+    ]:
+        with xlsxwriter.Workbook(tmp_path / "one.xlsx") as book:
+            write(book.add_worksheet())
+        with pytest.raises(AssertionError, match=message):
+            recalculated(tmp_path / "one.xlsx")
     monkeypatch.setattr(recalculation.Workbook, "open_recalculated", recalculation.Workbook.open)
     with pytest.raises(AssertionError, match=f"{len(formulas())} of {len(formulas())} formulas not recalculated"):
         recalculated(path)
@@ -165,36 +178,3 @@ def test_a_workbook_that_the_engine_did_not_recalculate_is_caught(path, monkeypa
 def test_a_workbook_that_libreoffice_did_not_recalculate_is_caught(path):
     with pytest.raises(AssertionError, match=r"\d+ of \d+ formulas not recalculated"):
         recalculation._libreoffice([path], mode=1)
-
-
-@pytest.mark.parametrize("formula", ["=NOSUCHFUNCTION(1)", "=SUM(1", "=" + "+".join(["1"] * 101), "=TODAY()"])
-def test_a_single_formula_that_the_engine_cannot_read_is_caught(tmp_path, formula):
-    with xlsxwriter.Workbook(tmp_path / "one.xlsx") as book:
-        sheet = book.add_worksheet()
-        sheet.write_formula("A1", "=1+1", None, 2)
-        sheet.write_formula("A2", formula, None, 2)
-    with pytest.raises(AssertionError, match=r"1 of 2 formulas not recalculated: \['Sheet1!A2'\]"):
-        recalculated(tmp_path / "one.xlsx")
-
-
-@pytest.mark.parametrize(
-    ("write", "message"),
-    [
-        (lambda sheet: sheet.write("A1", 1), "no formulas"),
-        (lambda sheet: sheet.write_formula("A1", "=A1+1"), "on a circle"),
-        (lambda sheet: sheet.write_array_formula("A1:A2", "{=B1:B2}"), "the array in A1"),
-    ],
-)
-def test_workbooks_that_prove_nothing_are_refused(tmp_path, write, message):
-    with xlsxwriter.Workbook(tmp_path / "one.xlsx") as book:
-        write(book.add_worksheet())
-    with pytest.raises(AssertionError, match=message):
-        recalculated(tmp_path / "one.xlsx")
-
-
-@pytest.mark.parametrize("address", ["C1", "Z99"])
-def test_formulas_and_cells_that_are_not_there_are_no_inputs(path, tmp_path, address):
-    with pytest.raises(AssertionError, match=f"no input in {address}"):
-        edit(path, tmp_path / "edited.xlsx", {(SHEET, address): 1})
-    with pytest.raises(AssertionError, match=f"no input in {address}"):
-        Live(path).set(SHEET, address, 1)

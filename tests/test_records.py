@@ -69,12 +69,9 @@ ARGUMENTS = {
     "Slotted": [((1,), {}), ((1, 2.0, (3,)), {}), ((1,), {"third": (4,)})],
     "Open": [((1, "a"), {}), ((1, "a", [2], 4), {}), ((1, "b"), {"aside": 7})],
     "Named": [((), {"first": 1}), ((), {"first": 1, "second": 5})],
-    "Child": [((), {"first": 1}), ((), {"first": 1, "third": 5})],
-    "Changing": [((1,), {}), ((1, [2]), {})],
-    "Itself": [((), {}), ((1,), {})],
-    "Empty": [((), {}), ((), {})],
-    "One": [((2.0,), {}), ((1.0,), {})],
-}
+    "Child": [((), {"first": 1}), ((), {"first": 1, "third": 5})], "Changing": [((1,), {}), ((1, [2]), {})],
+    "Itself": [((), {}), ((1,), {})], "Empty": [((), {}), ((), {})], "One": [((2.0,), {}), ((1.0,), {})],
+}  # fmt: skip
 
 
 def spelled(home, names):
@@ -138,15 +135,12 @@ def test_a_record_is_described_like_a_dataclass(ours, theirs, arguments):
         assert [getattr(mine, fact) for fact in facts] == [getattr(standard, fact) for fact in facts]
 
 
-def test_records_are_changed_by_both_functions_alike():
+def test_what_is_frozen_says_so_and_records_are_changed_by_both_functions_alike():
     one = OURS.Open(1, "a", aside=9)
     assert records.replace(one, first=2) == dataclasses.replace(one, first=2)
     assert records.replace(one, first=2).aside == 9
     with pytest.raises(TypeError, match="unheard_of"):
         records.replace(one, unheard_of=1)
-
-
-def test_what_is_frozen_says_so_and_each_record_has_a_list_of_its_own():
     with pytest.raises(FrozenInstanceError, match="cannot assign to field 'first'"):
         OURS.Slotted(1).first = 2
     with pytest.raises(FrozenInstanceError, match="cannot delete field 'first'"):
@@ -154,6 +148,9 @@ def test_what_is_frozen_says_so_and_each_record_has_a_list_of_its_own():
     first, second = OURS.Open(1, "a"), OURS.Open(1, "a")
     first.held.append(1)
     assert second.held == []
+    hints = typing.get_type_hints(Gpu)
+    assert hints["bandwidth"] is float
+    assert hints["peaks"] == Mapping[str, float]
 
 
 def all_records():
@@ -165,7 +162,7 @@ def all_records():
                 yield thing
 
 
-def test_every_record_of_the_project_has_the_constructor_of_a_dataclass():
+def test_every_record_of_the_project_has_the_constructor_of_a_dataclass_and_states_nothing_else():
     found = list(all_records())
     assert len(found) > 80
     for record in found:
@@ -182,18 +179,9 @@ def test_every_record_of_the_project_has_the_constructor_of_a_dataclass():
             other = standard.parameters[name]
             assert (parameter.kind, parameter.annotation) == (other.kind, other.annotation), (record, name)
             assert (parameter.default is inspect.Parameter.empty) == (other.default is inspect.Parameter.empty)
-
-
-def test_no_record_states_what_ours_leave_out():
     for record in all_records():
         assert not hasattr(record, "__post_init__"), record
         assert not [kind for kind in record.__annotations__.values() if "ClassVar" in kind or "InitVar" in kind]
-
-
-def test_types_of_fields_are_found():
-    hints = typing.get_type_hints(Gpu)
-    assert hints["bandwidth"] is float
-    assert hints["peaks"] == Mapping[str, float]
 
 
 class Ours(records.NamedTuple):

@@ -39,14 +39,14 @@ def test_a_root_of_what_falls_is_found_from_its_worst_end(target, start):
     assert math.isclose(found, target, rel_tol=1e-13)
 
 
-def test_of_a_surplus_that_jumps_the_last_value_that_is_met_is_found():
+def test_ends_of_a_range_and_jumps_are_found_as_what_they_are():
     found = root(lambda value: math.ceil(value) - 7.0, 1.0, 0.5, 1e9)
     assert found <= 7.0
     assert math.isclose(found, 7.0, rel_tol=1e-13)
-
-
-def test_a_root_at_the_best_end_of_the_range_is_that_end():
     assert root(lambda value: value - 1.0, 2.0, 1.0, 5.0) == 1.0
+    assert math.isnan(narrowed(lambda _: math.nan, (0.0, -1.0), (1.0, 1.0)))
+    assert crossing(lambda value: -1.0 - value, 100.0) == 0.0
+    assert crossing(lambda value: 1.0 + value, 100.0) == math.inf
 
 
 @given(zero=st.floats(0.01, 0.99), power=powers)
@@ -69,10 +69,6 @@ def test_a_jump_is_narrowed_to_the_side_where_it_began(near, far):
     assert step(found) == step(near)
 
 
-def test_where_a_function_has_no_value_there_is_no_zero():
-    assert math.isnan(narrowed(lambda _: math.nan, (0.0, -1.0), (1.0, 1.0)))
-
-
 @given(fixed=positive, slope=positive)
 def test_a_line_is_crossed_where_it_is_zero_in_one_step(fixed, slope):
     surplus, asked = counted(lambda value: fixed - slope * value)
@@ -86,35 +82,24 @@ def test_a_curve_is_crossed_where_it_is_zero(zero, power):
     assert math.isclose(crossing(lambda value: zero**power - value**power, 1e7), zero, rel_tol=1e-11)
 
 
-def test_what_is_never_positive_is_crossed_at_zero_and_what_always_is_nowhere():
-    assert crossing(lambda value: -1.0 - value, 100.0) == 0.0
-    assert crossing(lambda value: 1.0 + value, 100.0) == math.inf
-
-
-def test_elements_of_an_array_are_crossed_as_they_are_alone():
-    zeros = np.array([0.5, 3.0, 77.0, 1e5, 2e6])
-    together = crossing(lambda value: zeros**3 - (0.0 * zeros + value) ** 3, 1e6)
-    alone = [crossing(lambda value, zero=zero: zero**3 - value**3, 1e6) for zero in zeros.tolist()]
-    assert together.tolist() == pytest.approx(alone, rel=1e-15)  # numpy's cubes may differ in the last bit
-    assert alone[-1] == math.inf
-
-
-def test_traced_numbers_are_crossed_where_their_values_are_and_know_how_that_moves():
+def test_a_sheet_and_traced_numbers_are_crossed_where_their_values_are():
     trace = Trace()
     fixed, slope = trace.input("fixed", 6.0), trace.input("slope", 2.0)
     found = crossing(lambda value: fixed - slope * value, 100.0)
     assert math.isclose(found.value, 3.0, rel_tol=1e-13)
     assert math.isclose(gradient(found)["fixed"], 0.5, rel_tol=1e-9)
     assert math.isclose(gradient(found)["slope"], -1.5, rel_tol=1e-9)
-
-
-def test_a_sheet_takes_the_number_of_steps_that_it_is_given():
     pool = CellPool()
     zero = pool.input("$A$1", np.array([3.0, 50.0]))
     surplus, asked = counted(lambda value: zero**2 - value * value)
     found = crossing(surplus, 100.0, 20)
     assert len(asked) == 22  # both ends, and every step: the sheet may be asked other cases
     assert np.allclose(found.value, [3.0, 50.0], rtol=1e-12, atol=0.0)
+    zeros = np.array([0.5, 3.0, 77.0, 1e5, 2e6])
+    together = crossing(lambda value: zeros**3 - (0.0 * zeros + value) ** 3, 1e6)
+    alone = [crossing(lambda value, zero=zero: zero**3 - value**3, 1e6) for zero in zeros.tolist()]
+    assert together.tolist() == pytest.approx(alone, rel=1e-15)  # numpy's cubes may differ in the last bit
+    assert alone[-1] == math.inf
 
 
 @given(limit=st.integers(0, 10**6), last=st.integers(0, 10**6))

@@ -33,15 +33,11 @@ _LENGTHS = {"batch": [1, 256], "seq": [64, 16384]}
 _RANKS = {"ranks": (2, 4, 8), "nbytes": [1e4, 1e9]}
 COLUMNS = {
     "gemm": {"m": [1, 32768], "n": (1024, 4096, 6144, 28672), "k": (2048, 4096, 14336)},
-    "attention_prefill": _LENGTHS | _HEADS,
-    "attention_decode": _LENGTHS | _HEADS,
-    "mla_prefill": _LENGTHS | {"heads": (16, 64, 128)},
-    "mla_decode": _LENGTHS | {"heads": (16, 64, 128)},
-    "moe": {"tokens": [1, 16384]} | _EXPERTS,
-    "elementwise": {"nbytes": [1e4, 1e9]},
-    "all_reduce": _RANKS,
+    "attention_prefill": _LENGTHS | _HEADS, "attention_decode": _LENGTHS | _HEADS,
+    "mla_prefill": _LENGTHS | {"heads": (16, 64, 128)}, "mla_decode": _LENGTHS | {"heads": (16, 64, 128)},
+    "moe": {"tokens": [1, 16384]} | _EXPERTS, "elementwise": {"nbytes": [1e4, 1e9]}, "all_reduce": _RANKS,
     "all_gather": _RANKS,
-}
+}  # fmt: skip
 
 
 def shapes(kind, size, random):
@@ -84,25 +80,19 @@ KNOWN = {
     "mla_prefill": {"t0": 11e-6, "eta_c": 0.45, "eta_m": 0.6, "kappa_s": 2e-9, "p": 1.0},
     "mla_decode": {"t0": 9e-6, "eta_c": 0.5, "eta_m": 0.6, "kappa_s": 0.2e-9, "p": 3.0},
     "moe": {
-        "t0": 20e-6,
-        "t0_ep": 45e-6,
-        "eta_c": 0.5,
-        "eta_m": 0.55,
-        "eta_s": 0.25,
-        "kappa_s": 3e-9,
-        "eps": 200e-9,
+        "t0": 20e-6, "t0_ep": 45e-6, "eta_c": 0.5, "eta_m": 0.55, "eta_s": 0.25, "kappa_s": 3e-9, "eps": 200e-9,
         "p": 3.0,
     },
     "elementwise": {"t0": 2.5e-6, "eta_m": 0.6, "p": 3.0},
     "all_reduce": {"a0": 6e-6, "a1": 0.8e-6, "q": 8e-6, "eta": 0.65, "eta_switch": 0.5},
     "all_gather": {"a0": 6e-6, "a1": 0.8e-6, "q": 8e-6, "eta": 0.65},
-}
+}  # fmt: skip
 #: Constants that most of the rows depend on: found within a few per cent.
 STRONG = {"t0", "eta_c", "eta_m", "eta"}
 
 
 @each("kind", KNOWN)
-def test_what_made_the_times_is_found_again(kind):
+def test_what_made_the_times_is_found_again_by_forms_with_the_constants_of_the_equation(kind):
     group = timed(kind, KNOWN[kind])
     found = fit(group)
     assert found.measurements == 120
@@ -115,17 +105,13 @@ def test_what_made_the_times_is_found_again(kind):
     # Constants that only few rows depend on trade against each other; the times do not.
     fresh = timed(kind, KNOWN[kind], noise=0.0)
     assert np.median(np.abs(log_ratio(kernel_sample(fresh, rl.load_gpu(H100)), found.parameters))) < 0.03
-
-
-@each("kind", KNOWN)
-def test_the_forms_have_the_constants_of_the_equation_and_no_others(kind):
     start, fixed = form(KINDS[kind])
     fields = CollectiveEfficiency if "eta" in KNOWN[kind] else Efficiency
     assert set(fields.__dataclass_fields__) >= {*start, *fixed}
     assert set(KNOWN[kind]) <= {*start, *fixed}
 
 
-def test_outliers_hardly_move_a_fit():
+def test_outliers_hardly_move_a_fit_which_is_the_same_every_time_within_the_rates_of_the_gpu():
     group = timed("gemm", KNOWN["gemm"])
     latency = np.asarray(group.columns["latency"])
     latency[::10] *= 8.0  # one row in ten was disturbed
@@ -134,23 +120,14 @@ def test_outliers_hardly_move_a_fit():
         assert disturbed.parameters[name] == pytest.approx(clean.parameters[name], rel=0.1)
         assert disturbed.parameters[name] == pytest.approx(KNOWN["gemm"][name], rel=0.12)
     assert disturbed.residual < 0.06
-
-
-def test_a_fit_is_the_same_every_time():
     group = timed("moe", KNOWN["moe"], size=60)
     assert fit(group) == fit(group)
-
-
-def test_no_fit_exceeds_the_rates_of_the_gpu():
     # Times a third of what light needs: the nearest that the equation allows is full rates.
     group = timed("gemm", {"t0": 1e-6, "eta_c": 1.0, "eta_m": 1.0, "kappa": 0.0, "p": 3.0}, noise=0.0)
     fast = [time / 3.0 for time in group.columns["latency"]]
     found = fit(replace(group, columns={**group.columns, "latency": fast}))
     assert all(found.parameters[name] <= 1.0 for name in ("eta_c", "eta_m"))
     assert found.residual > 0.3
-
-
-def test_what_few_rows_do_not_determine_stays_where_it_was():
     group = timed("gemm", KNOWN["gemm"], size=12, noise=0.0)
     tiny = {name: [1.0] * 12 for name in ("m", "n", "k")}  # kernels that do nothing but start
     latency = [5e-6] * 12
@@ -187,10 +164,13 @@ def test_experts_that_are_spread_over_ranks_start_by_themselves_and_hardly_move_
     assert fitted(replace(sample, weight=1.0)).parameters["t0"] < 0.8 * clean["t0"]  # if all rows had equal say
 
 
-@pytest.mark.parametrize(("kind", "size"), [("gemm", 3), ("moe", 5), ("all_gather", 3), ("elementwise", 1)])
-def test_fewer_rows_than_constants_are_refused(kind, size):
-    with pytest.raises(rl.BadInput, match=rf"{size} {kind} rows are too few to fit \d+ parameters \(\w+"):
-        fit(timed(kind, KNOWN[kind], size=size))
+def test_fewer_rows_than_constants_or_no_scipy_are_refused(monkeypatch):
+    for kind, size in [("gemm", 3), ("moe", 5), ("all_gather", 3), ("elementwise", 1)]:
+        with pytest.raises(rl.BadInput, match=rf"{size} {kind} rows are too few to fit \d+ parameters \(\w+"):
+            fit(timed(kind, KNOWN[kind], size=size))
+    monkeypatch.setitem(__import__("sys").modules, "scipy.optimize", None)
+    with pytest.raises(rl.BadInput, match=r"pip install \"roofline\[calibrate\]\""):
+        fit(timed("elementwise", KNOWN["elementwise"], size=10))
 
 
 def test_a_parameter_that_changes_no_time_is_not_fitted():
@@ -204,16 +184,7 @@ def test_a_parameter_that_changes_no_time_is_not_fitted():
     assert "eta_switch" not in fit(a100, "a100-sxm-80gb").parameters
 
 
-def test_without_scipy_the_refusal_says_how_to_install_it(monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "scipy.optimize", None)
-    with pytest.raises(rl.BadInput, match=r"pip install \"roofline\[calibrate\]\""):
-        fit(timed("elementwise", KNOWN["elementwise"], size=10))
-
-
-# --- samples -----------------------------------------------------------------------------------
-
-
-def test_a_collective_is_timed_under_the_link_of_its_ranks():
+def test_a_collective_is_timed_under_the_link_of_its_ranks_and_refused_beyond_the_domain():
     sample = kernel_sample(timed("all_reduce", KNOWN["all_reduce"], size=30), rl.load_gpu(H100))
     gpu = rl.load_gpu(H100)
     assert isinstance(sample, Sample)
@@ -222,19 +193,13 @@ def test_a_collective_is_timed_under_the_link_of_its_ranks():
         assert sample.roof.bandwidth[place] == expected.bandwidth
         assert sample.roof.least[place] == expected.least
         assert sample.roof.doublings[place] == expected.doublings == math.log2(ranks)
-
-
-def test_collectives_beyond_the_domain_are_refused():
     group = timed("all_gather", KNOWN["all_gather"], size=10)
     wide = replace(group, columns={**group.columns, "ranks": [16.0] * 10})
     with pytest.raises(rl.BadInput, match="16 ranks exceed the 8-GPU scale-up domain of h100-sxm"):
         kernel_sample(wide, rl.load_gpu(H100))
 
 
-# --- judged ------------------------------------------------------------------------------------
-
-
-def test_rows_that_the_calibration_made_are_judged_to_be_met_and_slower_than_the_hardware_limit():
+def test_rows_are_judged_by_the_sets_that_there_are():
     gpu = rl.load_gpu(H100)
     stated = gpu.calibration.kernels["gemm", "bf16"]
     known = {name: getattr(stated, name) for name in ("t0", "eta_c", "eta_m", "kappa", "p")}
@@ -245,18 +210,11 @@ def test_rows_that_the_calibration_made_are_judged_to_be_met_and_slower_than_the
     assert found.sigma == stated.sigma
     slower = replace(group, columns={**group.columns, "latency": [2.0 * time for time in group.columns["latency"]]})
     assert median_error(judged(slower, gpu, gpu.calibration).log_ratios) == pytest.approx(math.log(2.0), rel=1e-9)
-
-
-def test_rows_that_the_calibration_has_no_set_of_are_not_judged():
-    gpu = rl.load_gpu(H100)
     empty = replace(gpu.calibration, kernels={})
     assert judged(timed("gemm", KNOWN["gemm"], size=5), gpu, empty) is None
 
 
-# --- files -------------------------------------------------------------------------------------
-
-
-def test_a_set_states_its_constants_as_a_calibration_file_does():
+def test_a_set_states_its_constants_as_a_calibration_file_does_and_tables_without_rows_are_refused():
     group = timed("gemm", KNOWN["gemm"])
     sets, sources = calibrated_sets([group], rl.load_gpu(H100), None, "Acme bench", "https://acme.example")
     entry = sets["gemm"]["bf16"]
@@ -271,9 +229,6 @@ def test_a_set_states_its_constants_as_a_calibration_file_does():
     (source,) = sources.values()
     assert source["engines"] == ["acme 1.0"]
     assert (source["title"], source["url"], source["date"]) == ("Acme bench", "https://acme.example", "2026-01-02")
-
-
-def test_tables_without_a_row_of_the_gpu_are_refused():
     with pytest.raises(rl.BadInput, match="no kernels of h100-sxm"):
         calibrated_sets([], rl.load_gpu(H100), None, "Acme bench")
 
@@ -340,15 +295,12 @@ def test_a_table_with_expert_ranks_gives_their_start_and_a_file_without_it_start
     assert start == efficiency.t0
 
 
-def test_a_fitted_file_says_how_far_the_rows_were_off_before_and_after(table):
+def test_a_fitted_file_says_how_far_rows_were_off_and_alone_keeps_nothing_of_the_shipped_one(table):
     rows = {row["kind"]: row for row in calibrate([table], H100).rows}
     assert set(rows) == {"gemm", "all_reduce"}
     for row in rows.values():
         assert row["measurements"] == 60
         assert row["median_after"] < 0.05 < row["median_before"]
-
-
-def test_a_calibration_alone_keeps_nothing_of_the_shipped_one(table):
     document = yaml.safe_load(calibrate([table], H100, keep=False).text)
     assert list(document["kernels"]) == ["gemm"]
     assert list(document["collectives"]) == ["all_reduce"]

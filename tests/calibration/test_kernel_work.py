@@ -82,25 +82,17 @@ def test_experts_do_what_they_do_in_a_pass(routing, routing_skew, tp, ep):
     assert_same(kernel_work(group("moe", routing=(routing,), **shape), deployment.gpu), found.work)
 
 
-def test_balanced_routing_touches_as_many_experts_as_it_can():
+def test_balanced_routing_touches_as_many_experts_as_it_can_and_shapes_are_counted_row_by_row():
     shape = {
-        "tokens": [1, 3, 100],
-        "hidden": [2048] * 3,
-        "width": [768] * 3,
-        "top_k": [8] * 3,
-        "experts": [128] * 3,
-        "tp": [1] * 3,
-        "ep": [1] * 3,
-    }
+        "tokens": [1, 3, 100], "hidden": [2048] * 3, "width": [768] * 3, "top_k": [8] * 3, "experts": [128] * 3,
+        "tp": [1] * 3, "ep": [1] * 3,
+    }  # fmt: skip
     work = kernel_work(group("moe", routing=("balanced",) * 3, **shape), rl.load_gpu(H100))
     assert work.items.tolist() == [8.0, 24.0, 128.0]
     weights = 3 * 2048 * 768 * 2.0  # of one expert
     assert work.weight_bytes.tolist() == pytest.approx([8 * weights, 24 * weights, 128 * weights], rel=1e-12)
     spread = kernel_work(group("moe", routing=("balanced",) * 3, **{**shape, "ep": [16] * 3}), rl.load_gpu(H100))
     assert spread.items.tolist() == [1.0, 1.5, 8.0]  # a rank that is timed has at least one expert to compute
-
-
-def test_experts_of_several_shapes_in_one_table_are_counted_row_by_row():
     rows = {"tokens": [5, 9, 64], "hidden": [2048, 4096, 2048], "width": [768, 14336, 512], "top_k": [8, 2, 4],
             "experts": [128, 8, 60], "tp": [1, 2, 1], "ep": [8, 1, 1]}  # fmt: skip
     routing = ("uniform", "skewed", "balanced")
@@ -113,7 +105,7 @@ def test_experts_of_several_shapes_in_one_table_are_counted_row_by_row():
         assert close(together.serial_bytes[place], alone.serial_bytes[0])
 
 
-def test_collectives_send_what_they_send_in_a_pass():
+def test_collectives_send_and_passes_move_what_they_do_in_a_pass():
     deployment = deploy("llama-3.1-8b", H100, Plan(tp=4))
     found = kernel(prefill_pass(deployment, 1.0, 700.0), "attention all-reduce")
     rows = group("all_reduce", ranks=[4], nbytes=[700 * 4096 * 2])
@@ -121,31 +113,21 @@ def test_collectives_send_what_they_send_in_a_pass():
     for kind in COLLECTIVES:
         sent = kernel_work(group(kind.name, ranks=[2, 8], nbytes=[1e6, 1e6]), deployment.gpu).link_bytes
         assert all(0.0 < bytes_ <= 2e6 for bytes_ in np.broadcast_to(sent, (2,)))
-
-
-def test_an_element_wise_pass_moves_its_bytes():
     work = kernel_work(group("elementwise", nbytes=[1e6]), rl.load_gpu(H100))
     assert work.nbytes.tolist() == [1e6]
     assert work.flop == 0.0
 
 
-@pytest.mark.parametrize(
-    ("gpu", "kind", "dtype", "words"),
-    [
+def test_a_kernel_multiplies_at_the_dtype_of_its_key_or_is_refused():
+    for gpu, kind, dtype, words in [
         (H100, "gemm", "fp9", "unknown dtype 'fp9' of gemm kernels"),
         (H100, "moe", "fp5", "unknown dtype 'fp5' of moe kernels"),
         (H100, "gemm", "nvfp4", "h100-sxm has no fp4 peak, which nvfp4 gemm kernels need"),
         ("a100-sxm-80gb", "gemm", "fp8", "a100-sxm-80gb has no fp8 peak, which fp8 gemm kernels need"),
-    ],
-)
-def test_a_dtype_that_the_gpu_or_the_kind_does_not_have_is_refused(gpu, kind, dtype, words):
-    with pytest.raises(rl.BadInput, match=words):
-        compute_dtype(rl.load_gpu(gpu), KINDS[kind], dtype)
-
-
-@each(
-    ("gpu", "kind", "dtype", "peak"),
-    [
+    ]:
+        with pytest.raises(rl.BadInput, match=words):
+            compute_dtype(rl.load_gpu(gpu), KINDS[kind], dtype)
+    for gpu, kind, dtype, peak in [
         (H100, "gemm", "bf16", "bf16"),
         (H100, "gemm", "fp8_block", "fp8"),
         (H100, "gemm", "int4", "bf16"),
@@ -155,7 +137,5 @@ def test_a_dtype_that_the_gpu_or_the_kind_does_not_have_is_refused(gpu, kind, dt
         (H100, "attention_decode", "fp8", "fp8"),
         ("a100-sxm-80gb", "attention_decode", "fp8", "bf16"),  # stored in 8 bits, multiplied in 16
         (H100, "all_reduce", "bf16", "bf16"),
-    ],
-)
-def test_a_kernel_multiplies_at_the_dtype_of_its_key(gpu, kind, dtype, peak):
-    assert compute_dtype(rl.load_gpu(gpu), KINDS[kind], dtype) == peak
+    ]:
+        assert compute_dtype(rl.load_gpu(gpu), KINDS[kind], dtype) == peak

@@ -1,33 +1,26 @@
 """GPUs and models by vendor, generation, status, family, size and kind."""
 
 import pytest
-from every_case import each
 from spec_texts import GPU, MODEL
 
 import roofline as rl
 from roofline.physics.memory import parameters
 
 
-def test_a_generation_takes_in_those_whose_name_begins_so():
+def test_gpus_are_chosen_by_vendor_and_generation_together():
     ultra, all_of_them = rl.gpus(generation="blackwell-ultra"), rl.gpus(generation="Blackwell")
     assert {"b300", "gb300-nvl72"} <= set(ultra) < set(all_of_them)
     assert {rl.load_gpu(name).generation.split("-")[0] for name in all_of_them} == {"blackwell"}
-
-
-@each("vendor", sorted({rl.load_gpu(name).vendor for name in rl.gpus()}))
-def test_the_gpus_of_a_vendor_are_all_of_them_and_no_others(vendor):
-    chosen = rl.gpus(vendor=vendor.lower())
-    assert list(chosen) == [name for name in rl.gpus() if rl.load_gpu(name).vendor == vendor]
-
-
-def test_filters_hold_together():
+    for vendor in sorted({rl.load_gpu(name).vendor for name in rl.gpus()}):
+        chosen = rl.gpus(vendor=vendor.lower())
+        assert list(chosen) == [name for name in rl.gpus() if rl.load_gpu(name).vendor == vendor]
     chosen = rl.gpus(vendor="nvidia", generation="hopper", status="shipping")
     assert "h100-sxm" in chosen
     assert all(rl.load_gpu(name).generation == "hopper" for name in chosen)
     assert rl.gpus(vendor="amd", generation="hopper") == ()
 
 
-def test_models_are_chosen_by_family_size_and_kind():
+def test_models_are_chosen_by_family_size_and_kind_and_bounds_may_leave_nothing_out():
     chosen = rl.models(family="Qwen", min_parameters=3e10, max_parameters=4e10)
     assert {"qwen3-30b-a3b", "qwen3-32b"} <= set(chosen)
     for name in chosen:
@@ -35,44 +28,32 @@ def test_models_are_chosen_by_family_size_and_kind():
     assert "qwen3-30b-a3b" in rl.models(family="qwen", moe=True)
     assert "qwen3-30b-a3b" not in rl.models(family="qwen", moe=False)
     assert set(rl.models(moe=True)) | set(rl.models(moe=False)) == set(rl.models())
+    for bound in [0, 1e30]:
+        limits = {"min_parameters": 0.0, "max_parameters": bound} if bound else {"min_parameters": bound}
+        assert rl.models(**limits) == rl.models()
 
 
-@pytest.mark.parametrize("bound", [0, 1e30])
-def test_bounds_that_leave_nothing_out_leave_nothing_out(bound):
-    limits = {"min_parameters": 0.0, "max_parameters": bound} if bound else {"min_parameters": bound}
-    assert rl.models(**limits) == rl.models()
-
-
-@each(
-    ("ask", "words"),
-    [
+def test_unknown_words_and_bounds_that_are_none_are_refused():
+    for ask, words in [
         (lambda: rl.gpus(vendor="acme"), r"no GPU has vendor 'acme'; choose from .*AMD.*NVIDIA"),
         (lambda: rl.gpus(generation="volta"), r"no GPU has generation 'volta'; choose from .*hopper"),
         (lambda: rl.gpus(status="sold"), r"no GPU has status 'sold'; choose from .*shipping"),
         (lambda: rl.gpus(vendor=""), r"no GPU has vendor ''"),
         (lambda: rl.gpus(vendor=5), r"no GPU has vendor 5"),
         (lambda: rl.models(family="bert"), r"no model has family 'bert'; choose from .*llama"),
-    ],
-)
-def test_an_unknown_word_is_answered_with_the_known_ones(ask, words):
-    with pytest.raises(rl.UnknownName, match=words):
-        ask()
-
-
-@each(
-    "limits",
-    [
+    ]:
+        with pytest.raises(rl.UnknownName, match=words):
+            ask()
+    for limits in [
         {"min_parameters": -1.0},
         {"min_parameters": float("nan")},
         {"min_parameters": "7B"},
         {"max_parameters": True},
         {"max_parameters": [7e9]},
         {"min_parameters": 8e9, "max_parameters": 7e9},
-    ],
-)
-def test_bounds_that_are_none_are_refused(limits):
-    with pytest.raises(rl.BadInput, match="parameters"):
-        rl.models(**limits)
+    ]:
+        with pytest.raises(rl.BadInput, match="parameters"):
+            rl.models(**limits)
 
 
 def test_ones_own_are_chosen_among_the_shipped(tmp_path):

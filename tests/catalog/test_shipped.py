@@ -41,22 +41,15 @@ def test_a_checkout_has_no_parsed_catalog_that_could_be_of_other_files():
     assert files._parsed(PATHS[0]) is None
 
 
-def test_every_file_is_read_as_from_yaml(parsed):
+def test_every_file_is_read_as_from_yaml_with_and_without_its_sources_and_anew_each_time(parsed):
     copy_of, read = parsed
     assert len(PATHS) > 200
     for path in PATHS:
         assert files.shipped_document(copy_of(path)) == content_of_text(text_of(path)), path
     assert read == []
-
-
-def test_every_file_is_read_without_its_sources_as_from_yaml(parsed):
-    copy_of, read = parsed
     for path in PATHS:
         assert files.shipped_figures(copy_of(path)) == figures_of_text(text_of(path)), path
     assert read == []
-
-
-def test_answers_are_fresh_each_time(parsed):
     copy_of, _ = parsed
     path = copy_of(PATHS[0])
     files.shipped_document(path)["name"] = "another"

@@ -26,21 +26,9 @@ ENTRIES = GPU_FILES + MODEL_FILES
 
 FIRST_GPUS = {"a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200", "gb200-nvl72", "b300", "gb300-nvl72", "l40s"}
 FIRST_MODELS = {
-    "deepseek-r1",
-    "deepseek-v3",
-    "gemma-3-27b",
-    "gpt-oss-120b",
-    "gpt-oss-20b",
-    "llama-2-70b",
-    "llama-2-7b",
-    "llama-3.1-405b",
-    "llama-3.1-70b",
-    "llama-3.1-8b",
-    "mixtral-8x7b",
-    "qwen3-235b-a22b",
-    "qwen3-30b-a3b",
-    "qwen3-32b",
-}
+    "deepseek-r1", "deepseek-v3", "gemma-3-27b", "gpt-oss-120b", "gpt-oss-20b", "llama-2-70b", "llama-2-7b",
+    "llama-3.1-405b", "llama-3.1-70b", "llama-3.1-8b", "mixtral-8x7b", "qwen3-235b-a22b", "qwen3-30b-a3b", "qwen3-32b",
+}  # fmt: skip
 
 
 def stem(path):
@@ -72,16 +60,27 @@ def day(date):
     return dt.date.fromisoformat((date + "-01-01")[:10])
 
 
-# --- files -------------------------------------------------------------------------------------
-
-
 @each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
-def test_a_shipped_file_keeps_the_schema_that_files_of_ones_own_must_keep(path):
+def test_a_shipped_file_keeps_the_schema_and_every_figure_of_it_cites_a_dated_source(path):
     assert checked_document(str(path))["name"] == content(path)["name"]
+    sources = content(path)["sources"]
+    assert sources
+    for source in sources.values():
+        assert source["title"].strip()
+        assert day(str(source["date"])) > dt.date(2017, 1, 1)
+    document = content(path)
+    figures = [
+        (where, item)
+        for where, item in mappings(document)
+        if "value" in item or {"eta", "eta_c", "eta_m", "low"} & set(item) or where == ".architecture"
+    ]
+    assert len(figures) >= (2 if path in MODEL_FILES else 8)
+    for where, item in figures:
+        assert item.get("source") in document["sources"], where
 
 
 @each("path", ENTRIES, ids=stem)
-def test_a_shipped_file_begins_with_its_name_and_aliases_on_a_line_each(path):
+def test_a_shipped_file_is_named_after_its_entry_begins_with_its_names_and_lists_figures_and_sources(path):
     text = path.read_text(encoding="utf-8")
     first, second = text.splitlines()[:2]
     assert first.startswith("name: ")
@@ -89,14 +88,26 @@ def test_a_shipped_file_begins_with_its_name_and_aliases_on_a_line_each(path):
     assert list(content(path))[:2] == ["name", "aliases"]
     assert yaml.safe_load(first) == {"name": content(path)["name"]}
     assert yaml.safe_load(second) == {"aliases": content(path)["aliases"]}
-
-
-@each("path", ENTRIES, ids=stem)
-def test_the_scanner_of_headers_reads_the_names_that_yaml_reads(path):
     document = content(path)
+    assert path.stem in (document["name"], document["aliases"][0])
+    kind = "gpu" if path in GPU_FILES else "model"
+    assert files.shipped_entry(path.stem, kind).path == str(path)
+    assert files.shipped_entry("no-such-entry", kind) is None
     names = [fold(name) for name in (document["name"], *document["aliases"])]
     entry = files.shipped_entry(path.stem, "gpu" if path in GPU_FILES else "model")
     assert entry.names == files._header(path.read_text(encoding="utf-8")) == tuple(dict.fromkeys(names))
+    document = reader.document(path.stem, kind)
+    cited = [where.lstrip(".") for where, item in mappings(document) if "source" in item]
+    found = entries.figures(document)
+    assert [figure.field for figure in found] == cited
+    for figure in found:
+        assert figure.source.strip()
+        assert day(figure.date) > dt.date(2017, 1, 1)
+    document = content(path)
+    listed = entries.sources(reader.document(path.stem, kind))
+    assert [(source.field, source.source) for source in listed] == [
+        (key, source["title"]) for key, source in document["sources"].items()
+    ]
 
 
 @each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
@@ -109,30 +120,6 @@ def test_the_fast_reader_reads_what_the_safe_loader_of_yaml_reads(path):
         return str(value) if isinstance(value, dt.date) else value
 
     assert content_of_text(path.read_text(encoding="utf-8")) == dates_as_texts(content(path))
-
-
-@each("path", ENTRIES, ids=stem)
-def test_a_file_called_like_a_name_is_that_of_the_entry(path):
-    kind = "gpu" if path in GPU_FILES else "model"
-    assert files.shipped_entry(path.stem, kind).path == str(path)
-    assert files.shipped_entry("no-such-entry", kind) is None
-
-
-@each("path", GPU_FILES, ids=stem)
-def test_a_gpu_is_the_same_read_in_full_and_read_without_its_sources(path):
-    gpu = rl.load_gpu(path.stem)
-    assert gpu_record(checked_document(str(path)), gpu.calibration) == gpu
-
-
-@each("path", MODEL_FILES, ids=stem)
-def test_a_model_is_the_same_read_in_full_and_read_without_its_sources(path):
-    assert model_record(checked_document(str(path))) == rl.load_model(path.stem)
-
-
-@each("path", ENTRIES, ids=stem)
-def test_a_file_is_named_after_its_entry(path):
-    document = content(path)
-    assert path.stem in (document["name"], document["aliases"][0])
 
 
 MEASURED_FILES = [path for path in CALIBRATION_FILES if path.stem != "generic"]
@@ -193,25 +180,13 @@ def from_text_or_number(value):
     return from_text(value, "s") if isinstance(value, str) else float(value)
 
 
-# --- names -------------------------------------------------------------------------------------
-
-
-def test_the_first_eight_gpus_are_in_the_catalog():
+def test_the_catalog_lists_each_file_once_and_sorted_with_those_it_began_with():
     assert set(rl.gpus()) >= FIRST_GPUS
-
-
-def test_the_first_fourteen_models_are_in_the_catalog():
     assert set(rl.models()) >= FIRST_MODELS
-
-
-@pytest.mark.parametrize("names", [rl.gpus, rl.models])
-def test_the_catalog_lists_each_entry_once_and_sorted(names):
-    assert list(names()) == sorted(set(names()))
-
-
-def test_the_catalog_lists_as_many_entries_as_there_are_files():
     assert len(rl.gpus()) == len(GPU_FILES)
     assert len(rl.models()) == len(MODEL_FILES)
+    for names in [rl.gpus, rl.models]:
+        assert list(names()) == sorted(set(names()))
 
 
 @pytest.mark.parametrize("files", [GPU_FILES, MODEL_FILES], ids=["gpus", "models"])
@@ -224,80 +199,31 @@ def test_no_name_belongs_to_two_entries(files):
 
 
 @each("path", GPU_FILES, ids=stem)
-def test_every_alias_loads_its_gpu(path):
+def test_an_alias_loads_its_gpu_whose_record_is_the_same_without_sources(path):
     document = content(path)
     for alias in (document["name"], *document["aliases"]):
         assert rl.load_gpu(alias).name == document["name"]
+    gpu = rl.load_gpu(path.stem)
+    assert gpu_record(checked_document(str(path)), gpu.calibration) == gpu
 
 
 @each("path", MODEL_FILES, ids=stem)
-def test_every_alias_loads_its_model_with_and_without_the_organisation(path):
+def test_an_alias_loads_its_model_with_and_without_the_organisation_and_the_same_without_sources(path):
     document = content(path)
     for alias in (document["name"], *document["aliases"]):
         assert rl.load_model(alias).name == document["name"]
         assert rl.load_model(alias.rsplit("/", 1)[-1]).name == document["name"]
-
-
-# --- figures -----------------------------------------------------------------------------------
-
-
-@each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
-def test_every_source_has_a_title_and_a_date(path):
-    sources = content(path)["sources"]
-    assert sources
-    for source in sources.values():
-        assert source["title"].strip()
-        assert day(str(source["date"])) > dt.date(2017, 1, 1)
-
-
-@each("path", ENTRIES + CALIBRATION_FILES, ids=stem)
-def test_every_figure_cites_a_source_of_its_file(path):
-    document = content(path)
-    figures = [
-        (where, item)
-        for where, item in mappings(document)
-        if "value" in item or {"eta", "eta_c", "eta_m", "low"} & set(item) or where == ".architecture"
-    ]
-    assert len(figures) >= (2 if path in MODEL_FILES else 8)
-    for where, item in figures:
-        assert item.get("source") in document["sources"], where
-
-
-@each("path", ENTRIES, ids=stem)
-def test_the_list_of_figures_has_every_figure_with_title_and_date(path):
-    kind = "gpu" if path in GPU_FILES else "model"
-    document = reader.document(path.stem, kind)
-    cited = [where.lstrip(".") for where, item in mappings(document) if "source" in item]
-    found = entries.figures(document)
-    assert [figure.field for figure in found] == cited
-    for figure in found:
-        assert figure.source.strip()
-        assert day(figure.date) > dt.date(2017, 1, 1)
-
-
-@each("path", ENTRIES, ids=stem)
-def test_the_list_of_sources_has_every_source_of_the_file(path):
-    document = content(path)
-    kind = "gpu" if path in GPU_FILES else "model"
-    listed = entries.sources(reader.document(path.stem, kind))
-    assert [(source.field, source.source) for source in listed] == [
-        (key, source["title"]) for key, source in document["sources"].items()
-    ]
+    assert model_record(checked_document(str(path))) == rl.load_model(path.stem)
 
 
 def test_the_h100_is_what_its_data_sheet_says():
     gpu = rl.load_gpu("h100-sxm")
     assert gpu.peaks == pytest.approx(
         {
-            "fp32": 67e12,
-            "tf32": 494.5e12,
-            "bf16": 989.4e12,
-            "fp16": 989.4e12,
-            "fp8": 1978.9e12,
-            "int8": 1978.9e12,
+            "fp32": 67e12, "tf32": 494.5e12, "bf16": 989.4e12, "fp16": 989.4e12, "fp8": 1978.9e12, "int8": 1978.9e12,
         },
         rel=1e-12,
-    )
+    )  # fmt: skip
     assert gpu.bandwidth == pytest.approx(3.35e12, rel=1e-12)
     assert gpu.memory == pytest.approx(79.65 * 2**30, rel=1e-12)
     assert gpu.memory_label == pytest.approx(80e9, rel=1e-12)
@@ -310,28 +236,32 @@ def test_the_h100_is_what_its_data_sheet_says():
 
 
 @each("name", sorted(FIRST_GPUS))
-def test_eight_bits_run_at_twice_the_rate_of_sixteen(name):
+def test_eight_bits_run_at_twice_the_rate_of_sixteen_and_figures_of_a_gpu_agree_with_each_other(name):
     gpu = rl.load_gpu(name)
     assert gpu.peaks["fp16"] == gpu.peaks["bf16"]
     if "fp8" in gpu.peaks:
         assert gpu.peaks["fp8"] / gpu.peaks["bf16"] == pytest.approx(2.0, rel=0.02)
     if gpu.generation != "blackwell-ultra":
         assert gpu.peaks["int8"] / gpu.peaks["bf16"] == pytest.approx(2.0, rel=0.02)
+    assert 0.9 * gpu.memory_label < gpu.memory < 1.08 * gpu.memory_label
+    assert gpu.link.bandwidth < gpu.bandwidth
+    assert gpu.scale_out is not None
+    assert gpu.scale_out <= 4.0 * gpu.link.bandwidth
+    assert gpu.price is not None
+    assert 0.0 < gpu.price.low <= gpu.price.typical <= gpu.price.high
+    assert gpu.calibration is not None
+    measured = name in gpu.calibration.measured_on
+    basis = rl.predict("llama-3.1-8b", name, isl=512, osl=8).basis
+    assert basis == ("calibrated" if measured else "inherited")
 
 
-@pytest.mark.parametrize(("name", "ratio"), [("b200", 2.0), ("gb200-nvl72", 2.0), ("b300", 3.0), ("gb300-nvl72", 3.0)])
-def test_four_bits_run_at_twice_the_fp8_rate_and_at_three_times_on_blackwell_ultra(name, ratio):
-    peaks = rl.load_gpu(name).peaks
-    assert peaks["fp4"] / peaks["fp8"] == pytest.approx(ratio, rel=0.02)
-
-
-@pytest.mark.parametrize("name", ["b300", "gb300-nvl72"])
-def test_int8_was_cut_on_blackwell_ultra(name):
-    peaks = rl.load_gpu(name).peaks
-    assert peaks["int8"] < peaks["bf16"] / 10.0
-
-
-def test_only_blackwell_has_four_bit_tensor_cores_and_ampere_has_no_fp8():
+def test_four_bits_run_at_twice_the_fp8_rate_at_three_times_on_blackwell_ultra_which_cut_int8():
+    for name, ratio in [("b200", 2.0), ("gb200-nvl72", 2.0), ("b300", 3.0), ("gb300-nvl72", 3.0)]:
+        peaks = rl.load_gpu(name).peaks
+        assert peaks["fp4"] / peaks["fp8"] == pytest.approx(ratio, rel=0.02)
+    for name in ["b300", "gb300-nvl72"]:
+        peaks = rl.load_gpu(name).peaks
+        assert peaks["int8"] < peaks["bf16"] / 10.0
     have = {dtype: {name for name in FIRST_GPUS if dtype in rl.load_gpu(name).peaks} for dtype in ("fp4", "fp8")}
     assert have["fp4"] == {"b200", "gb200-nvl72", "b300", "gb300-nvl72"}
     assert have["fp8"] == FIRST_GPUS - {"a100-sxm-80gb"}
@@ -339,15 +269,9 @@ def test_only_blackwell_has_four_bit_tensor_cores_and_ampere_has_no_fp8():
 
 # Dense bf16 peak over HBM bandwidth of the data sheets, worked out by hand [FLOP/B].
 RIDGES = {
-    "a100-sxm-80gb": 312 / 2.039,
-    "h100-sxm": 989 / 3.35,
-    "h200-sxm": 989 / 4.8,
-    "b200": 2250 / 7.7,
-    "gb200-nvl72": 2500 / 8.0,
-    "b300": 2250 / 7.75,
-    "gb300-nvl72": 2500 / 8.0,
-    "l40s": 362 / 0.864,
-}
+    "a100-sxm-80gb": 312 / 2.039, "h100-sxm": 989 / 3.35, "h200-sxm": 989 / 4.8, "b200": 2250 / 7.7,
+    "gb200-nvl72": 2500 / 8.0, "b300": 2250 / 7.75, "gb300-nvl72": 2500 / 8.0, "l40s": 362 / 0.864,
+}  # fmt: skip
 
 
 @each(("name", "ridge"), RIDGES.items())
@@ -357,18 +281,13 @@ def test_the_ridge_is_that_of_the_dense_peak(name, ridge):
 
 
 @each("name", rl.gpus())
-def test_nodes_of_a_gpu_are_gpus_of_the_catalog_with_the_same_chip_and_another_domain(name):
+def test_nodes_of_a_gpu_have_the_same_chip_and_a_card_on_pcie_nothing_faster_than_its_slot(name):
     gpu = rl.load_gpu(name)
     for other in map(rl.load_gpu, gpu.other_nodes):
         assert other.name in rl.gpus()
         assert name in other.other_nodes or set(other.other_nodes) & set(gpu.other_nodes)
         assert (other.peaks, other.bandwidth, other.memory) == (gpu.peaks, gpu.bandwidth, gpu.memory)
         assert other.link.domain != gpu.link.domain
-
-
-@each("name", rl.gpus())
-def test_a_card_on_pcie_reaches_no_network_and_no_host_faster_than_its_slot(name):
-    gpu = rl.load_gpu(name)
     if gpu.node_link != "pcie":
         assert gpu.host_domain is None
         return
@@ -394,40 +313,10 @@ def test_shares_of_the_peaks_that_are_inherited_are_those_that_the_card_sustains
     assert "eta_c" not in rl.predict("llama-3.1-8b", "h100-nvl", isl=2000, basis="ideal").basis_detail
 
 
-@each("name", sorted(FIRST_GPUS))
-def test_usable_memory_is_the_label_in_one_unit_or_the_other(name):
-    gpu = rl.load_gpu(name)
-    assert 0.9 * gpu.memory_label < gpu.memory < 1.08 * gpu.memory_label
-
-
-@each("name", sorted(FIRST_GPUS))
-def test_a_link_is_slower_than_memory_and_a_price_lies_within_its_range(name):
-    gpu = rl.load_gpu(name)
-    assert gpu.link.bandwidth < gpu.bandwidth
-    assert gpu.scale_out is not None
-    assert gpu.scale_out <= 4.0 * gpu.link.bandwidth
-    assert gpu.price is not None
-    assert 0.0 < gpu.price.low <= gpu.price.typical <= gpu.price.high
-
-
-@each("name", sorted(FIRST_GPUS))
-def test_every_shipped_gpu_stands_on_measured_kernels_of_its_generation(name):
-    gpu = rl.load_gpu(name)
-    assert gpu.calibration is not None
-    measured = name in gpu.calibration.measured_on
-    basis = rl.predict("llama-3.1-8b", name, isl=512, osl=8).basis
-    assert basis == ("calibrated" if measured else "inherited")
-
-
 @each("path", CALIBRATION_FILES, ids=stem)
 def test_no_measured_kernel_exceeds_the_peaks_of_the_catalog(path):
     document = content(path)
-    shares = [
-        entry[key]
-        for sets in document["kernels"].values()
-        for entry in sets.values()
-        for key in ("eta_c", "eta_m", "eta_s")
-        if key in entry
-    ]
+    kernels = [entry for sets in document["kernels"].values() for entry in sets.values()]
+    shares = [entry[key] for entry in kernels for key in ("eta_c", "eta_m", "eta_s") if key in entry]
     assert shares
     assert all(0.0 < share <= 1.0 for share in shares)

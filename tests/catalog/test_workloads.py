@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 from every_case import each
-from spec_texts import faults, line_of
+from spec_texts import WORKLOAD, every_fault, faults, line_of, writer, wrong_values
 
 from roofline.catalog.checks import SCHEMAS, audit, checked, spec_files
 from roofline.catalog.files import kind_of
@@ -24,48 +24,16 @@ from roofline.support.errors import BadSpec, UnknownName
 FILES = sorted((Path(__file__).resolve().parents[2] / "workload_specs").glob("*.yaml"))
 MODELS = ("llama2-70b", "llama3.1-405b", "llama3.1-8b", "deepseek-r1")
 OTHERS = {"chat", "summarization", "rag", "agent-turn", "code-completion", "batch", "structured-output"}
-WORKLOAD = """\
-name: my-support
-aliases: [support]
-title: "Our support chat"
-isl: 1800
-osl: 240
-isl_cv: 0.9
-osl_cv: 0.5
-lengths: lognormal
-prefix: 600
-slo: "ttft:1s,tpot:50ms"
-share: 0.95
-arrivals: users
-waits_for: whole answer
-notes:
-  - "prefix is a judgement: the system prompt."
-sources:
-  logs: {title: "Our gateway", url: "https://acme.example/logs", date: 2026-10-08}
-"""
 
 
 @pytest.fixture
 def own(tmp_path):
     """Writes a workload of one's own; called with replacements, gives its path."""
-
-    def written(*changes, name="own.yaml"):
-        text = WORKLOAD
-        for old, new in changes:
-            assert old in text
-            text = text.replace(old, new)
-        path = tmp_path / name
-        path.write_text(text, encoding="utf-8")
-        return str(path)
-
-    return written
+    return writer(tmp_path, WORKLOAD)
 
 
 def shipped(path):
     return yaml.safe_load(path.read_text(encoding="utf-8"))
-
-
-# --- shipped -----------------------------------------------------------------------------------
 
 
 def test_the_shipped_workloads_are_those_of_mlperf_inferencex_and_seven_uses():
@@ -76,15 +44,11 @@ def test_the_shipped_workloads_are_those_of_mlperf_inferencex_and_seven_uses():
 
 
 @each("path", FILES, ids=lambda path: path.stem)
-def test_a_shipped_workload_keeps_its_schema_and_is_the_same_read_by_the_safe_loader(path):
+def test_a_shipped_workload_keeps_its_schema_cites_dated_sources_and_can_be(path):
     assert checked(str(path)).faults == []
     assert kind_of(path.read_text(encoding="utf-8")) == "workload"
     assert shipped(path)["name"] == path.stem
     assert load_workload(path.stem) == workload_record(shipped(path)) == load_workload(str(path))
-
-
-@each("path", FILES, ids=lambda path: path.stem)
-def test_a_shipped_workload_cites_dated_sources_with_addresses_and_each_is_named_in_a_note(path):
     content, workload = shipped(path), load_workload(path.stem)
     for source in content["sources"].values():
         assert source["title"]
@@ -97,25 +61,23 @@ def test_a_shipped_workload_cites_dated_sources_with_addresses_and_each_is_named
     assert (workload.source, workload.url, workload.date) == (first["title"], first["url"], str(first["date"]))
 
 
-@each("name", workload_names())
-def test_the_lengths_of_a_shipped_workload_can_be_and_its_slo_parses(name):
-    workload = load_workload(name)
-    assert 0 <= workload.prefix <= workload.isl
-    assert workload.isl > 0
-    assert workload.osl > 0
-    assert workload.lengths in LAWS
-    assert workload.arrivals in ARRIVALS
-    assert workload.lengths != "uniform" or max(workload.isl_cv, workload.osl_cv) <= UNIFORM_CV
-    assert workload.share is None  # limits are on means or on percentiles, as sources state them
-    assert workload.title
-    assert workload.notes
-    if workload.slo:
-        assert all(limit > 0.0 for limit in limits_of_text(workload.slo).values())
-
-
-@pytest.mark.parametrize("name", [name for name in workload_names() if not load_workload(name).slo])
-def test_only_batches_and_benchmarks_without_limits_have_no_slo(name):
-    assert name == "batch" or name.startswith("inferencex-")
+def test_the_lengths_of_a_shipped_workload_can_be_and_its_slo_parses():
+    for name in workload_names():
+        workload = load_workload(name)
+        assert 0 <= workload.prefix <= workload.isl
+        assert workload.isl > 0
+        assert workload.osl > 0
+        assert workload.lengths in LAWS
+        assert workload.arrivals in ARRIVALS
+        assert workload.lengths != "uniform" or max(workload.isl_cv, workload.osl_cv) <= UNIFORM_CV
+        assert workload.share is None  # limits are on means or on percentiles, as sources state them
+        assert workload.title
+        assert workload.notes
+        if workload.slo:
+            assert all(limit > 0.0 for limit in limits_of_text(workload.slo).values())
+    for name in [name for name in workload_names() if not load_workload(name).slo]:
+        assert name == "batch" or name.startswith("inferencex-")
+    assert limits_of_text(load_workload("chat").slo) == {"ttft": 0.3, "tpot": 0.025, "p99_within": 2.0}
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -124,12 +86,7 @@ def test_mlperf_limits_p99_and_the_interactive_scenario_is_the_stricter_one_of_t
     loose, strict = limits_of_text(server.slo), limits_of_text(interactive.slo)
     assert loose.keys() == strict.keys() == {"ttft_p99", "tpot_p99"}
     assert all(strict[key] < loose[key] for key in loose)
-    assert (server.isl, server.osl, server.isl_cv, server.osl_cv) == (
-        interactive.isl,
-        interactive.osl,
-        interactive.isl_cv,
-        interactive.osl_cv,
-    )
+    assert all(getattr(server, name) == getattr(interactive, name) for name in ("isl", "osl", "isl_cv", "osl_cv"))
     assert server.prefix == 0  # the rules forbid a KV cache across requests
 
 
@@ -143,10 +100,6 @@ def test_inferencex_draws_lengths_uniformly_from_four_fifths_of_the_nominal_to_t
     assert workload.lengths == "uniform"
 
 
-def test_chat_promises_the_first_token_in_300_ms_a_token_each_25_ms_and_tails_within_twice_the_median():
-    assert limits_of_text(load_workload("chat").slo) == {"ttft": 0.3, "tpot": 0.025, "p99_within": 2.0}
-
-
 def test_shipped_workloads_load_without_pydantic_and_numpy():
     code = (
         "import sys; from roofline.catalog.find import load_workload, workload_names\n"
@@ -157,36 +110,27 @@ def test_shipped_workloads_load_without_pydantic_and_numpy():
     assert done.returncode == 0, done.stderr
 
 
-# --- names -------------------------------------------------------------------------------------
-
-
-@each("path", FILES, ids=lambda path: path.stem)
-def test_a_workload_answers_to_its_aliases_in_any_spelling(path):
-    content = shipped(path)
-    for alias in (content["name"], *content["aliases"]):
-        for spelling in (alias, alias.upper(), alias.replace("-", "_"), f" {alias} "):
-            assert load_workload(spelling).name == path.stem
-
-
-def test_no_name_belongs_to_two_workloads_and_none_is_a_pair_of_lengths():
+def test_a_workload_answers_to_its_aliases_in_any_spelling_and_no_name_belongs_to_two():
     owners = {}
     for path in FILES:
         for name in {fold(name) for name in (shipped(path)["name"], *shipped(path)["aliases"])}:
             assert owners.setdefault(name, path.stem) == path.stem, name
             assert not re.fullmatch(r"[\d.]+k?(?:[x/,:]|(?<=k))[\d.]+k?", name), name
+    for path in FILES:
+        content = shipped(path)
+        for alias in (content["name"], *content["aliases"]):
+            for spelling in (alias, alias.upper(), alias.replace("-", "_"), f" {alias} "):
+                assert load_workload(spelling).name == path.stem
 
 
 @each(
     ("name", "near"),
     [
-        ("chatt", "chat"),
-        ("rags", "rag"),
-        ("inferencex-1k2k", "inferencex-1k1k"),
-        ("mlperf-server-llama3-8b", "mlperf-server-llama3.1-8b"),
-        ("summarisation", "summarization"),
+        ("chatt", "chat"), ("rags", "rag"), ("inferencex-1k2k", "inferencex-1k1k"),
+        ("mlperf-server-llama3-8b", "mlperf-server-llama3.1-8b"), ("summarisation", "summarization"),
         ("8k1k", "inferencex-8k1k"),
     ],
-)
+)  # fmt: skip
 def test_an_unknown_name_is_answered_with_the_nearest_three(name, near):
     with pytest.raises(UnknownName) as caught:
         load_workload(name)
@@ -196,52 +140,30 @@ def test_an_unknown_name_is_answered_with_the_nearest_three(name, near):
     assert len(listed) == 3
 
 
-@pytest.mark.parametrize("name", ["", " ", "/tmp", "."])
-def test_what_names_nothing_is_answered_with_workloads_that_exist(name):
-    with pytest.raises(UnknownName, match="did you mean "):
-        load_workload(name)
-
-
-@each("name", [None, 5, True, b"chat", ["chat"], {}], ids=repr)
-def test_what_is_no_text_is_no_name_of_a_workload(name):
-    with pytest.raises(UnknownName):
-        load_workload(name)
-
-
-# --- one's own ---------------------------------------------------------------------------------
+def test_a_name_that_is_none_is_answered_with_those_that_exist():
+    for name in ["", " ", "/tmp", "."]:
+        with pytest.raises(UnknownName, match="did you mean "):
+            load_workload(name)
+    for name in [None, 5, True, b"chat", ["chat"], {}]:
+        with pytest.raises(UnknownName):
+            load_workload(name)
 
 
 def test_a_workload_of_ones_own_is_read_with_every_field(own):
     workload = load_workload(own())
     assert workload == NamedWorkload(
-        name="my-support",
-        isl=1800,
-        osl=240,
-        aliases=("support",),
-        title="Our support chat",
-        isl_cv=0.9,
-        osl_cv=0.5,
-        lengths="lognormal",
-        prefix=600,
-        slo="ttft:1s,tpot:50ms",
-        share=0.95,
-        arrivals="users",
-        waits_for="whole answer",
-        notes=("prefix is a judgement: the system prompt.",),
-        source="Our gateway",
-        url="https://acme.example/logs",
-        date="2026-10-08",
-    )
+        name="my-support", isl=1800, osl=240, aliases=("support",), title="Our support chat", isl_cv=0.9, osl_cv=0.5,
+        lengths="lognormal", prefix=600, slo="ttft:1s,tpot:50ms", share=0.95, arrivals="users",
+        waits_for="whole answer", notes=("prefix is a judgement: the system prompt.",), source="Our gateway",
+        url="https://acme.example/logs", date="2026-10-08",
+    )  # fmt: skip
     assert {field.name for field in fields(NamedWorkload)} - {"source", "url", "date"} <= set(yaml.safe_load(WORKLOAD))
 
 
-def test_name_lengths_and_a_source_are_enough_and_a_null_counts_as_left_out(tmp_path):
+def test_a_null_counts_as_left_out_and_a_share_may_be_a_whole_number(tmp_path, own):
     path = tmp_path / "own.yaml"
     path.write_text("name: own\nisl: 100\nosl: 10\nslo: null\nsources:\n  guess: {title: A guess, date: 2026-01-02}\n")
     assert load_workload(str(path)) == NamedWorkload("own", 100, 10, source="A guess", date="2026-01-02")
-
-
-def test_a_share_and_a_coefficient_may_be_whole_numbers(own):
     workload = load_workload(own(("share: 0.95", "share: 1"), ("isl_cv: 0.9", "isl_cv: 1")))
     assert (workload.share, workload.isl_cv) == (1.0, 1.0)
     assert isinstance(workload.isl_cv, float)
@@ -255,19 +177,13 @@ def test_a_workload_in_the_folder_of_ones_own_is_found_by_name_alias_or_file(own
     assert load_workload(name).name == "my-support"
 
 
-def test_a_workload_of_ones_own_comes_before_the_shipped_one_of_its_name(own, tmp_path):
+def test_names_in_the_folder_of_ones_own_come_first_and_are_suggested_too(own, tmp_path, monkeypatch):
     own(("name: my-support", "name: chat"))
     assert load_workload("chat", str(tmp_path)).isl == 1800
     assert load_workload("chat").isl == 1155
-
-
-def test_names_in_the_folder_of_ones_own_are_suggested_too(own, tmp_path):
     own()
     with pytest.raises(UnknownName, match="my-support"):
         load_workload("my-supprt", str(tmp_path))
-
-
-def test_a_path_below_home_may_be_written_with_a_tilde(own, tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path))
     assert load_workload(f"~/{Path(own()).name}").name == "my-support"
 
@@ -281,58 +197,38 @@ def test_a_workload_is_neither_a_gpu_nor_a_model_nor_an_engine(own):
     assert "workload" in SCHEMAS
 
 
-# (what is replaced, by what, the field that is named, words of the fault)
-WORKLOAD_FAULTS = [
-    ("isl: 1800", "isl: 0", "isl", "greater than or equal to 1"),
-    ("isl: 1800", "isl: 1.8k", "isl", "a valid integer"),
-    ("isl: 1800", "isl: 1800.5", "isl", "a valid integer"),
-    ("isl: 1800", "isl: true", "isl", "a valid integer"),
-    ("isl: 1800", "isl: 1e12", "isl", "a valid integer"),
-    ("isl: 1800\n", "", "isl", "missing"),
-    ("osl: 240", "osl: -240", "osl", "greater than or equal to 1"),
-    ("osl: 240", "osl:", "osl", "a valid integer"),
-    ("osl: 240\n", "", "osl", "missing"),
-    ("isl_cv: 0.9", "isl_cv: -0.9", "isl_cv", "greater than or equal to 0"),
-    ("isl_cv: 0.9", "isl_cv: 90", "isl_cv", "less than or equal to 10"),
-    ("isl_cv: 0.9", "isl_cv: .nan", "isl_cv", ""),
-    ("isl_cv: 0.9", "isl_cv: .inf", "isl_cv", "less than or equal to 10"),
-    ("osl_cv: 0.5", "osl_cv: wide", "osl_cv", "a valid number"),
-    ("osl_cv: 0.5", "osl_cvv: 0.5", "osl_cvv", "unknown key; did you mean osl_cv?"),
-    ("lengths: lognormal", "lengths: normal", "lengths", "Input should be 'lognormal' or 'uniform'"),
-    (
-        "lengths: lognormal",
-        "lengths: uniform",
-        "lengths",
-        "a uniform law allows a cv of at most 0.577, not 0.9",
-    ),
-    ("lengths: lognormal", "lengths: [uniform]", "lengths", "Input should be 'lognormal' or 'uniform'"),
-    ("prefix: 600", "prefix: 1801", "prefix", "must not exceed the prompt, isl = 1800"),
-    ("prefix: 600", "prefix: -1", "prefix", "greater than or equal to 0"),
-    ("prefix: 600", "prefix: 60 %", "prefix", "a valid integer"),
-    ('slo: "ttft:1s,tpot:50ms"', "slo: fast", "slo", "'fast' is not a limit; write an SLO as ttft:300@p95"),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: "ttft:soon"', "slo", "'soon' is not a time; write it as 300, 300ms or 0.3s"),
-    (
-        'slo: "ttft:1s,tpot:50ms"',
-        'slo: "ttft:1s@p100"',
-        "slo",
-        "p100 is not a percentile; it must be between p0 and p100",
-    ),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: "ttft:1s,ttft:2s"', "slo", "limited twice"),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: "speed:1s"', "slo", "unknown SLO key 'speed'; choose from ttft, tpot, e2el"),
-    ('slo: "ttft:1s,tpot:50ms"', 'slo: ""', "slo", "'' is not a limit"),
-    ('slo: "ttft:1s,tpot:50ms"', "slo: {ttft: 1s}", "slo", "a valid string"),
-    ("share: 0.95", "share: 95", "share", "less than or equal to 1"),
-    ("share: 0.95", "share: 0", "share", "greater than 0"),
-    ("share: 0.95", "share: most", "share", "a valid number"),
-    ("arrivals: users", "arrivals: poisson", "arrivals", "Input should be 'rate', 'users' or 'batch'"),
-    ("name: my-support\n", "", "name", "missing"),
-    ("name: my-support", "name: 5", "name", "a valid string"),
-    ("aliases: [support]", "aliases: support", "aliases", "a valid list"),
-    ("date: 2026-10-08", "date: soon", "sources.logs.date", "is not a date"),
-    (", date: 2026-10-08", "", "sources.logs.date", "missing"),
-    ('title: "Our gateway", ', "", "sources.logs.title", "missing"),
-    ("arrivals: users", "osl_cv: 0.25", "osl_cv", "duplicate key"),
-]
+# Words of a fault -> lines that it is told of; (what is replaced, the field that is named, words, by what, ...)
+WORKLOAD_FAULTS = wrong_values(WORKLOAD, {
+    "greater than or equal to 1": ["isl: 0", "osl: -240"],
+    "a valid integer": ["isl: 1.8k", "isl: 1800.5", "isl: true", "isl: 1e12", "osl:", "prefix: 60 %"],
+    "greater than or equal to 0": ["isl_cv: -0.9", "prefix: -1"],
+    "less than or equal to 10": ["isl_cv: 90", "isl_cv: .inf"],
+    "": ["isl_cv: .nan"],
+    "a valid number": ["osl_cv: wide", "share: most"],
+    "Input should be 'lognormal' or 'uniform'": ["lengths: normal", "lengths: [uniform]"],
+    "a uniform law allows a cv of at most 0.577, not 0.9": ["lengths: uniform"],
+    "must not exceed the prompt, isl = 1800": ["prefix: 1801"],
+    "'fast' is not a limit; write an SLO as ttft:300@p95": ["slo: fast"],
+    "'soon' is not a time; write it as 300, 300ms or 0.3s": ['slo: "ttft:soon"'],
+    "p100 is not a percentile; it must be between p0 and p100": ['slo: "ttft:1s@p100"'],
+    "limited twice": ['slo: "ttft:1s,ttft:2s"'],
+    "unknown SLO key 'speed'; choose from ttft, tpot, e2el": ['slo: "speed:1s"'],
+    "'' is not a limit": ['slo: ""'],
+    "a valid string": ["slo: {ttft: 1s}", "name: 5"],
+    "less than or equal to 1": ["share: 95"],
+    "greater than 0": ["share: 0"],
+    "Input should be 'rate', 'users' or 'batch'": ["arrivals: poisson"],
+    "a valid list": ["aliases: support"],
+}) + every_fault(
+    ("isl: 1800\n", "isl", "missing", ""),
+    ("osl: 240\n", "osl", "missing", ""),
+    ("osl_cv: 0.5", "osl_cvv", "unknown key; did you mean osl_cv?", "osl_cvv: 0.5"),
+    ("name: my-support\n", "name", "missing", ""),
+    ("date: 2026-10-08", "sources.logs.date", "is not a date", "date: soon"),
+    (", date: 2026-10-08", "sources.logs.date", "missing", ""),
+    ('title: "Our gateway", ', "sources.logs.title", "missing", ""),
+    ("arrivals: users", "osl_cv", "duplicate key", "osl_cv: 0.25"),
+)  # fmt: skip
 
 
 @each(("old", "new", "field", "words"), WORKLOAD_FAULTS, ids=[case[1] for case in WORKLOAD_FAULTS])
@@ -347,29 +243,23 @@ def test_a_fault_of_a_workload_is_refused_with_its_file_line_and_field(own, old,
     assert not new or line == line_of(Path(path).read_text(encoding="utf-8"), new)
 
 
-def test_a_prefix_is_not_judged_by_a_length_that_is_no_number(own):
-    with pytest.raises(BadSpec) as caught:
-        load_workload(own(("isl: 1800", "isl: many"), ("prefix: 600", "prefix: 5000")))
-    assert [fault.split(": ")[0] for _, fault in faults(caught.value)] == ["isl"]
-
-
 def test_all_faults_of_a_workload_are_told_at_once_in_the_order_of_their_lines(own):
     path = own(("osl: 240", "osl: 0"), ('slo: "ttft:1s,tpot:50ms"', "slo: fast"), ("share: 0.95", "share: 95"))
     with pytest.raises(BadSpec) as caught:
         load_workload(path)
     assert [fault.split(": ")[0] for _, fault in faults(caught.value)] == ["osl", "slo", "share"]
     assert audit([path]).faults == tuple(str(caught.value).splitlines())
+    with pytest.raises(BadSpec) as caught:
+        load_workload(own(("isl: 1800", "isl: many"), ("prefix: 600", "prefix: 5000")))
+    assert [fault.split(": ")[0] for _, fault in faults(caught.value)] == ["isl"]
 
 
-@pytest.mark.parametrize("path", ["no-such-file.yaml", "a\0b.yaml", "x" * 5000 + ".yaml"])
-def test_a_file_that_cannot_be_read_is_refused_in_one_message(path):
-    with pytest.raises(BadSpec, match="cannot be read"):
-        load_workload(path)
-
-
-@pytest.mark.parametrize("text", ["", "- a\n", "name: [", "name: x\n\0"], ids=["empty", "list", "no YAML", "binary"])
-def test_a_file_that_is_no_workload_is_refused(tmp_path, text):
-    path = tmp_path / "own.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(BadSpec):
-        load_workload(str(path))
+def test_a_file_that_is_no_workload_is_refused(tmp_path):
+    for path in ["no-such-file.yaml", "a\0b.yaml", "x" * 5000 + ".yaml"]:
+        with pytest.raises(BadSpec, match="cannot be read"):
+            load_workload(path)
+    for text in ["", "- a\n", "name: [", "name: x\n\0"]:
+        path = tmp_path / "own.yaml"
+        path.write_text(text, encoding="utf-8")
+        with pytest.raises(BadSpec):
+            load_workload(str(path))

@@ -33,15 +33,17 @@ def predictions(draw, basis=None):
 
 @unshrunk
 @given(predictions())
-def test_a_prediction_on_traced_numbers_is_the_prediction_in_floats(prediction):
+def test_a_prediction_on_traced_numbers_is_that_in_floats_with_elasticities_that_add_up_and_margins(prediction):
     case = CaseTrace(prediction)
     for result in UNITS:
         assert close(case.number(result).value, getattr(prediction, result))
-
-
-@unshrunk
-@given(predictions())
-def test_elasticities_over_rates_less_those_over_latencies_sum_to_minus_one(prediction):
+    again = with_inputs(prediction, lambda entry: entry.value)
+    for result in UNITS:
+        assert getattr(again, result) == getattr(prediction, result)
+    for name, entry in inputs(prediction).items():
+        assert entry.name == name
+        assert name.isidentifier()
+        assert entry.value > 0.0 or name == "prefix"
     case = CaseTrace(prediction)
     for result in RESULTS:
         number = case.number(result)
@@ -51,6 +53,12 @@ def test_elasticities_over_rates_less_those_over_latencies_sum_to_minus_one(pred
             if case.inputs[name].kind in ("rate", "latency")
         )
         assert math.isclose(total, 1.0 if result == "output_tok_s_gpu" else -1.0, abs_tol=1e-12)
+    case = CaseTrace(prediction)
+    for name in case.gradient("e2el"):
+        ends = [case.margin(result, name)[0] for result in ("ttft", "tpot")]
+        nearest = min((abs(end) for end in ends if end is not None), default=None)
+        both = case.margin("e2el", name)[0]
+        assert both is nearest is None or math.isclose(abs(both), nearest, rel_tol=1e-9)
 
 
 @unshrunk
@@ -72,29 +80,6 @@ def test_derivatives_are_those_of_central_differences_away_from_a_change_of_regi
 
 
 @unshrunk
-@given(predictions())
-def test_the_margin_of_both_passes_is_the_nearer_of_either(prediction):
-    case = CaseTrace(prediction)
-    for name in case.gradient("e2el"):
-        ends = [case.margin(result, name)[0] for result in ("ttft", "tpot")]
-        nearest = min((abs(end) for end in ends if end is not None), default=None)
-        both = case.margin("e2el", name)[0]
-        assert both is nearest is None or math.isclose(abs(both), nearest, rel_tol=1e-9)
-
-
-@unshrunk
-@given(predictions())
-def test_every_input_given_its_own_value_changes_nothing(prediction):
-    again = with_inputs(prediction, lambda entry: entry.value)
-    for result in UNITS:
-        assert getattr(again, result) == getattr(prediction, result)
-    for name, entry in inputs(prediction).items():
-        assert entry.name == name
-        assert name.isidentifier()
-        assert entry.value > 0.0 or name == "prefix"
-
-
-@unshrunk
 @given(predictions(), st.data())
 def test_a_changed_input_is_read_by_the_prediction(prediction, data):
     case = CaseTrace(prediction)
@@ -107,15 +92,12 @@ def test_a_changed_input_is_read_by_the_prediction(prediction, data):
     assert faster == (slopes[name] < 0.0)
 
 
-def test_experts_on_several_ranks_start_by_their_own_constant():
+def test_the_start_of_spread_experts_and_a_power_of_zero_have_slopes():
     for ep, start in ((1, "t0_moe_bf16"), (8, "t0_ep_moe_bf16")):
         case = CaseTrace(rl.predict("qwen3-30b-a3b", "h200", tp=8, ep=ep, batch=64))
         slopes = case.gradient("tpot")
         assert {name for name, slope in slopes.items() if "t0" in name and "moe" in name and slope} == {start}
         assert slopes[start] == 48.0  # layers
-
-
-def test_a_power_of_zero_with_a_traced_exponent_has_no_slope_in_it():
     # users of whom more decode than there are others: nobody idle, (1 - others / rest) ** rest is 0 ** rest
     found = rl.sensitivity("llama-3.1-8b", "h100:tp8:fp8", of="ttft", isl=4096, osl=500, concurrency=64)
     assert all(math.isfinite(row.elasticity) for row in found)

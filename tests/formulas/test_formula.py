@@ -17,23 +17,13 @@ from roofline.symbolic.graph import Values
 
 FUNCTIONS = {"sqrt": math.sqrt, "log": math.log, "ceiling": math.ceil, "floor": math.floor}
 MODELS = {
-    "llama-3.1-8b": {},
-    "llama-3.1-70b": {"tp": 8},
-    "gemma-3-27b": {"tp": 2},
-    "mixtral-8x7b": {"tp": 4},
-    "gpt-oss-120b": {"tp": 4},
-    "deepseek-v3": {"tp": 8},
-    "deepseek-v3.2": {"tp": 2, "dp": 4, "ep": 8},
-    "qwen3-next-80b-a3b": {"tp": 2, "pp": 2},
-    "jamba-v0.1": {"tp": 4},
-    "llama-4-scout": {"tp": 8},
-}
+    "llama-3.1-8b": {}, "llama-3.1-70b": {"tp": 8}, "gemma-3-27b": {"tp": 2}, "mixtral-8x7b": {"tp": 4},
+    "gpt-oss-120b": {"tp": 4}, "deepseek-v3": {"tp": 8}, "deepseek-v3.2": {"tp": 2, "dp": 4, "ep": 8},
+    "qwen3-next-80b-a3b": {"tp": 2, "pp": 2}, "jamba-v0.1": {"tp": 4}, "llama-4-scout": {"tp": 8},
+}  # fmt: skip
 GPUS = ("h100-sxm", "b200", "a100-sxm-80gb", "l40s", "mi300x")
 BASES = ("ideal", "calibrated")
-WORKLOADS = (
-    {"isl": 1024, "osl": 128, "batch": 1},
-    {"isl": 5000, "osl": 300, "batch": 24, "prefix": 2000},
-)
+WORKLOADS = ({"isl": 1024, "osl": 128, "batch": 1}, {"isl": 5000, "osl": 300, "batch": 24, "prefix": 2000})
 RESULTS = ("ttft", "tpot")
 CASES = list(product(MODELS, GPUS, BASES, WORKLOADS))
 
@@ -130,7 +120,7 @@ def test_results_made_of_both_passes_have_formulas_and_derivatives_too(result):
         assert math.isclose(value(forms.derivative_text(result, name), symbols), slope, rel_tol=1e-11, abs_tol=1e-25)
 
 
-def test_sympy_reads_a_formula_back_and_derives_it_to_the_same():
+def test_a_formula_can_be_derived_by_sympy_and_by_hand():
     traced = case_of("llama-3.1-8b", "h100-sxm", "ideal", WORKLOADS[0])
     forms = ClosedForms(traced)
     read = sympy.sympify(forms.formula("tpot").flat)
@@ -138,6 +128,12 @@ def test_sympy_reads_a_formula_back_and_derives_it_to_the_same():
     for name in ("bandwidth", "batch", "weight_bits", "osl"):
         whole = sympy.diff(read, sympy.Symbol(name)).evalf(25, subs=symbols)
         assert math.isclose(float(whole), traced.gradient("tpot")[name], rel_tol=1e-12)
+    found = rl.formula("llama-3.1-8b", "h100-sxm", "tpot", basis="ideal", isl=1000, osl=2, batch=1)
+    symbols = found.to_dict()["symbols"]
+    # Every weight but the embedding once, 1001 cached tokens of 32 layers, and the activations: 0.07 % of it.
+    moved = 7504924672 * 2.0 + 32 * 2048 * 2.0 * 1001
+    assert math.isclose(value(found.flat, symbols) * 3.35e12, moved, rel_tol=1e-3)
+    assert set(symbols) == {"bandwidth", "weight_bits", "head_bits", "kv_bits", "isl", "osl", "batch"}
 
 
 @pytest.mark.parametrize("of", ["ttft", "e2el", "ridge_knee", "half_knee", "memory_knee"])
@@ -158,11 +154,6 @@ def test_the_memory_knee_of_every_kind_of_model_has_a_formula(model, gpu):
     if traced.prediction.knees.memory:
         found = knee_formula(traced, "memory_knee")
         assert value(found.flat, found.to_dict()["symbols"]) == traced.prediction.knees.memory
-
-
-def test_a_knee_that_is_a_step_of_a_rank_has_no_formula():
-    with pytest.raises(rl.BadInput, match="the batch per rank moves in steps"):
-        rl.formula("llama-3.1-70b", "h100-sxm", "ridge_knee", tp=4, dp=2)
 
 
 @each("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
@@ -191,22 +182,12 @@ def test_a_knee_is_its_formula_or_the_zero_of_it(model, which, basis):
             assert close(value(found.flat, moved), knee)
 
 
-def test_the_binding_knee_is_the_one_that_is_given():
+def test_a_knee_that_is_given_or_a_step_of_a_rank_has_a_formula_or_none():
     assert rl.formula("llama-3.1-8b", "h100-sxm", "knee").name == "half_knee"
     with pytest.raises(rl.BadInput, match="set by the SLO"):
         rl.formula("llama-3.1-8b", "h100-sxm", "knee", slo={"tpot": 0.008})
-
-
-def test_a_formula_can_be_derived_by_hand():
-    found = rl.formula("llama-3.1-8b", "h100-sxm", "tpot", basis="ideal", isl=1000, osl=2, batch=1)
-    symbols = found.to_dict()["symbols"]
-    # Every weight but the embedding once, 1001 cached tokens of 32 layers, and the activations: 0.07 % of it.
-    moved = 7504924672 * 2.0 + 32 * 2048 * 2.0 * 1001
-    assert math.isclose(value(found.flat, symbols) * 3.35e12, moved, rel_tol=1e-3)
-    assert set(symbols) == {"bandwidth", "weight_bits", "head_bits", "kv_bits", "isl", "osl", "batch"}
-
-
-def test_a_formula_that_does_not_apply_says_so():
+    with pytest.raises(rl.BadInput, match="the batch per rank moves in steps"):
+        rl.formula("llama-3.1-70b", "h100-sxm", "ridge_knee", tp=4, dp=2)
     with pytest.raises(rl.BadInput, match="tpot needs at least two output tokens; osl is 1"):
         rl.formula("llama-3.1-8b", "h100-sxm", "tpot", osl=1)
     with pytest.raises(rl.UnknownName, match="ttft, tpot"):

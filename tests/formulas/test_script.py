@@ -94,7 +94,7 @@ def test_a_program_of_python_gives_what_the_formulas_give(case):
     assert [run(*question) for question in questions] == [pytest.approx(each, rel=1e-9, abs=0.0) for each in expected]
 
 
-def test_programs_search_where_rounds_do_not_meet(monkeypatch, javascript):
+def test_programs_search_where_rounds_do_not_meet_and_say_what_none_can(monkeypatch, javascript):
     found = rl.predict("deepseek-r1", "b200", isl=8697, osl=29, dp=8, ep=8, tp=1, concurrency=8)
     graph, latencies = latency_graph(found.deployment, found.workload)
     source, run = latency_script(found.deployment, found.workload), python_program(latencies, graph.inputs)
@@ -106,6 +106,20 @@ def test_programs_search_where_rounds_do_not_meet(monkeypatch, javascript):
         assert len(searches) == searched
         assert run(8697.0, 29.0, concurrency, 0.0) == pytest.approx(expected, rel=1e-9)
         assert javascript(source, "latencies", (8697.0, 29.0, concurrency, 0.0)) == pytest.approx(expected, rel=1e-6)
+    found = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=1.0)
+    ttft, tpot = javascript(latency_script(found.deployment, found.workload, "f"), "f", (4000.0, 500.0, 90.0, 0.0))
+    assert ttft == float("inf")
+    assert 0.0 < tpot < 1.0
+    found = rl.predict("llama-3.1-8b", "h100-sxm", concurrency=8)
+    _, (ttft, _) = latency_graph(found.deployment, found.workload)
+    with pytest.raises(BadInput, match="a spreadsheet has no formula for an iteration"):
+        text_of(ttft, SPREADSHEET)
+    burst = rl.predict("llama-3.1-8b", "h100-sxm")
+    assert "POWER(" in text_of(latency_graph(burst.deployment, burst.workload)[1][1], SPREADSHEET)
+    found = rl.predict("llama-3.1-8b", "h100-sxm", prefix=500)
+    cache = PromptCache(tier="hbm", size=1e9, working_set=1e11, zipf=1.0)
+    with pytest.raises(BadInput, match="give cache_hit"):
+        latency_script(found.deployment, replace(found.workload, cache=cache))
 
 
 @pytest.mark.parametrize("case", LOADS[:2], ids=name_of)
@@ -124,26 +138,3 @@ def test_percentiles_are_programs_too(case, javascript):
         expected = late(found.workload.at(dict(zip(names, question, strict=True))))
         assert run(*question) == pytest.approx(expected, rel=1e-9)
         assert javascript(source, "late", question) == pytest.approx(expected, rel=1e-6)
-
-
-def test_more_than_can_be_served_waits_for_ever(javascript):
-    found = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=1.0)
-    ttft, tpot = javascript(latency_script(found.deployment, found.workload, "f"), "f", (4000.0, 500.0, 90.0, 0.0))
-    assert ttft == float("inf")
-    assert 0.0 < tpot < 1.0
-
-
-def test_a_spreadsheet_refuses_a_load_and_takes_a_burst():
-    found = rl.predict("llama-3.1-8b", "h100-sxm", concurrency=8)
-    _, (ttft, _) = latency_graph(found.deployment, found.workload)
-    with pytest.raises(BadInput, match="a spreadsheet has no formula for an iteration"):
-        text_of(ttft, SPREADSHEET)
-    burst = rl.predict("llama-3.1-8b", "h100-sxm")
-    assert "POWER(" in text_of(latency_graph(burst.deployment, burst.workload)[1][1], SPREADSHEET)
-
-
-def test_a_hit_rate_that_is_no_formula_is_refused():
-    found = rl.predict("llama-3.1-8b", "h100-sxm", prefix=500)
-    cache = PromptCache(tier="hbm", size=1e9, working_set=1e11, zipf=1.0)
-    with pytest.raises(BadInput, match="give cache_hit"):
-        latency_script(found.deployment, replace(found.workload, cache=cache))

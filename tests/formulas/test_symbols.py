@@ -47,7 +47,7 @@ def assert_same(symbolic, numeric, values):
 
 @every_deployment
 @every_basis
-def test_a_decode_pass_on_symbols_is_the_pass_on_floats_once_they_have_values(deployment, basis):
+def test_passes_on_symbols_are_the_passes_on_floats_once_they_have_values(deployment, basis):
     model, gpu, plan = deployment
     where = deploy(model, gpu, plan, basis=basis)
     symbolic = decode_pass(where, BATCH, ISL, OSL)
@@ -57,13 +57,6 @@ def test_a_decode_pass_on_symbols_is_the_pass_on_floats_once_they_have_values(de
         assert_same(symbolic.time, numeric.time, values)
         assert_same(symbolic.flop, numeric.flop, values)
         assert_same(symbolic.nbytes, numeric.nbytes, values)
-
-
-@every_deployment
-@every_basis
-def test_a_prefill_pass_on_symbols_is_the_pass_on_floats_once_they_have_values(deployment, basis):
-    model, gpu, plan = deployment
-    where = deploy(model, gpu, plan, basis=basis)
     symbolic, after_prefix = prefill_pass(where, BATCH, ISL), prefill_pass(where, BATCH, ISL - PREFIX, PREFIX)
     for values in CASES:
         assert_same(symbolic.time, prefill_pass(where, values[BATCH], values[ISL]).time, values)
@@ -73,7 +66,7 @@ def test_a_prefill_pass_on_symbols_is_the_pass_on_floats_once_they_have_values(d
 
 
 @every_deployment
-def test_a_request_on_symbols_takes_the_time_of_one_in_floats(deployment):
+def test_requests_and_memory_on_symbols_are_those_in_floats(deployment):
     where = deploy(*deployment)
     workload = Workload(ISL, OSL, Burst(BATCH), PREFIX)
     symbolic = e2el(prefill(where, workload).time, decode(where, workload).time, OSL)
@@ -81,11 +74,6 @@ def test_a_request_on_symbols_takes_the_time_of_one_in_floats(deployment):
         plain = Workload(values[ISL], values[OSL], Burst(values[BATCH]), values[PREFIX])
         numeric = e2el(prefill(where, plain).time, decode(where, plain).time, plain.osl)
         assert_same(symbolic, numeric, values)
-
-
-@every_deployment
-def test_memory_on_symbols_is_that_in_floats(deployment):
-    where = deploy(*deployment)
     used, most = memory(where, BATCH, ISL).used, largest_batch(where, ISL)
     for values in CASES:
         assert_same(used, memory(where, values[BATCH], values[ISL]).used, values)
@@ -116,16 +104,13 @@ def test_the_one_equation_runs_on_symbols_of_work_and_of_rates(calibration, flop
     assert_same(light, max(flop / peak, nbytes / bandwidth), values)
 
 
-def test_sympy_differentiates_a_pass():
+def test_sympy_differentiates_a_pass_and_forms_are_readable():
     where = deploy("llama-3.1-8b", "h100-sxm")
     slope = sympy.diff(decode_pass(where, BATCH, 1000.0).time, BATCH)
     step = 1e-3
     high, low = (decode_pass(where, 8.0 + change, 1000.0).time for change in (step, -step))
     # A central difference of a smooth function: off by the square of the step, and by rounding over it.
     assert math.isclose(number(slope, {BATCH: 8.0}), (high - low) / (2.0 * step), rel_tol=1e-6)
-
-
-def test_attention_and_experts_have_readable_symbolic_forms():
     full = deploy("llama-3.1-8b", "h100-sxm").model.groups[0].layers[0].mixer
     assert sympy.simplify(sympy.nsimplify(pairs(ISL, PREFIX, full)) - (ISL * PREFIX + ISL * (ISL + 1) / 2)) == 0
     sparse = deploy("mixtral-8x7b", "h100-sxm").model.groups[0].layers[0].ffn

@@ -16,102 +16,43 @@ from configurations import IDS, LATENT, LLAMA, MOE, config_of
 from hypothesis import strategies as st
 from measurements.test_kernel_table import TABLE
 from measurements.test_results import FILES, FOLDER
-from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL, paths
+from spec_texts import CALIBRATION, ENGINE, FULL_GPU, GPU, MIXED_MODEL, MODEL, WORKLOAD, paths
 
 from roofline.cli.main import cli
 from roofline.specs.gpu import SHAPES
 
-WORKLOAD = """\
-name: my-support
-aliases: [support]
-title: "Our support chat"
-isl: 1800
-osl: 240
-isl_cv: 0.9
-osl_cv: 0.7
-lengths: lognormal
-prefix: 600
-slo: "ttft:1s,tpot:50ms"
-share: 0.95
-arrivals: rate
-notes: ["prefix is a judgement: the system prompt."]
-sources:
-  logs: {title: "Requests of our gateway, first week of October", date: 2026-10-08}
-"""
 SPECIFICATIONS = {
-    "gpu": (GPU, FULL_GPU),
-    "model": (MODEL, MIXED_MODEL),
-    "calibration": (CALIBRATION,),
-    "engine": (ENGINE,),
+    "gpu": (GPU, FULL_GPU), "model": (MODEL, MIXED_MODEL), "calibration": (CALIBRATION,), "engine": (ENGINE,),
     "workload": (WORKLOAD,),
-}
+}  # fmt: skip
 MODELS = ("llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "deepseek-v3", "qwen3-next-80b-a3b", "gpt-oss-120b")
 GPUS = ("h100-sxm", "b200", "mi300x", "l40s", "gb200-nvl72", "tpu-v6e")
 
 #: Option -> values that make sense somewhere, as Python or the shell would have them.
 PLAUSIBLE = {
-    "isl": (1, 100, 1024, "4k", 32768, 10**6),
-    "osl": (1, 2, 128, "1k", 5000),
-    "prefix": (0, 1, 64, 900, "50%", "100%"),
-    "batch": (1, 8, 512),
-    "concurrency": (1, 16, 1000, 0.5),
-    "request_rate": (0.1, 2, 50),
-    "num_prompts": (1, 10, 1000),
-    "cache_hit": (0, 0.3, "60%", 1),
-    "cache_tier": ("hbm", "host", "nvme", "network"),
-    "cache_bandwidth": ("12GB/s", "1 TB/s"),
-    "cache_size": ("500GB", "1 MB", "1GiB"),
-    "working_set": ("2TB", "2TB:zipf0.9", "1GB:zipf2"),
-    "isl_cv": (0, 0.5, "50%", 3),
-    "osl_cv": (0, 0.3, "80%", 2),
-    "lengths": ("lognormal", "uniform"),
-    "cold_start": ("1%:2s", "0.5:10ms", "100%:1s"),
-    "derate": ("bandwidth:5%,peak:3%", "link:90%", "peak:0%"),
-    "tp": (1, 2, 4, 8, 64),
-    "pp": (1, 2, 5),
-    "ep": (1, 2, 8),
-    "dp": (1, 2, 8),
-    "num_gpus": (1, 8, 64, 10000),
-    "quantization": ("fp8", "bf16", "int4", "nvfp4", "awq", "w8a8"),
-    "weights": ("fp8", "int4", "mxfp4", "bf16"),
-    "kv_cache_dtype": ("fp8", "bf16", "int8"),
-    "compute": ("bf16", "fp8", "fp4"),
-    "routing": ("uniform", 0.5, 1, "0.66"),
-    "basis": ("ideal", "calibrated"),
-    "engine": ("none", "vllm", "sglang", "trtllm", "generic"),
-    "network": (0, 0.02, "20ms", "1 s"),
-    "max_num_batched_tokens": (1, 512, "8k"),
-    "max_num_seqs": (1, 64, "1k"),
-    "gpu_memory_utilization": (0.5, "90%", 1),
-    "max_model_len": (1, 4096, "128k"),
-    "draft": ("mtp", "eagle", "ngram", "llama-3.1-8b"),
-    "draft_tokens": (1, 3, 8),
+    "isl": (1, 100, 1024, "4k", 32768, 10**6), "osl": (1, 2, 128, "1k", 5000), "prefix": (0, 1, 64, 900, "50%", "100%"),
+    "batch": (1, 8, 512), "concurrency": (1, 16, 1000, 0.5), "request_rate": (0.1, 2, 50), "num_prompts": (1, 10, 1000),
+    "cache_hit": (0, 0.3, "60%", 1), "cache_tier": ("hbm", "host", "nvme", "network"),
+    "cache_bandwidth": ("12GB/s", "1 TB/s"), "cache_size": ("500GB", "1 MB", "1GiB"),
+    "working_set": ("2TB", "2TB:zipf0.9", "1GB:zipf2"), "isl_cv": (0, 0.5, "50%", 3), "osl_cv": (0, 0.3, "80%", 2),
+    "lengths": ("lognormal", "uniform"), "cold_start": ("1%:2s", "0.5:10ms", "100%:1s"),
+    "derate": ("bandwidth:5%,peak:3%", "link:90%", "peak:0%"), "tp": (1, 2, 4, 8, 64), "pp": (1, 2, 5), "ep": (1, 2, 8),
+    "dp": (1, 2, 8), "num_gpus": (1, 8, 64, 10000), "quantization": ("fp8", "bf16", "int4", "nvfp4", "awq", "w8a8"),
+    "weights": ("fp8", "int4", "mxfp4", "bf16"), "kv_cache_dtype": ("fp8", "bf16", "int8"),
+    "compute": ("bf16", "fp8", "fp4"), "routing": ("uniform", 0.5, 1, "0.66"), "basis": ("ideal", "calibrated"),
+    "engine": ("none", "vllm", "sglang", "trtllm", "generic"), "network": (0, 0.02, "20ms", "1 s"),
+    "max_num_batched_tokens": (1, 512, "8k"), "max_num_seqs": (1, 64, "1k"), "gpu_memory_utilization": (0.5, "90%", 1),
+    "max_model_len": (1, 4096, "128k"), "draft": ("mtp", "eagle", "ngram", "llama-3.1-8b"), "draft_tokens": (1, 3, 8),
     "acceptance": (0.8, ".9,.8", "2.8 tokens", 0, 1, "deepseek-r1-mtp"),
     "measured": ("tpot=20", "ttft=500,batch=8", "tpot=9,concurrency=4,isl=1000"),
-    "slo": ("ttft:300", "ttft:1s@p95,tpot:25", "e2el:8s@p99", "p99:2x", "ttft:1"),
-    "allow_oversize": (True, False),
-    "gpu_price": (2.5, "2-4", "3/h"),
-    "assume": ("llama", "mixtral"),
-    "share": (0.5, "95%", 0.999),
-    "workload": ("8k1k", "1k1k"),
-    "p99_within": ("2x", 3),
-    "headroom": (0, "20%"),
-    "api_price": ("in:0.5,out:1.5", "in:1,out:2,cached:0.1"),
-    "kv_link": ("nvlink", "rdma", "pcie", "50 GB/s"),
-    "baseline": ("bf16", "fp8", "int4"),
-    "requests": (1, 20, 200),
-    "seed": (0, 7),
-    "top": (1, 5),
-    "spare": (0, 3),
-    "family": ("llama", "qwen"),
-    "vendor": ("NVIDIA", "AMD"),
-    "ttft": ("300", "1s"),
-    "tpot": ("20", "5ms"),
-    "e2el": ("10s",),
-    "max_gpus": (8, 16),
-    "min_size": ("7B", 10**9),
-    "max_size": ("70B",),
-}
+    "slo": ("ttft:300", "ttft:1s@p95,tpot:25", "e2el:8s@p99", "p99:2x", "ttft:1"), "allow_oversize": (True, False),
+    "gpu_price": (2.5, "2-4", "3/h"), "assume": ("llama", "mixtral"), "share": (0.5, "95%", 0.999),
+    "workload": ("8k1k", "1k1k"), "p99_within": ("2x", 3), "headroom": (0, "20%"),
+    "api_price": ("in:0.5,out:1.5", "in:1,out:2,cached:0.1"), "kv_link": ("nvlink", "rdma", "pcie", "50 GB/s"),
+    "baseline": ("bf16", "fp8", "int4"), "requests": (1, 20, 200), "seed": (0, 7), "top": (1, 5), "spare": (0, 3),
+    "family": ("llama", "qwen"), "vendor": ("NVIDIA", "AMD"), "ttft": ("300", "1s"), "tpot": ("20", "5ms"),
+    "e2el": ("10s",), "max_gpus": (8, 16), "min_size": ("7B", 10**9), "max_size": ("70B",),
+}  # fmt: skip
 _LETTERS = st.characters(exclude_characters="\0/.~")  # no argument holds a zero; nothing outside of the folder is named
 _WORDS = st.text(_LETTERS, max_size=6)
 _NUMERALS = ("", " ", "0", "-1", "3", "1e3", "1.5", "nan", "inf", "-inf", "1e400", "1e-300", "9" * 400, "1_0", "\u0662")
@@ -222,27 +163,9 @@ _ODD_ITEMS = st.one_of(
     st.booleans(),
     st.integers(-(10**6), 10**6),
     st.floats(),
-    st.sampled_from(
-        (
-            10**9,
-            10**400,
-            "",
-            "x",
-            "64",
-            "12.5",
-            "inf",
-            "1 GB",
-            "=1+1",
-            [],
-            [0],
-            [None],
-            [{}],
-            {},
-            {"a": 1},
-            {"value": "1 B"},
-        )
-    ),
-)
+    st.sampled_from((10**9, 10**400, "", "x", "64", "12.5", "inf", "1 GB", "=1+1", [], [0], [None], [{}], {}, {"a": 1},
+                     {"value": "1 B"})),
+)  # fmt: skip
 
 
 @st.composite
@@ -260,7 +183,7 @@ def damaged(draw, documents, most=3):
         _change(
             parent,
             last,
-            draw(st.sampled_from((*["scale"] * 6, "drop", "drop", "misspell", "alter", "wrap", "replace"))),
+            draw(st.sampled_from((*["scale"] * 6, "drop", "drop", "misspell", "alter", "wrap", *["replace"] * 5))),
             draw,
         )
     return document
@@ -328,7 +251,9 @@ def _configuration(name):
 
 #: Configurations of models: published ones and small ones, after changes of their fields.
 configurations = damaged(st.sampled_from(("llama", "moe", "latent", *IDS)).map(_configuration))
-#: The same as texts, damaged in their letters, too.
+#: What lies beside some of them on the hub, after changes of its fields, or nothing.
+besides = st.none() | damaged(st.sampled_from(IDS).map(lambda name: config_of(name)[1] or {}))
+#: Configurations as texts, damaged in their letters, too.
 configuration_texts = configurations.map(json.dumps).flatmap(lambda text: edited(text, most=2))
 
 
@@ -341,8 +266,9 @@ def _result(name):
 def result_texts(draw):
     """Result files of benchmark tools after changes of their fields or letters."""
     text = _result(draw(st.sampled_from(FILES)))
-    if text.startswith("{") and draw(st.booleans()):
-        lines = [line for line in text.splitlines() if line] if "\n{" in text.strip() else [text]
+    if text.startswith(("{", "[")) and draw(st.booleans()):
+        is_lines = text.startswith("{") and "\n{" in text.strip()
+        lines = [line for line in text.splitlines() if line] if is_lines else [text]
         text = "\n".join(json.dumps(draw(damaged(st.just(json.loads(line))))) for line in lines)
     return draw(edited(text))
 

@@ -14,25 +14,11 @@ _CASE = frozenset(Case.__optional_keys__) - {"specs"}
 _LENGTHS = st.sampled_from(("isl", "osl", "prefix", "batch", "concurrency", "request_rate"))
 #: Question -> further arguments of its own.
 QUESTIONS = {
-    "predict": (),
-    "ttft": (),
-    "knee": (),
-    "compare": (),
-    "cost": ("api_price", "headroom", "share"),
-    "size": (),
-    "goodput": ("share",),
-    "curve": ("share",),
-    "quantize": ("baseline",),
-    "sensitivity": (),
-    "formula": (),
-    "solve": ("ttft", "tpot", "e2el"),
-    "prompt_cache": (),
-    "speculate": (),
-    "levers": ("share",),
-    "disaggregate": ("kv_link",),
-    "simulate": ("requests", "seed"),
-    "table": (),
-}
+    "predict": (), "ttft": (), "knee": (), "compare": (), "cost": ("api_price", "headroom", "share"), "size": (),
+    "goodput": ("share",), "curve": ("share",), "quantize": ("baseline",), "sensitivity": (), "formula": (),
+    "solve": ("ttft", "tpot", "e2el"), "prompt_cache": (), "speculate": (), "levers": ("share",),
+    "disaggregate": ("kv_link",), "simulate": ("requests", "seed"), "table": (),
+}  # fmt: skip
 _UNKNOWNS = ("bandwidth", "peak", "batch", "isl", "prefix", "tp", "weights", "request_rate", "osl", "x")
 _POOLS = ("b200:tp8", "h100:tp8:fp8x2", "2xh100", "h200")
 

@@ -4,24 +4,29 @@ import json
 import tempfile
 from pathlib import Path
 
-from fuzz.strategies import configuration_texts
+from fuzz.strategies import besides, configuration_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from roofline.catalog.huggingface.files import file_document
+from roofline.catalog.schema import ModelSpec
 from roofline.physics.memory import parameters
 
 
-@given(text=configuration_texts, assume=st.sampled_from((None, None, "llama", "x")))
-@settings(max_examples=60)
-def test_any_configuration_is_a_model_or_is_refused(text, assume):
+@given(text=configuration_texts, beside=besides, assume=st.sampled_from((None, None, "llama", "x")))
+@settings(max_examples=80)
+def test_any_configuration_is_a_model_or_is_refused(text, beside, assume):
     with tempfile.TemporaryDirectory() as folder:
+        if beside is not None:
+            (Path(folder) / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
         path = Path(folder) / "config.json"
         path.write_text(text, encoding="utf-8", newline="")
         try:
+            ModelSpec.model_validate(file_document(str(path), assume=assume)[0])
             model = rl.load_model(str(path), assume=assume)
         except rl.RooflineError as error:
-            assert str(error)
+            assert str(error).startswith(folder) or not isinstance(error, rl.BadSpec)
             return
     assert parameters(model).total > 0
     try:

@@ -8,57 +8,26 @@ from hypothesis import example, given, settings
 
 import roofline as rl
 from roofline.numbers.quantity import DIMENSIONS, count_from_text, from_text
+from roofline.specs import written
 from roofline.specs.formats import number_format
 from roofline.specs.workload import limits_of_text, ratio_of_text
-from roofline.specs.written import (
-    acceptance_of_text,
-    api_price_of_text,
-    lengths_of_text,
-    measured_of_text,
-    number_of_text,
-    numbers_of_text,
-    pool_of_text,
-    prefix_of_text,
-    prefixes_of_text,
-    price_of_text,
-    share_of_text,
-    time_of_text,
-    whole_of_text,
-    wholes_of_text,
-    words_of_text,
-)
 from roofline.support.errors import BadInput, RooflineError
 
 PARSERS = (
     *(lambda text, dimension=dimension: from_text(text, dimension) for dimension in sorted(DIMENSIONS)),
-    lambda text: acceptance_of_text(text, None),
-    lambda text: acceptance_of_text(text, 3),
-    api_price_of_text,
-    count_from_text,
-    lengths_of_text,
-    limits_of_text,
-    measured_of_text,
-    number_format,
-    number_of_text,
-    numbers_of_text,
-    pool_of_text,
-    prefix_of_text,
-    prefixes_of_text,
-    price_of_text,
-    ratio_of_text,
-    share_of_text,
-    time_of_text,
-    whole_of_text,
-    wholes_of_text,
-    words_of_text,
-)
+    lambda text: written.acceptance_of_text(text, None), lambda text: written.acceptance_of_text(text, 3),
+    written.api_price_of_text, count_from_text, written.lengths_of_text, limits_of_text, written.measured_of_text,
+    number_format, written.number_of_text, written.numbers_of_text, written.pool_of_text, written.prefix_of_text,
+    written.prefixes_of_text, written.price_of_text, ratio_of_text, written.share_of_text, written.time_of_text,
+    written.whole_of_text, written.wholes_of_text, written.words_of_text,
+)  # fmt: skip
 
 #: Parsers of numbers that a float may not hold, such as 1e400, and an option which then says what its range is.
 RANGES = {
-    number_of_text: "concurrency",
-    numbers_of_text: "concurrency",
-    share_of_text: "cache_hit",
-    measured_of_text: "measured",
+    written.number_of_text: "concurrency",
+    written.numbers_of_text: "concurrency",
+    written.share_of_text: "cache_hit",
+    written.measured_of_text: "measured",
 }
 
 

@@ -16,12 +16,9 @@ from roofline.specs.names import Entry, label_of, match_words, nearest_names
 from roofline.specs.workload import limits_of_text, limits_text
 from roofline.specs.written import bare_count, pool_text, price_of_text, rate_of_text, rates_of_text
 
-# --- what is read --------------------------------------------------------------------------------
 
-
-@each(
-    ("text", "per_second"),
-    [
+def test_a_rate_has_a_period_or_is_per_second_and_comes_in_lists():
+    for text, per_second in [
         ("4", 4.0),
         ("0.5", 0.5),
         ("1k", 1000.0),
@@ -39,157 +36,82 @@ from roofline.specs.written import bare_count, pool_text, price_of_text, rate_of
         ("1.728m/day", 20.0),
         ("26.28M/month", 10.0),
         ("31.536m/year", 1.0),
-    ],
-)
-def test_a_rate_has_a_period_or_is_per_second(text, per_second):
-    assert close(rate_of_text(text), per_second)
-    assert close(plain_value("request_rate", text), per_second)
-    assert close(all_values("request_rate", text)[0], per_second)
+    ]:
+        assert close(rate_of_text(text), per_second)
+        assert close(plain_value("request_rate", text), per_second)
+        assert close(all_values("request_rate", text)[0], per_second)
+    for text, rates in [
+        ("2,4", [2.0, 4.0]), ("1:8:x2", [1.0, 2.0, 4.0, 8.0]), ("1/s,120/min", [1.0, 2.0]), ("0.5, 3.6k/h", [0.5, 1.0]),
+        ("250:1k:x2", [250.0, 500.0, 1000.0]), ("60/min:3/s", [1.0, 2.0, 3.0]),
+    ]:  # fmt: skip
+        assert rates_of_text(text) == rates
 
 
-@each(
-    ("text", "rates"),
-    [
-        ("2,4", [2.0, 4.0]),
-        ("1:8:x2", [1.0, 2.0, 4.0, 8.0]),
-        ("1/s,120/min", [1.0, 2.0]),
-        ("0.5, 3.6k/h", [0.5, 1.0]),
-        ("250:1k:x2", [250.0, 500.0, 1000.0]),
-        ("60/min:3/s", [1.0, 2.0, 3.0]),
-    ],
-)
-def test_rates_come_in_lists(text, rates):
-    assert rates_of_text(text) == rates
-
-
-@each(
-    ("text", "price"),
-    [
-        ("2.5", 2.5),
-        ("$2.5/h", 2.5),
-        ("2.5 USD/h", 2.5),
-        ("2.5$/gpu/h", 2.5),
-        ("2.5 usd per gpu-hour", 2.5),
-        ("36/day", 1.5),
-        ("$1460/month", 2.0),
-        ("1.46k/mo", 2.0),
-        ("17.52k/year", 2.0),
-        ("0.001/s", 3.6),
-        ("2-4", (2.0, 4.0)),
-        ("$2-$4/h", (2.0, 4.0)),
-        ("24 to 48 per day", (1.0, 2.0)),
-        ("730-1460/month", (1.0, 2.0)),
+def test_a_rent_has_a_period_or_is_by_the_hour():
+    for text, price in [
+        ("2.5", 2.5), ("$2.5/h", 2.5), ("2.5 USD/h", 2.5), ("2.5$/gpu/h", 2.5), ("2.5 usd per gpu-hour", 2.5),
+        ("36/day", 1.5), ("$1460/month", 2.0), ("1.46k/mo", 2.0), ("17.52k/year", 2.0), ("0.001/s", 3.6),
+        ("2-4", (2.0, 4.0)), ("$2-$4/h", (2.0, 4.0)), ("24 to 48 per day", (1.0, 2.0)), ("730-1460/month", (1.0, 2.0)),
         ("1.46k-2.92k/month", (2.0, 4.0)),
-    ],
-)
-def test_a_rent_has_a_period_or_is_by_the_hour(text, price):
-    ends = (price, price) if isinstance(price, float) else price
-    found = price_of_text(text)
-    assert isinstance(found, float) == isinstance(price, float)
-    for one, other in zip((found, found) if isinstance(found, float) else found, ends, strict=True):
-        assert close(one, other)
-
-
-def test_a_rent_by_the_month_is_that_of_730_hours_of_an_answer():
+    ]:  # fmt: skip
+        ends = (price, price) if isinstance(price, float) else price
+        found = price_of_text(text)
+        assert isinstance(found, float) == isinstance(price, float)
+        for one, other in zip((found, found) if isinstance(found, float) else found, ends, strict=True):
+            assert close(one, other)
     by_month, by_hour = (
         rl.predict("llama-3.1-8b", "h100", isl=100, osl=10, gpu_price=price) for price in ("1460/month", 2)
     )
     assert close(by_month.deployment.gpu.price.typical, by_hour.deployment.gpu.price.typical)
 
 
-@each(
-    ("text", "limits"),
-    [
-        ("tps:50", {"tpot": 0.02}),
-        ("tok/s:50", {"tpot": 0.02}),
-        ("tok_s:50", {"tpot": 0.02}),
-        ("tokens/s:50", {"tpot": 0.02}),
-        ("TPS:50 tok/s", {"tpot": 0.02}),
-        ("tok/s/user:50/s", {"tpot": 0.02}),
-        ("tps:50@p95", {"tpot_p95": 0.02}),
-        ("tps@p95:50", {"tpot_p95": 0.02}),
-        ("tps_p95:50", {"tpot_p95": 0.02}),
-        ("tps:50@mean", {"tpot": 0.02}),
-        ("ttft:300 tok/s:50 e2el:8s", {"ttft": 0.3, "tpot": 0.02, "e2el": 8.0}),
-    ],
-)
-def test_tokens_per_second_of_a_user_limit_its_tpot(text, limits):
-    found = limits_of_text(text)
-    assert found.keys() == limits.keys()
-    assert all(close(found[key], limit) for key, limit in limits.items())
-    assert limits_of_text(limits_text(found)) == found
+def test_tokens_per_second_of_a_user_limit_its_tpot():
+    for text, limits in [
+        ("tps:50", {"tpot": 0.02}), ("tok/s:50", {"tpot": 0.02}), ("tok_s:50", {"tpot": 0.02}),
+        ("tokens/s:50", {"tpot": 0.02}), ("TPS:50 tok/s", {"tpot": 0.02}), ("tok/s/user:50/s", {"tpot": 0.02}),
+        ("tps:50@p95", {"tpot_p95": 0.02}), ("tps@p95:50", {"tpot_p95": 0.02}), ("tps_p95:50", {"tpot_p95": 0.02}),
+        ("tps:50@mean", {"tpot": 0.02}), ("ttft:300 tok/s:50 e2el:8s", {"ttft": 0.3, "tpot": 0.02, "e2el": 8.0}),
+    ]:  # fmt: skip
+        found = limits_of_text(text)
+        assert found.keys() == limits.keys()
+        assert all(close(found[key], limit) for key, limit in limits.items())
+        assert limits_of_text(limits_text(found)) == found
+    for slo in [{"tps": 50}, {"tps": "50"}, {"tok/s": "50/s"}, {"tps": 50.0}]:
+        assert slo_limits(slo) == {"tpot": 0.02}
+        assert slo_limits({"tps_p95": 50, "ttft": 0.3}) == {"tpot_p95": 0.02, "ttft": 0.3}
+        assert slo_limits({"tps": "50@p95"}) == {"tpot_p95": 0.02}
 
 
-@each("slo", [{"tps": 50}, {"tps": "50"}, {"tok/s": "50/s"}, {"tps": 50.0}])
-def test_tokens_per_second_are_limits_of_a_mapping_too(slo):
-    assert slo_limits(slo) == {"tpot": 0.02}
-    assert slo_limits({"tps_p95": 50, "ttft": 0.3}) == {"tpot_p95": 0.02, "ttft": 0.3}
-    assert slo_limits({"tps": "50@p95"}) == {"tpot_p95": 0.02}
-
-
-@each(
-    ("label", "name"),
-    [
-        ("H100 SXM5 80GB", "h100-sxm"),
-        ("NVIDIA H100 80GB HBM3", "h100-sxm"),
-        ("NVIDIA_H100_80GB_HBM3", "h100-sxm"),
-        ("H100 (80 GB SXM5)", "h100-sxm"),
-        ("NVIDIA H100 Tensor Core GPU", "h100-sxm"),
-        ("NVIDIA H100 80GB HBM2e", "h100-pcie"),
-        ("NVIDIA H100 PCIe", "h100-pcie"),
-        ("H100 NVL 94GB HBM3", "h100-nvl"),
-        ("NVIDIA H200 141GB", "h200-sxm"),
-        ("H200 141 GB HBM3e", "h200-sxm"),
-        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"),
-        ("A100 (40 GB PCIe)", "a100-pcie-40gb"),
-        ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"),
-        ("B200 192GB", "b200"),
-        ("B200 180GB HBM3e", "b200"),
-        ("NVIDIA GH200 144G HBM3e", "gh200-144gb"),
-        ("NVIDIA GH200 480GB", "gh200-96gb"),
-        ("NVIDIA GeForce RTX 4090", "rtx-4090"),
-        ("RTX 4090 24GB", "rtx-4090"),
-        ("RTX A6000 48GB GDDR6", "rtx-a6000"),
-        ("AMD Instinct MI300X OAM", "mi300x"),
-        ("AMD_Instinct_MI300X_OAM", "mi300x"),
-        ("MI325X OAM 256GB", "mi325x"),
+def test_a_gpu_is_read_as_tools_and_price_lists_print_it():
+    for label, name in [
+        ("H100 SXM5 80GB", "h100-sxm"), ("NVIDIA H100 80GB HBM3", "h100-sxm"), ("NVIDIA_H100_80GB_HBM3", "h100-sxm"),
+        ("H100 (80 GB SXM5)", "h100-sxm"), ("NVIDIA H100 Tensor Core GPU", "h100-sxm"),
+        ("NVIDIA H100 80GB HBM2e", "h100-pcie"), ("NVIDIA H100 PCIe", "h100-pcie"), ("H100 NVL 94GB HBM3", "h100-nvl"),
+        ("NVIDIA H200 141GB", "h200-sxm"), ("H200 141 GB HBM3e", "h200-sxm"),
+        ("NVIDIA A100-SXM4-40GB", "a100-sxm-40gb"), ("A100 (40 GB PCIe)", "a100-pcie-40gb"),
+        ("NVIDIA A100 80GB PCIe", "a100-pcie-80gb"), ("B200 192GB", "b200"), ("B200 180GB HBM3e", "b200"),
+        ("NVIDIA GH200 144G HBM3e", "gh200-144gb"), ("NVIDIA GH200 480GB", "gh200-96gb"),
+        ("NVIDIA GeForce RTX 4090", "rtx-4090"), ("RTX 4090 24GB", "rtx-4090"), ("RTX A6000 48GB GDDR6", "rtx-a6000"),
+        ("AMD Instinct MI300X OAM", "mi300x"), ("AMD_Instinct_MI300X_OAM", "mi300x"), ("MI325X OAM 256GB", "mi325x"),
         ("Tesla T4 16GB", "t4"),
-    ],
-)
-def test_a_gpu_is_read_as_tools_and_price_lists_print_it(label, name):
-    assert rl.load_gpu(label).name == name
-
-
-@each("label", ["H100 40GB", "RTX 6000 48GB", "L40S 24GB", "H20 141GB", "A100 80GB HBM3", "80GB", "gpu 4"])
-def test_a_label_with_another_memory_is_no_gpu_of_that_name(label):
-    with pytest.raises(rl.UnknownName):
-        rl.load_gpu(label)
-
-
-def test_a_name_alone_is_no_label():
+    ]:  # fmt: skip
+        assert rl.load_gpu(label).name == name
+    for label in ["H100 40GB", "RTX 6000 48GB", "L40S 24GB", "H20 141GB", "A100 80GB HBM3", "80GB", "gpu 4"]:
+        with pytest.raises(rl.UnknownName):
+            rl.load_gpu(label)
     assert label_of("h100-sxm") is None
     assert label_of("GPU") is None
 
 
-@each(
-    ("text", "pool"),
-    [
-        ("8h100", "8xh100"),
-        ("8 h100", "8xh100"),
-        ("8H100:tp4", "8xH100:tp4"),
-        ("4 NVIDIA H100 80GB HBM3", "4xNVIDIA H100 80GB HBM3"),
-        ("2mi300x:fp8", "2xmi300x:fp8"),
-        ("8x4090", "8x4090"),
-    ],
-)
-def test_a_count_before_a_gpu_needs_no_x(text, pool):
-    assert pool_text(pool_of(text)) == pool
-
-
-@each("text", ["4090", "3090ti", "910c", "910d", "h100"])
-def test_digits_before_letters_that_name_no_gpu_are_no_count(text):
-    assert pool_of(text) is None
-    assert bare_count("8xh100") is None
+def test_a_count_before_a_gpu_needs_no_x():
+    for text, pool in [
+        ("8h100", "8xh100"), ("8 h100", "8xh100"), ("8H100:tp4", "8xH100:tp4"),
+        ("4 NVIDIA H100 80GB HBM3", "4xNVIDIA H100 80GB HBM3"), ("2mi300x:fp8", "2xmi300x:fp8"), ("8x4090", "8x4090"),
+    ]:  # fmt: skip
+        assert pool_text(pool_of(text)) == pool
+    for text in ["4090", "3090ti", "910c", "910d", "h100"]:
+        assert pool_of(text) is None
+        assert bare_count("8xh100") is None
 
 
 @each(
@@ -215,36 +137,24 @@ def test_a_model_is_read_by_some_words_of_its_name(typed, name, note):
     assert said.endswith(note)
 
 
-@each(
-    ("asked", "names", "meant"),
-    [
+def test_of_several_models_the_obvious_one_is_meant_or_none():
+    for asked, names, meant in [
         ("big-7b", ("org/big-1-7b", "org/big-1.10-7b", "org/big-1.9-7b"), "big-1.10-7b"),  # versions are no decimals
         ("big2", ("org/big-2-7b", "other/big-2-nano-3b"), "big-2-7b"),
         ("big-7b", ("org/big-2-7b", "org/big-3-vl-7b"), "big-2-7b"),  # a picture model is no newer version
         ("big2", ("org/big-2-7b", "org/big-2-7b-instruct-fp8", "org/big-2-7b-chat"), "big-2-7b"),
-    ],
-)
-def test_of_several_models_the_obvious_one_is_meant(asked, names, meant):
-    assert match_words(asked, [Entry(name, (name,)) for name in names]).entry.short == meant
-
-
-@each(
-    ("asked", "names"),
-    [
+    ]:
+        assert match_words(asked, [Entry(name, (name,)) for name in names]).entry.short == meant
+    for asked, names in [
         ("big2", ("org/big-2-7b", "org/big-2-70b")),  # two sizes
         ("big", ("org/big-2-7b", "org/big-3-7b")),  # one word
         ("the-7b", ("org/big-7b",)),  # another first word
         ("org/big-7b", ("org/big-2-7b",)),  # an id names its model in full
-    ],
-)
-def test_where_none_is_obvious_no_model_is_read(asked, names):
-    try:
-        assert match_words(asked, [Entry(name, (name,)) for name in names]) is None
-    except rl.UnknownName as error:
-        assert "is ambiguous" in str(error)
-
-
-def test_suggestions_are_of_the_size_that_was_asked_for():
+    ]:
+        try:
+            assert match_words(asked, [Entry(name, (name,)) for name in names]) is None
+        except rl.UnknownName as error:
+            assert "is ambiguous" in str(error)
     entries = [Entry("", (f"llama-{rest}",)) for rest in ("2-7b", "2-13b", "2-70b", "3-70b", "3-70b-fp8", "3-8b")]
     assert set(nearest_names("llama-72b", entries)[:2]) == {"llama-2-70b", "llama-3-70b"}
     assert nearest_names("lama-9b", entries)[0] == "llama-3-8b"
@@ -273,9 +183,6 @@ def test_a_measurement_may_name_a_pool(pool, plain):
     for run in (found, in_file):
         assert run.expected.deployment == expected.expected.deployment
         assert close(run.expected.ttft, expected.expected.ttft)
-
-
-# --- what is said about a mistake ----------------------------------------------------------------
 
 
 def case(**options):

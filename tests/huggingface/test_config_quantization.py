@@ -1,25 +1,26 @@
 """Number formats from what configurations say of quantisation, section by section."""
 
-import pytest
 from configurations import LATENT, LLAMA, MOE, config_of, imported, model, refusal, without
-from every_case import each
 
 
 def native(config, quantization=None):
     return model(config, quantization).native
 
 
-def test_unquantised_weights_have_the_stated_type():
+def test_unquantised_weights_have_the_stated_type_and_a_head_that_is_not_ignored_is_quantised():
     assert native(LLAMA | {"torch_dtype": "float16"})["linear"] == "fp16"
     assert native(without(LLAMA, "torch_dtype") | {"dtype": "bfloat16"})["head"] == "bf16"
     content, cautions = imported(LLAMA | {"torch_dtype": "float32"})
     assert content["native"]["linear"] == "bf16"
     assert "float32" in cautions[0]
+    section = compressed({"num_bits": 8, "type": "int"}, ignore=())
+    config = LLAMA | {"quantization_config": section}
+    assert native(config)["head"] == "int8"
+    assert native(config | {"tie_word_embeddings": True})["head"] == "bf16"
 
 
-@each(
-    ("section", "expected"),
-    [
+def test_a_method_of_quantisation_becomes_a_format():
+    for section, expected in [
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8_block"),
         ({"quant_method": "fp8", "activation_scheme": "dynamic"}, "fp8"),
         ({"quant_method": "fp8", "activation_scheme": "static"}, "fp8_static"),
@@ -31,12 +32,21 @@ def test_unquantised_weights_have_the_stated_type():
         ({"quant_method": "bitsandbytes", "load_in_4bit": True}, "int4"),
         ({"quant_method": "modelopt", "quant_algo": "NVFP4"}, "nvfp4"),
         ({"quant_algo": "FP8", "producer": {"name": "modelopt"}}, "fp8_static"),
-    ],
-)
-def test_a_method_of_quantisation_becomes_a_format(section, expected):
-    found = native(LLAMA | {"quantization_config": section})
-    assert (found["linear"], found["attention"]) == (expected, expected)
-    assert (found["embed"], found["norm"], found["head"]) == ("bf16", "bf16", "bf16")
+    ]:
+        found = native(LLAMA | {"quantization_config": section})
+        assert (found["linear"], found["attention"]) == (expected, expected)
+        assert (found["embed"], found["norm"], found["head"]) == ("bf16", "bf16", "bf16")
+    for section, expected in [
+        (compressed({"num_bits": 4, "type": "int", "group_size": 128}), "int4"),
+        (compressed({"num_bits": 4, "type": "int", "group_size": 32}), "int4_g32"),
+        (compressed({"num_bits": 8, "type": "int"}), "int8"),
+        (compressed({"num_bits": 8, "type": "float"}), "fp8"),
+        (compressed({"num_bits": 8, "type": "float"}, inputs={"dynamic": False}), "fp8_static"),
+        (compressed({"num_bits": 8, "type": "float", "strategy": "block"}), "fp8_block"),
+        (compressed({"num_bits": 4, "type": "float"}, packing="nvfp4-pack-quantized"), "nvfp4"),
+        (compressed({"num_bits": 4, "type": "float"}, packing="mxfp4-pack-quantized"), "mxfp4"),
+    ]:
+        assert native(LLAMA | {"quantization_config": section})["linear"] == expected
 
 
 def compressed(weights, *, ignore=("lm_head",), packing="pack-quantized", inputs=None, targets=("Linear",)):
@@ -49,31 +59,7 @@ def compressed(weights, *, ignore=("lm_head",), packing="pack-quantized", inputs
     }
 
 
-@each(
-    ("section", "expected"),
-    [
-        (compressed({"num_bits": 4, "type": "int", "group_size": 128}), "int4"),
-        (compressed({"num_bits": 4, "type": "int", "group_size": 32}), "int4_g32"),
-        (compressed({"num_bits": 8, "type": "int"}), "int8"),
-        (compressed({"num_bits": 8, "type": "float"}), "fp8"),
-        (compressed({"num_bits": 8, "type": "float"}, inputs={"dynamic": False}), "fp8_static"),
-        (compressed({"num_bits": 8, "type": "float", "strategy": "block"}), "fp8_block"),
-        (compressed({"num_bits": 4, "type": "float"}, packing="nvfp4-pack-quantized"), "nvfp4"),
-        (compressed({"num_bits": 4, "type": "float"}, packing="mxfp4-pack-quantized"), "mxfp4"),
-    ],
-)
-def test_a_group_of_compressed_tensors_becomes_a_format(section, expected):
-    assert native(LLAMA | {"quantization_config": section})["linear"] == expected
-
-
-def test_a_head_that_compressed_tensors_do_not_ignore_is_quantised_and_a_tied_one_is_not():
-    section = compressed({"num_bits": 8, "type": "int"}, ignore=())
-    config = LLAMA | {"quantization_config": section}
-    assert native(config)["head"] == "int8"
-    assert native(config | {"tie_word_embeddings": True})["head"] == "bf16"
-
-
-def test_groups_of_compressed_tensors_have_formats_of_their_own():
+def test_groups_modules_published_files_and_caches_have_formats_of_their_own():
     section = compressed({"num_bits": 8, "type": "float"}, targets=["re:.*self_attn.*"])
     experts = {
         "weights": {"num_bits": 4, "type": "float"},
@@ -83,60 +69,11 @@ def test_groups_of_compressed_tensors_have_formats_of_their_own():
     section["config_groups"]["group_1"] = experts
     found = native(MOE | {"quantization_config": section})
     assert (found["attention"], found["experts"]) == ("fp8", "nvfp4")
-
-
-@pytest.mark.parametrize(
-    "pattern",
-    [
-        "re:.*self_attn.*",
-        "model.layers.*.self_attn*",
-        "*self_attn*",
-        "self_attn",
-        "re:^model\\.layers\\.\\d+\\.self_attn",
-    ],
-)
-def test_attention_that_is_excluded_by_any_kind_of_pattern_stays_wide(pattern):
-    section = {"quant_method": "fp8", "modules_to_not_convert": [pattern]}
-    found = native(MOE | {"quantization_config": section})
-    assert (found["attention"], found["experts"]) == ("bf16", "fp8")
-
-
-def test_a_name_covers_whole_components_only():
-    section = {"quant_method": "fp8", "modules_to_not_convert": ["gate", "lm_head"]}
-    assert native(LLAMA | {"quantization_config": section})["linear"] == "fp8"
-
-
-def test_shared_experts_that_are_excluded_stay_wide():
-    section = {"quant_method": "fp8", "modules_to_not_convert": ["re:.*shared_experts.*"]}
-    found = native(LATENT | {"quantization_config": section})
-    assert (found["shared"], found["experts"], found["linear"]) == ("bf16", "fp8", "fp8")
-
-
-def test_the_majority_of_a_section_decides_and_the_minority_is_said():
     section = {"quant_method": "fp8", "modules_to_not_convert": ["model.layers.0.self_attn"]}
     content, cautions = imported(LLAMA | {"quantization_config": section})
     assert content["native"]["linear"] == "fp8"
     assert "attention" not in content["native"]
     assert "attention: counted as fp8 throughout, but 25% (bf16) of its weights are not" in cautions
-
-
-def test_mxfp4_of_gpt_oss_is_that_of_its_experts_alone():
-    found = native(*config_of("openai/gpt-oss-20b"))
-    assert (found["experts"], found["attention"], found["head"]) == ("mxfp4", "bf16", "bf16")
-
-
-def test_deepseek_v4_keeps_its_experts_in_four_bits_and_the_rest_in_blocks_of_fp8():
-    found = native(*config_of("deepseek-ai/DeepSeek-V4-Pro"))
-    assert (found["experts"], found["shared"], found["attention"]) == ("mxfp4", "fp8_block", "fp8_block")
-
-
-def test_a_file_beside_the_configuration_says_the_formats_of_weights_and_cache():
-    beside = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
-    found = native(LLAMA, beside)
-    assert (found["linear"], found["kv"], found["head"]) == ("fp8_static", "fp8", "bf16")
-
-
-def test_mixed_precision_names_every_module():
     names = {
         f"model.layers.{index}.mlp.experts.0.{name}": {"quant_algo": "NVFP4"}
         for index in range(4)
@@ -147,17 +84,35 @@ def test_mixed_precision_names_every_module():
     assert found["native"]["experts"] == "nvfp4"
     assert found["native"]["linear"] == "bf16"
     assert any("attention: counted as bf16 throughout, but 40% (fp8_static)" in caution for caution in cautions)
+    found = native(*config_of("openai/gpt-oss-20b"))
+    assert (found["experts"], found["attention"], found["head"]) == ("mxfp4", "bf16", "bf16")
+    found = native(*config_of("deepseek-ai/DeepSeek-V4-Pro"))
+    assert (found["experts"], found["shared"], found["attention"]) == ("mxfp4", "fp8_block", "fp8_block")
+    beside = {"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}}
+    found = native(LLAMA, beside)
+    assert (found["linear"], found["kv"], found["head"]) == ("fp8_static", "fp8", "bf16")
+    for scheme in ["FP8", {"num_bits": 8, "type": "float"}]:
+        section = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_scheme": scheme}
+        assert native(LLAMA | {"quantization_config": section})["kv"] == "fp8"
 
 
-@pytest.mark.parametrize("scheme", ["FP8", {"num_bits": 8, "type": "float"}])
-def test_a_cache_scheme_is_a_word_or_a_mapping(scheme):
-    section = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_scheme": scheme}
-    assert native(LLAMA | {"quantization_config": section})["kv"] == "fp8"
+def test_what_is_excluded_stays_wide():
+    for pattern in [
+        "re:.*self_attn.*", "model.layers.*.self_attn*", "*self_attn*", "self_attn",
+        "re:^model\\.layers\\.\\d+\\.self_attn",
+    ]:  # fmt: skip
+        section = {"quant_method": "fp8", "modules_to_not_convert": [pattern]}
+        found = native(MOE | {"quantization_config": section})
+        assert (found["attention"], found["experts"]) == ("bf16", "fp8")
+    section = {"quant_method": "fp8", "modules_to_not_convert": ["gate", "lm_head"]}
+    assert native(LLAMA | {"quantization_config": section})["linear"] == "fp8"
+    section = {"quant_method": "fp8", "modules_to_not_convert": ["re:.*shared_experts.*"]}
+    found = native(LATENT | {"quantization_config": section})
+    assert (found["shared"], found["experts"], found["linear"]) == ("bf16", "fp8", "fp8")
 
 
-@each(
-    ("section", "field"),
-    [
+def test_an_unknown_quantisation_is_refused_by_its_field_and_with_the_methods_that_are_known():
+    for section, field in [
         ({"quant_method": "hqq"}, "quant_method"),
         ({"quant_method": "awq", "bits": 3}, "bits"),
         ({"quant_method": "modelopt", "quant_algo": "NF3"}, "quant_algo"),
@@ -166,15 +121,10 @@ def test_a_cache_scheme_is_a_word_or_a_mapping(scheme):
         ({"quant_method": "fp8", "modules_to_not_convert": ["re:(a+)+b"]}, "modules_to_not_convert"),
         (compressed({"num_bits": 3, "type": "int"}), "num_bits"),
         (["fp8"], "quantization_config"),
-    ],
-)
-def test_an_unknown_quantisation_is_refused_by_its_field(section, field):
-    text = refusal(LLAMA | {"quantization_config": section})
-    assert text.startswith("config.json:1: ")
-    assert field in text
-
-
-def test_an_unknown_method_is_refused_with_those_that_are_known():
+    ]:
+        text = refusal(LLAMA | {"quantization_config": section})
+        assert text.startswith("config.json:1: ")
+        assert field in text
     text = refusal(LLAMA | {"quantization_config": {"quant_method": "hqq"}})
     assert "hqq" in text
     assert all(method in text for method in ("awq", "gptq", "fp8", "modelopt", "mxfp4", "compressed-tensors"))

@@ -34,56 +34,41 @@ REFUSED = ("attention_bias", "use_bias", "mamba_proj_bias")
 SMALL = {"hidden_size": 64, "vocab_size": 600, "intermediate_size": 96, "num_attention_heads": 4}
 #: Configurations that are not drawn: type, fields, torch's count.
 COUNTED = [
-    (
-        "mamba",
-        {"vocab_size": 1000, "hidden_size": 96, "num_hidden_layers": 3, "state_size": 8, "expand": 3, "conv_kernel": 3}
-        | {"time_step_rank": 5},
-        379_776,
-    ),
+    ("mamba", {"vocab_size": 1000, "hidden_size": 96, "num_hidden_layers": 3, "state_size": 8, "expand": 3,
+               "conv_kernel": 3, "time_step_rank": 5}, 379_776),
     ("falcon_mamba", {"vocab_size": 1000, "hidden_size": 64, "num_hidden_layers": 4, "time_step_rank": 9}, 200_000),
     ("falcon_mamba", {"vocab_size": 500, "hidden_size": 160, "num_hidden_layers": 2}, 435_680),
-    (
-        "helium",
-        {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4}
-        | {"num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 200},
-        634_752,
-    ),
-    (
-        "muse_glimmer_text",
-        SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "head_dim": 24, "sliding_window": 32},
-        293_184,
-    ),
-    (  # the eight rows that the embedding has more than the head
-        "mllama_text_model",
-        SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "cross_attention_layers": [1, 3]},
-        231_684 - 8 * 64,
-    ),
-]
+    ("helium", {"vocab_size": 1000, "hidden_size": 128, "num_hidden_layers": 3, "num_attention_heads": 4,
+                "num_key_value_heads": 2, "head_dim": 32, "intermediate_size": 200}, 634_752),
+    ("muse_glimmer_text", SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "head_dim": 24,
+                                   "sliding_window": 32}, 293_184),
+    ("mllama_text_model", SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "cross_attention_layers": [1, 3]},
+     231_684 - 8 * 64),  # the eight rows that the embedding has more than the head
+]  # fmt: skip
 
 
-@each("name", TYPES)
-def test_a_drawn_configuration_has_the_parameters_that_torch_counts(name):
-    rows = [row for row in DRAWN if row["type"] == name]
-    assert rows
-    counted = 0
-    for row in rows:
-        refused = next((field for field in REFUSED if row["config"].get(field)), None)
-        try:
-            count = parameters(model(row["config"])).total
-        except rl.RooflineError as fault:
-            assert f" {refused}: " in str(fault)
-            continue
-        counted += 1
-        assert row["parameters"] <= count <= row["parameters"] + row["buffers"]  # biases that correct a router's choice
-    assert counted
+def test_a_configuration_has_the_parameters_that_torch_counts():
+    for name in TYPES:
+        rows = [row for row in DRAWN if row["type"] == name]
+        assert rows
+        counted = 0
+        for row in rows:
+            refused = next((field for field in REFUSED if row["config"].get(field)), None)
+            try:
+                count = parameters(model(row["config"])).total
+            except rl.RooflineError as fault:
+                assert f" {refused}: " in str(fault)
+                continue
+            counted += 1
+            assert (
+                row["parameters"] <= count <= row["parameters"] + row["buffers"]
+            )  # biases that correct a router's choice
+        assert counted
+    for name, fields, count in COUNTED:
+        assert parameters(model({"model_type": name} | fields)).total == count
 
 
-@each(("name", "fields", "count"), COUNTED)
-def test_a_small_configuration_has_the_parameters_that_torch_counts(name, fields, count):
-    assert parameters(model({"model_type": name} | fields)).total == count
-
-
-def test_longcat_is_as_large_as_stated_and_a_token_takes_fewer_experts_than_its_router_chooses():
+def test_large_models_are_as_large_as_stated_and_share_caches():
     config = LATENT | {
         "model_type": "longcat_flash", "hidden_size": 6144, "num_layers": 28, "num_attention_heads": 64,
         "vocab_size": 131_072, "ffn_hidden_size": 12_288, "expert_ffn_hidden_size": 2048, "n_routed_experts": 512,
@@ -91,12 +76,8 @@ def test_longcat_is_as_large_as_stated_and_a_token_takes_fewer_experts_than_its_
         "qk_rope_head_dim": 64, "v_head_dim": 128, "num_experts_per_tok": 12,
     }  # fmt: skip
     for name in (
-        "num_hidden_layers",
-        "num_key_value_heads",
-        "intermediate_size",
-        "n_shared_experts",
-        "moe_intermediate_size",
-    ):
+        "num_hidden_layers", "num_key_value_heads", "intermediate_size", "n_shared_experts", "moe_intermediate_size",
+    ):  # fmt: skip
         config.pop(name)
     config.pop("first_k_dense_replace")
     longcat = model(config)
@@ -106,9 +87,6 @@ def test_longcat_is_as_large_as_stated_and_a_token_takes_fewer_experts_than_its_
     ffn = next(ffn for _, ffn in longcat.ffns if hasattr(ffn, "zero_experts"))
     assert ffn.chosen == 8
     assert distinct_experts(ffn, 1.0, None) == pytest.approx(8.0)
-
-
-def test_hunyuan_large_is_as_large_as_stated_and_every_other_layer_shares_a_cache():
     config = {
         "model_type": "hunyuan", "hidden_size": 6400, "num_hidden_layers": 64, "num_attention_heads": 80,
         "num_key_value_heads": 8, "intermediate_size": 18_304, "vocab_size": 129_024, "num_experts": 16, "moe_topk": 1,
@@ -118,9 +96,6 @@ def test_hunyuan_large_is_as_large_as_stated_and_every_other_layer_shares_a_cach
     assert parameters(model(config)).total == pytest.approx(389 * BILLION, rel=2e-3)  # arXiv:2411.02265
     assert kv_bytes_per_token(model(config)) == 32 * 2 * 8 * 80 * 2
     assert kv_bytes_per_token(model(config | {"use_cla": False})) == 64 * 2 * 8 * 80 * 2
-
-
-def test_ling_plus_and_glm_4_9b_are_as_large_as_stated():
     ling = {
         "model_type": "bailing_moe", "hidden_size": 5376, "num_hidden_layers": 88, "num_attention_heads": 56,
         "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12_288, "moe_intermediate_size": 3072,
@@ -135,7 +110,7 @@ def test_ling_plus_and_glm_4_9b_are_as_large_as_stated():
     assert parameters(model(glm)).total == pytest.approx(9.4 * BILLION, rel=1e-3)  # 9.40 B
 
 
-def test_layers_that_share_a_cache_keep_nothing_and_read_as_much():
+def test_layers_share_caches_attend_to_images_or_keep_inputs_by_hand(tmp_path):
     config = LLAMA | {
         "model_type": "gemma3n_text", "head_dim": 8, "num_key_value_heads": 2, "layer_types": ["full_attention"] * 4,
         "sliding_window": 512, "num_kv_shared_layers": 2, "hidden_size_per_layer_input": 16, "laurel_rank": 4,
@@ -145,6 +120,22 @@ def test_layers_that_share_a_cache_keep_nothing_and_read_as_much():
     assert kv_bytes_per_token(model(own)) == 2 * kv_bytes_per_token(model(config)) == 4 * 2 * 2 * 8 * 2
     read = [_kernels(each)["attention"].work.kv_bytes for each in (config, own)]
     assert read[0] == read[1] > 0
+    config = LLAMA | {"model_type": "lfm2", "layer_types": ["conv", "full_attention"] * 2, "conv_L_cache": 5}
+    found = model(config | {"block_auto_adjust_ff_dim": False})
+    assert state_bytes_per_sequence(found) == 2 * (5 - 1) * 64 * 2
+    conv = _kernels(config)["conv (short conv)"].work
+    assert (conv.flop, conv.kv_bytes) == ((2 * 5 + 2) * 64, 2 * 4 * 64 * 2)
+    assert (conv.weight_bytes, conv.activation_bytes) == (5 * 64 * 2, 4 * 64 * 2)
+    config = LLAMA | {"model_type": "mllama_text_model", "cross_attention_layers": [1]}
+    alone = LLAMA | {"num_hidden_layers": 3}
+    assert parameters(model(config)).total > parameters(model(alone)).total
+    assert _pass(config).time == _pass(alone).time
+    assert kv_bytes_per_token(model(config)) == kv_bytes_per_token(model(alone))
+    config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 500}
+    kernels = _kernels(config)
+    assert kernels["positions"].work.weight_bytes == kernels["embedding"].work.weight_bytes == 64 * 2
+    with pytest.raises(BadInput, match="learned positions"):
+        rl.sheet(str(tmp_path / "a.xlsx"), [model(config)], ["h100-sxm"])
 
 
 @each("name", ["lfm2_moe", "falcon_h1", "gemma4_text", "hunyuan_v1_moe", "gpt2", "lfm3", "phimoe"])
@@ -159,51 +150,20 @@ def test_every_matrix_is_multiplied_with_once_a_token(name):
     assert done == pytest.approx(2.0 * wanted, rel=1e-9)
 
 
-def test_a_short_convolution_counts_its_matrices_filters_and_last_inputs_by_hand():
-    config = LLAMA | {"model_type": "lfm2", "layer_types": ["conv", "full_attention"] * 2, "conv_L_cache": 5}
-    found = model(config | {"block_auto_adjust_ff_dim": False})
-    assert state_bytes_per_sequence(found) == 2 * (5 - 1) * 64 * 2
-    conv = _kernels(config)["conv (short conv)"].work
-    assert (conv.flop, conv.kv_bytes) == ((2 * 5 + 2) * 64, 2 * 4 * 64 * 2)
-    assert (conv.weight_bytes, conv.activation_bytes) == (5 * 64 * 2, 4 * 64 * 2)
-
-
-def test_layers_that_attend_to_images_are_kept_and_take_no_time():
-    config = LLAMA | {"model_type": "mllama_text_model", "cross_attention_layers": [1]}
-    alone = LLAMA | {"num_hidden_layers": 3}
-    assert parameters(model(config)).total > parameters(model(alone)).total
-    assert _pass(config).time == _pass(alone).time
-    assert kv_bytes_per_token(model(config)) == kv_bytes_per_token(model(alone))
-
-
-def test_learned_positions_are_looked_up_and_a_workbook_refuses_them(tmp_path):
-    config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 128, "vocab_size": 500}
-    kernels = _kernels(config)
-    assert kernels["positions"].work.weight_bytes == kernels["embedding"].work.weight_bytes == 64 * 2
-    with pytest.raises(BadInput, match="learned positions"):
-        rl.sheet(str(tmp_path / "a.xlsx"), [model(config)], ["h100-sxm"])
-
-
-def test_windows_of_exaone_follow_a_text_or_a_number():
+def test_windows_of_exaone_follow_a_text_or_a_number_and_what_cannot_be_counted_is_refused():
     config = LLAMA | {"model_type": "exaone4", "sliding_window": 512}
     for pattern in ("LLLG", 4):
         mixers = [mixer for mixer, _ in layers(document(config | {"sliding_window_pattern": pattern}))]
         assert [mixer.get("window") for mixer in mixers] == [512, 512, 512, None]
-
-
-@pytest.mark.parametrize(
-    ("config", "words"),
-    [
+    for config, words in [
         ({"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 4, "n_positions": 9, "vocab_size": 9}
          | {"add_cross_attention": True}, "add_cross_attention"),
         ({"model_type": "opt", "num_hidden_layers": 2, "ffn_dim": 9, "max_position_embeddings": 9}
          | SMALL | {"word_embed_proj_dim": 32}, "word_embed_proj_dim"),
         (MOE | {"model_type": "bailing_moe", "use_bias": True}, "use_bias"),
         (MOE | {"model_type": "hunyuan", "moe_topk": [1, 1, 2, 2]}, "moe_topk"),
-    ],
-)  # fmt: skip
-def test_what_a_family_cannot_count_is_refused_by_its_field(config, words):
-    assert f" {words}: " in refusal(config)
+    ]:  # fmt: skip
+        assert f" {words}: " in refusal(config)
 
 
 def _pass(config):

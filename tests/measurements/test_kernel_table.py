@@ -42,10 +42,7 @@ def refused(path):
     return str(caught.value)
 
 
-# --- read --------------------------------------------------------------------------------------
-
-
-def test_rows_are_grouped_by_gpu_kind_and_dtype_in_the_order_of_the_file(table):
+def test_rows_are_grouped_in_any_order_of_columns_files_and_line_ends(table):
     groups = kernel_groups([table(TABLE)])
     assert [(group.gpu, group.kind, group.dtype) for group in groups] == [
         ("h100-sxm", "gemm", "bf16"),
@@ -60,26 +57,17 @@ def test_rows_are_grouped_by_gpu_kind_and_dtype_in_the_order_of_the_file(table):
     assert first.versions == ("trtllm 1.3", "vllm 0.24")
     assert first.dates == ("2026-09", "2026-10-02")
     assert first.routing == ()
-
-
-def test_a_table_may_be_spread_over_files(table):
     head, *lines = [line for line in TABLE.splitlines() if line and not line.startswith("#")]
     paths = [table(f"{head}\n{line}\n", f"{place}.csv") for place, line in enumerate(lines)]
     assert kernel_groups(paths) == kernel_groups([table(TABLE)])
-
-
-def test_the_columns_may_stand_in_any_order_beside_others(table):
     text = "latency_us,note,k,kind,n,m,gpu\n12.5,quiet,4096,gemm,4096,16,h100-sxm\n"
     (group,) = kernel_groups([table(text)])
     assert group.dtype == "bf16"  # where none is stated
     assert (group.columns["m"], group.columns["k"]) == ([16.0], [4096.0])
     assert (group.engines, group.versions, group.dates) == (("",), (), ())
-
-
-@pytest.mark.parametrize("ending", ["\n", "\r\n"])
-def test_line_ends_and_byte_order_marks_of_spreadsheets_do_not_matter(table, ending):
-    text = TABLE.replace("\n", ending)
-    assert kernel_groups([table(text, encoding="utf-8-sig")]) == kernel_groups([table(TABLE, "plain.csv")])
+    for ending in ["\n", "\r\n"]:
+        text = TABLE.replace("\n", ending)
+        assert kernel_groups([table(text, encoding="utf-8-sig")]) == kernel_groups([table(TABLE, "plain.csv")])
 
 
 def test_experts_have_a_routing_and_are_whole_on_one_rank_where_neither_tp_nor_ep_is_stated(table):
@@ -101,9 +89,6 @@ def test_the_example_of_the_page_has_every_kind_of_kernel(table):
         assert set(group.columns) == {*SHAPES[group.kind], "latency"}
         assert all(1e-6 < latency < 1e-3 for latency in group.columns["latency"])
         assert rl.load_gpu(group.gpu).name == group.gpu
-
-
-# --- refused -----------------------------------------------------------------------------------
 
 
 @each(
@@ -129,43 +114,27 @@ def test_a_faulty_row_is_refused_with_its_line(table, old, new, line, words):
     assert all(word in message for word in words)
 
 
-def test_more_ranks_than_experts_are_refused(table):
+def test_rows_and_files_that_are_no_table_or_cannot_be_routed_are_refused(table, tmp_path):
     text = "gpu,kind,tokens,hidden,width,top_k,experts,ep,latency_us\nh100-sxm,moe,16,2048,768,2,8,16,100\n"
     assert "ep = 16 exceeds experts = 8" in refused(table(text))
-
-
-def test_a_routing_that_is_none_is_refused_with_those_that_are(table):
     text = "gpu,kind,tokens,hidden,width,top_k,experts,routing,latency_us\nh100-sxm,moe,16,2048,768,8,128,zipf,100\n"
     message = refused(table(text))
     assert "routing 'zipf'" in message
     assert "uniform, balanced, skewed" in message
-
-
-@each(
-    ("text", "words"),
-    [
+    for text, words in [
         ("", "is not a table of kernels: its first line must name the columns"),
         ("\n\n# nothing\n", "is not a table of kernels: its first line must name the columns"),
         ("gpu,m,n,k\nh100-sxm,1,2,3\n", "its first line must name the columns, with kind and latency_us"),
         ("gpu,kind,m,n,k\nh100-sxm,gemm,1,2,3\n", "latency_us"),
         ("gpu,kind,m,n,k,latency_us\n", "has no rows"),
         ("h100-sxm,gemm,1,2,3,4\n", "its first line must name the columns, with kind and latency_us"),
-    ],
-    ids=["empty", "comments", "no kind", "no latency", "no rows", "no heading"],
-)
-def test_a_file_that_is_no_table_is_refused(table, text, words):
-    assert words in refused(table(text))
-
-
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"gpu,kind,latency_us\n\xff,gemm,1\n"])
-def test_bytes_that_are_no_text_are_refused(tmp_path, content):
-    path = tmp_path / "kernels.csv"
-    path.write_bytes(content)
-    assert "cannot be read" in refused(str(path))
-
-
-@pytest.mark.parametrize("path", ["no-such-file.csv", ".", "a\0b.csv", "x" * 5000])
-def test_a_file_that_cannot_be_read_is_refused_by_its_name(path):
-    message = refused(path)
-    assert path.replace("\0", r"\x00") in message
-    assert "cannot be read" in message
+    ]:
+        assert words in refused(table(text))
+    for content in [b"\xff\xfe\x00", b"gpu,kind,latency_us\n\xff,gemm,1\n"]:
+        path = tmp_path / "kernels.csv"
+        path.write_bytes(content)
+        assert "cannot be read" in refused(str(path))
+    for path in ["no-such-file.csv", ".", "a\0b.csv", "x" * 5000]:
+        message = refused(path)
+        assert path.replace("\0", r"\x00") in message
+        assert "cannot be read" in message

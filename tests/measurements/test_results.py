@@ -5,18 +5,8 @@ from pathlib import Path
 
 import pytest
 from every_case import each
-from hypothesis import given
-from hypothesis import strategies as st
 
-from roofline.measurements.results import (
-    CSV_COLUMNS,
-    RESULT_FORMATS,
-    Reading,
-    check_complete,
-    override,
-    read_results,
-    results,
-)
+from roofline.measurements.results import CSV_COLUMNS, RESULT_FORMATS, check_complete, override, read_results, results
 from roofline.specs.workload import Measurement
 from roofline.support.errors import BadInput
 
@@ -62,9 +52,6 @@ def ms(measurement):
     return tuple(None if time is None else round(time * 1e3, 6) for time in times)
 
 
-# --- each tool ---------------------------------------------------------------------------------
-
-
 def test_vllm_states_milliseconds_totals_and_what_its_user_adds():
     (found,) = read("vllm.json")
     assert ms(found) == (120.0, 9.5, None)
@@ -77,32 +64,31 @@ def test_vllm_states_milliseconds_totals_and_what_its_user_adds():
     assert found.note is None
 
 
-@pytest.mark.parametrize(
-    ("statistic", "expected"), [("mean", (130.0, 9.6)), ("median", (120.0, 9.5)), ("p99", (243.3, 11.2))]
-)
-def test_the_statistic_that_is_asked_for_is_taken(statistic, expected):
-    (found,) = read("vllm.json", statistic)
-    assert ms(found)[:2] == expected
-    assert found.statistic == statistic
+def test_the_statistic_that_is_asked_for_is_taken_else_the_median_else_the_mean():
+    for statistic, expected in [("mean", (130.0, 9.6)), ("median", (120.0, 9.5)), ("p99", (243.3, 11.2))]:
+        (found,) = read("vllm.json", statistic)
+        assert ms(found)[:2] == expected
+        assert found.statistic == statistic
+    found = of({"mean_ttft_ms": 10.0, "p99_ttft_ms": 30.0, "mean_tpot_ms": 2.0})
+    assert (found.statistic, ms(found)) == ("mean", (10.0, 2.0, None))
+    assert [found.source[-2:] for found in read("passes.csv", "mean")] == [":6"]
+    with pytest.raises(BadInput, match="no row has statistic p99"):
+        read_results(str(FOLDER / "passes.csv"), "p99")
+    with pytest.raises(BadInput, match="unknown statistic 'p90'; choose from median, mean, p99"):
+        results(b"{}", "x", "p90")
+    (fault,) = results(b'{"mean_ttft_ms": 5.0}', "x", "p99").faults
+    assert "the result has neither ttft nor tpot (p99)" in str(fault)
 
 
-@pytest.mark.parametrize(("name", "rate"), [("vllm.json", 5.14), ("aiperf.json", 5.23)])
-def test_requests_answered_per_second_are_read(name, rate):
-    assert read_results(str(FOLDER / name)).measurements[0].answered_rate == rate
-
-
-def test_a_rate_of_none_is_not_stated_and_csv_has_a_column_for_it():
+def test_answered_rates_are_read_where_they_are_stated():
+    for name, rate in [("vllm.json", 5.14), ("aiperf.json", 5.23)]:
+        assert read_results(str(FOLDER / name)).measurements[0].answered_rate == rate
     row = "model,gpu,tp,isl,osl,concurrency,answered_rate,ttft_ms\nllama-3.1-8b,h100-sxm,1,100,10,4,"
     assert results(f"{row}2.5,9\n".encode(), "x").measurements[0].answered_rate == 2.5
     assert results(f"{row}0,9\n".encode(), "x").measurements[0].answered_rate is None
 
 
-def test_the_mean_is_taken_where_no_median_is_given():
-    found = of({"mean_ttft_ms": 10.0, "p99_ttft_ms": 30.0, "mean_tpot_ms": 2.0})
-    assert (found.statistic, ms(found)) == ("mean", (10.0, 2.0, None))
-
-
-def test_requests_sent_all_at_once_are_a_burst_and_a_rate_is_a_rate():
+def test_loads_are_bursts_rates_or_users_and_failures_are_said():
     burst = of({**loaded("vllm.json"), "max_concurrency": None})
     assert (burst.batch, burst.concurrency, burst.num_prompts, burst.request_rate) == (None, 200.0, 200.0, None)
     assert "all 200 requests were sent at once" in burst.note
@@ -111,17 +97,8 @@ def test_requests_sent_all_at_once_are_a_burst_and_a_rate_is_a_rate():
     both = of({**loaded("vllm.json"), "request_rate": 4.0})
     assert (both.concurrency, both.request_rate) == (16.0, 4.0)
     assert "at most 16" in both.note
-
-
-def test_requests_that_failed_are_said():
     assert of({**loaded("vllm.json"), "failed": 3}).note == "failed requests, not counted: 3"
-
-
-def test_no_more_requests_are_in_flight_than_there_were():
     assert of({**loaded("vllm.json"), "max_concurrency": 500}).concurrency == 200.0
-
-
-def test_a_single_answer_token_has_no_tpot():
     one = {**loaded("vllm.json"), "total_output_tokens": 200, "median_tpot_ms": 0.0}
     assert of(one).tpot is None
     assert "tpot = 0 ms must be positive" in refused({**loaded("vllm.json"), "median_tpot_ms": 0.0})
@@ -139,20 +116,24 @@ def test_sglang_runs_are_lines_and_count_all_gpus_in_tp():
     assert rate.source.endswith("sglang.jsonl[0]")
 
 
-def test_aiperf_calls_tpot_inter_token_latency_and_knows_the_gpu():
+def test_aiperf_and_genai_perf_are_read_in_the_unit_that_they_state():
     (found,) = read("aiperf.json")
     assert ms(found) == (120.5, 13.25, 2189.7)
     assert (found.isl, found.osl, found.concurrency) == (367.3, 198.8, 16.0)
     assert (found.model, found.gpu, found.date) == ("Qwen/Qwen3-32B", "NVIDIA H100 80GB HBM3", "2026-07-03")
     assert ms(read("aiperf.json", "mean")[0]) == (119.1, 13.05, 2695.1)
     assert ms(read("aiperf.json", "p99")[0]) == (254.5, 30.3, 9533.2)
-
-
-def test_aiperf_gpus_that_differ_are_no_gpu():
     document = loaded("aiperf.json")
     gpus = document["telemetry_data"]["endpoints"]["localhost:9401"]["gpus"]
     gpus["gpu_1"] = {"gpu_name": "NVIDIA H200"}
     assert of(document).gpu is None
+    (found,) = read("genai_perf.json")
+    assert ms(found) == (195.9, 8.7, 4355.9)
+    assert (found.model, found.concurrency) == ("meta-llama/Llama-3.1-8B-Instruct", 100.0)
+    for unit, factor in [("ms", 1.0), ("sec", 1e3), ("us", 1e-3), ("ns", 1e-6)]:
+        found = of({"time_to_first_token": {"unit": unit, "p50": 7.0}})
+        assert found.ttft * 1e3 == pytest.approx(7.0 * factor, rel=1e-12)
+    assert "unit = 'ticks'" in refused({"time_to_first_token": {"unit": "ticks", "p50": 7.0}})
 
 
 @each(
@@ -171,40 +152,18 @@ def test_every_form_of_the_configuration_of_aiperf_and_genai_perf_is_read(config
     assert (found.model, found.concurrency, found.request_rate) == (model, concurrency, rate)
 
 
-def test_genai_perf_is_read_like_aiperf():
-    (found,) = read("genai_perf.json")
-    assert ms(found) == (195.9, 8.7, 4355.9)
-    assert (found.model, found.concurrency) == ("meta-llama/Llama-3.1-8B-Instruct", 100.0)
-
-
-@pytest.mark.parametrize(("unit", "factor"), [("ms", 1.0), ("sec", 1e3), ("us", 1e-3), ("ns", 1e-6)])
-def test_aiperf_times_are_in_the_unit_that_they_state(unit, factor):
-    found = of({"time_to_first_token": {"unit": unit, "p50": 7.0}})
-    assert found.ttft * 1e3 == pytest.approx(7.0 * factor, rel=1e-12)
-
-
-def test_an_unknown_unit_of_aiperf_is_refused():
-    assert "unit = 'ticks'" in refused({"time_to_first_token": {"unit": "ticks", "p50": 7.0}})
-
-
-def test_guidellm_tpot_is_its_inter_token_latency_and_its_latency_is_in_seconds():
+def test_guidellm_of_any_version_is_read_and_what_has_no_answers_spoils_nothing():
     closed, open_loop = read("guidellm.json")
     assert ms(closed) == (60.0, 9.2, 2400.0)
     assert (closed.model, closed.concurrency, closed.request_rate) == ("Qwen/Qwen3-8B", 8.0, None)
     assert (closed.isl, closed.osl) == (1000.0, 256.0)
     assert (open_loop.model, open_loop.concurrency, open_loop.request_rate) == (None, 4.7, 2.0)
     assert ms(read("guidellm.json", "p99")[0])[:2] == (90.0, 11.0)
-
-
-def test_guidellm_before_0_4_is_read_too():
     run = loaded("guidellm.json")["benchmarks"][0]
     config = run.pop("config")
     old = {**run, "args": {"strategy": config["strategy"]}, "worker": {"backend_model": "Qwen/Qwen3-8B"}}
     found = of({"benchmarks": [old]})
     assert (found.model, found.concurrency, ms(found)[0]) == ("Qwen/Qwen3-8B", 8.0, 60.0)
-
-
-def test_a_guidellm_benchmark_without_answers_does_not_spoil_the_others():
     document = loaded("guidellm.json")
     for metric in ("time_to_first_token_ms", "inter_token_latency_ms"):
         document["benchmarks"][1]["metrics"][metric]["successful"].update(count=0, mean=0.0, median=0.0)
@@ -227,9 +186,6 @@ def test_inferencex_is_in_seconds_and_its_lengths_are_nominal():
     assert "speculative decoding (mtp)" in shared.note
     assert split.tp is None
     assert "prefill tp 4, decode tp 16" in split.note
-
-
-def test_a_single_inferencex_result_needs_no_list():
     assert of(loaded("inferencex.json")[0]).tp == 8
 
 
@@ -243,145 +199,39 @@ def test_our_csv_has_a_case_a_row():
     assert second.source.endswith("passes.csv:4")
     assert (third.concurrency, third.prefix, third.kv_cache_dtype, third.ttft) == (64.0, 1000.0, "fp8", None)
     assert third.source.endswith("passes.csv:6")
-
-
-def test_the_rows_of_one_statistic_can_be_chosen():
-    assert [found.source[-2:] for found in read("passes.csv", "mean")] == [":6"]
-    with pytest.raises(BadInput, match="no row has statistic p99"):
-        read_results(str(FOLDER / "passes.csv"), "p99")
-
-
-def test_the_columns_of_the_csv_are_the_fields_of_the_record():
     assert set(CSV_COLUMNS.values()) == set(Measurement.__dataclass_fields__) - {
         "burst"
     }  # which loads of tools alone have
 
 
-# --- real-life files ---------------------------------------------------------------------------
-
-
 def rewritten(data):
-    return [
-        b"\xef\xbb\xbf" + data,
-        data.replace(b"\n", b"\r\n"),
-        b"\n \n" + data + b"\n\n",
-    ]
+    return [b"\xef\xbb\xbf" + data, data.replace(b"\n", b"\r\n"), b"\n \n" + data + b"\n\n"]
 
 
-@each("name", FILES)
-def test_marks_line_ends_and_blank_lines_do_not_matter(name):
-    data = (FOLDER / name).read_bytes()
-    plain = results(data, name)
-    for other in rewritten(data)[:2]:
-        assert results(other, name) == plain
-    assert len(results(rewritten(data)[2], name).measurements) == len(plain.measurements)
+def test_names_marks_line_ends_and_blank_lines_do_not_matter(tmp_path):
+    for name in FILES:
+        data = (FOLDER / name).read_bytes()
+        plain = results(data, name)
+        for other in rewritten(data)[:2]:
+            assert results(other, name) == plain
+        assert len(results(rewritten(data)[2], name).measurements) == len(plain.measurements)
+    for name in FILES:
+        other = tmp_path / "anything.bin"
+        other.write_bytes((FOLDER / name).read_bytes())
+        assert [ms(found) for found in read_results(str(other)).measurements] == [ms(found) for found in read(name)]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_the_name_of_a_file_does_not_matter(name, tmp_path):
-    other = tmp_path / "anything.bin"
-    other.write_bytes((FOLDER / name).read_bytes())
-    assert [ms(found) for found in read_results(str(other)).measurements] == [ms(found) for found in read(name)]
-
-
-def test_results_that_were_appended_to_one_file_are_all_read():
+def test_names_keys_that_nobody_knows_and_appended_runs_do_not_matter():
+    for name in JSON_FILES:
+        document = loaded(name)
+        for part in document if isinstance(document, list) else [document]:
+            part.update({"new_key": {"deep": [1, None]}, "other": "text", "nothing": None})
+        reading = results(json.dumps(document).encode(), name)
+        assert [ms(found) for found in reading.measurements] == [ms(found) for found in read(name)]
     text = (FOLDER / "vllm.json").read_text().strip()
     for between in ("", "\n", "\n\n"):
         found = results(f"{text}{between}{text}".encode(), "appended").measurements
         assert [measurement.source for measurement in found] == ["appended[0]", "appended[1]"]
-
-
-@pytest.mark.parametrize("name", JSON_FILES)
-def test_keys_that_nobody_knows_are_let_be(name):
-    document = loaded(name)
-    for part in document if isinstance(document, list) else [document]:
-        part.update({"new_key": {"deep": [1, None]}, "other": "text", "nothing": None})
-    reading = results(json.dumps(document).encode(), name)
-    assert [ms(found) for found in reading.measurements] == [ms(found) for found in read(name)]
-
-
-def every_place(value, path=()):
-    """Paths of all values of a document."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, child in children:
-        yield (*path, key)
-        yield from every_place(child, (*path, key))
-
-
-DOCUMENTS = {name: loaded(name) for name in JSON_FILES}
-PLACES = [(name, path) for name, document in DOCUMENTS.items() for path in every_place(document)]
-ODD = st.sampled_from([None, "", "12.5", "inf", True, -1, 0, 0.5, float("nan"), float("inf"), 10**400, [], {}, [{}], 7])
-
-
-@given(where=st.sampled_from(PLACES), value=ODD)
-def test_whatever_a_file_says_is_a_measurement_or_a_message(where, value):
-    name, path = where
-    document = json.loads(json.dumps(DOCUMENTS[name]))
-    parent = document
-    for key in path[:-1]:
-        parent = parent[key]
-    parent[path[-1]] = value
-    data = json.dumps(document).encode()
-    try:
-        reading = results(data, "file.json")
-    except BadInput as error:
-        reading = Reading((), (error,))
-    assert all(str(fault).startswith("file.json") for fault in reading.faults)
-    for found in reading.measurements:
-        assert found.ttft is not None or found.tpot is not None
-        assert all(time is None or 0.0 < time < float("inf") for time in (found.ttft, found.tpot, found.e2el))
-        assert all(type(getattr(found, name)) in (int, type(None)) for name in ("tp", "pp", "ep", "dp"))
-
-
-@given(data=st.binary(max_size=40) | st.text('{}[]",:0123456789eE.+-# \n\rttft_ms', max_size=40).map(str.encode))
-def test_whatever_a_file_holds_is_read_or_refused(data):
-    try:
-        found = results(data, "file")
-    except BadInput as error:
-        assert str(error).startswith("file")
-    else:
-        assert all(str(fault).startswith("file") for fault in found.faults)
-
-
-# --- refusals ----------------------------------------------------------------------------------
-
-
-@each(
-    ("data", "words"),
-    [
-        (b"", ("the file is empty",)),
-        (b" \r\n\t", ("the file is empty",)),
-        (b"\xef\xbb\xbf", ("the file is empty",)),
-        (b"\xff\xfe{\x00}\x00", ("not UTF-8",)),
-        (b'{"mean_ttft_ms": 1', ("result:1: not JSON", "column")),
-        (b'{\n"mean_ttft_ms": }', ("result:2: not JSON",)),
-        (b"[" * 100000, ("unreadable JSON", "lists nest too deep")),
-        (b'{"mean_ttft_ms": ' + b"9" * 5000 + b"}", ("unreadable JSON", "a number is too long")),
-        (b"[]", ("has no results",)),
-        (b"some words\nin lines\n", ("neither JSON nor a CSV",)),
-        (b"a,b,c\n1,2,3\n", ("neither JSON nor a CSV", "ttft_ms")),
-        (b"# only a comment\n", ("neither JSON nor a CSV",)),
-        (b"model,ttft_ms\n", ("has no results",)),
-        (b"model,ttft_ms,ttft_ms\nm,1,2\n", ("two columns are called 'ttft_ms'",)),
-        (b"model,ttft_ms\nm,1,2\n", ("result:2", "3 cells under 2 columns")),
-        (b'model,ttft_ms\n"m,1\n', ("result:2: not CSV",)),
-        (b"model,ttft_ms\n# note\nm,fast\n", ("result:3", "ttft_ms = 'fast' is not a number")),
-        (b"model,ttft_ms\nm,nan\n", ("result:2", "ttft_ms = nan must be finite")),
-        (b"model,ttft_ms\nm,-3\n", ("result:2", "negative")),
-        (b"model,ttft_ms,tp\nm,3,two\n", ("result:2", "tp = 'two' must be a whole number")),
-        (b"model,ttft_ms,tp\nm,3,0\n", ("result:2", "tp = 0 must be at least 1")),
-        (
-            b"model,ttft_ms,batch,concurrency\nm,3,4,4\n",
-            ("batch and concurrency are given", "keep the one that was fixed"),
-        ),
-        (b"model,ttft_ms,isl\nm,,5\n", ("result:2", "neither ttft nor tpot")),
-        (b"model,ttft_ms,e2el_ms\nm,50,20\n", ("e2el is shorter than ttft",)),
-    ],
-)
-def test_a_file_that_cannot_be_read_is_refused_by_what_is_wrong(data, words):
-    message = refused(data)
-    for word in ("result", *words):
-        assert word in message
 
 
 @each(
@@ -407,11 +257,6 @@ def test_a_figure_that_cannot_be_is_refused_by_its_key(change, words):
         assert word in message
 
 
-def test_a_result_without_ttft_and_tpot_is_refused():
-    assert "neither ttft nor tpot" in refused({"mean_e2el_ms": 5.0})
-    assert "streaming" in refused({"request_latency": {"unit": "ms", "avg": 5.0}})
-
-
 def test_an_unknown_format_names_those_that_are_known_and_what_was_looked_for():
     message = refused({"latency": 3.0, "model": "m"})
     assert "its keys: latency, model" in message
@@ -424,44 +269,19 @@ def test_an_unknown_format_names_those_that_are_known_and_what_was_looked_for():
     assert "a list in a list" in refused([[]])
 
 
-def test_a_statistic_that_a_file_lacks_is_refused():
-    with pytest.raises(BadInput, match="unknown statistic 'p90'; choose from median, mean, p99"):
-        results(b"{}", "x", "p90")
-    (fault,) = results(b'{"mean_ttft_ms": 5.0}', "x", "p99").faults
-    assert "the result has neither ttft nor tpot (p99)" in str(fault)
-
-
-@pytest.mark.parametrize("path", ["no-such-file.json", "/", "a\0b", "x" * 300])
-def test_a_path_that_cannot_be_opened_is_refused(path):
-    with pytest.raises(BadInput, match="cannot be read"):
-        read_results(path)
-
-
-# --- what is said beside the file --------------------------------------------------------------
-
-
-def test_what_is_said_overrides_the_file_and_none_leaves_it():
+def test_what_is_said_overrides_the_file_and_what_is_missing_is_named_at_once():
     (found,) = read("vllm.json")
     said = override(found, gpu="b200", tp=2, isl=None, model=None)
     assert (said.gpu, said.tp, said.isl, said.model) == ("b200", 2, found.isl, found.model)
     assert override(found) == found
-
-
-def test_a_load_that_is_said_replaces_every_load_of_the_file():
     first, _ = read("sglang.jsonl")
     said = override(first, batch=3.0)
     assert (said.batch, said.concurrency, said.request_rate) == (3.0, None, None)
     with pytest.raises(BadInput, match="batch and concurrency are given"):
         override(first, batch=3.0, concurrency=2.0)
-
-
-@pytest.mark.parametrize("given", [{"tp": 0}, {"concurrency": -1.0}, {"isl": 0.0}, {"batch": float("nan")}])
-def test_what_cannot_be_is_refused_from_an_option_too(given):
-    with pytest.raises(BadInput, match=next(iter(given))):
-        override(read("vllm.json")[0], **given)
-
-
-def test_everything_that_is_missing_is_named_at_once():
+    for options in [{"tp": 0}, {"concurrency": -1.0}, {"isl": 0.0}, {"batch": float("nan")}]:
+        with pytest.raises(BadInput, match=next(iter(options))):
+            override(read("vllm.json")[0], **options)
     bare = of({"mean_ttft_ms": 5.0, "mean_tpot_ms": 1.0})
     with pytest.raises(BadInput) as caught:
         check_complete(bare)
@@ -469,9 +289,6 @@ def test_everything_that_is_missing_is_named_at_once():
         "result: the result states no model, no GPU, no tp, no isl, no osl and no load: "
         "give model, gpu, tp, isl, osl and concurrency, request_rate or batch"
     )
-
-
-def test_only_what_is_needed_is_missing():
     with pytest.raises(BadInput, match=r"states no GPU: give gpu$"):
         check_complete(Measurement("f", model="m", tp=1, isl=5.0, batch=1.0, ttft=1.0))
     check_complete(read("vllm.json")[0])

@@ -63,35 +63,32 @@ def of_models():
     }
 
 
-# --- passes ------------------------------------------------------------------------------------
-
-
-def test_the_kinds_of_all_passes_are_those_that_say_so(of_models):
+def test_passes_have_the_kinds_that_say_so_and_mixers_those_that_keep_something_for_a_sequence(of_models):
     assert set.union(*of_models.values()) == {kind for kind in EVERY if kind.is_in_passes}
-
-
-def test_mixers_have_the_kinds_that_read_what_a_sequence_keeps_and_no_others(of_models):
     for model, found in of_models.items():
         own = mixer_kinds(mixer for _, mixer in rl.load_model(model).mixers)
         assert set(own) == {kind for kind in found if kind.is_per_sequence}, model
 
 
-def test_collectives_and_no_others_cross_a_link():
+def test_collectives_cross_a_link_and_no_code_compares_a_kind_with_a_text():
     for kernel in kernels("deepseek-v3", PLANS[2]):
         assert isinstance(kernel.roof, Roof) is not kernel.kind.is_collective, kernel.name
         assert bool(kernel.work.link_bytes) is kernel.kind.is_collective, kernel.name
+    for path in Path(rl.__file__).parent.rglob("*.py"):
+        if "kernel.kind" not in path.read_text(encoding="utf-8"):
+            continue
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.Compare) and "kernel.kind" in ast.unparse(node):
+                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
+                assert not texts & set(KINDS), f"{path.name}:{node.lineno}"
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3", "qwen3-next-80b-a3b-instruct"])
-def test_the_head_is_what_does_not_grow_with_the_prompt(model):
+def test_the_head_is_what_does_not_grow_with_the_prompt_and_weights_are_read_by_what_bears_them(model):
     prompts = [prefill_pass(deploy(model, "h100-sxm", Plan(tp=2)), 4.0, new).kernels for new in (3000.0, 4000.0)]
     for one, other in zip(*prompts, strict=True):
         assert one.name == other.name
         assert (one.work == other.work) is (one.part == HEAD), one.name
-
-
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3", "qwen3-next-80b-a3b-instruct"])
-def test_weight_bearing_kernels_read_all_but_the_weights_of_norms_and_embedding(model):
     step = decode_pass(deploy(model, "h100-sxm", Plan(tp=8)), 1.0, 3000.0)
     read = dict.fromkeys((True, False), 0.0)
     for kernel in step.kernels:
@@ -101,20 +98,14 @@ def test_weight_bearing_kernels_read_all_but_the_weights_of_norms_and_embedding(
     assert read[False] < 0.01 * read[True]
 
 
-# --- the equation ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", [kind for kind in EVERY if kind.stand_in], ids=str)
-def test_a_stand_in_is_timed_and_lends_its_equation(kind):
-    assert kind.stand_in in CALIBRATED
-    assert not kind.columns
-    assert (kind.terms, kind.order) == (kind.stand_in.terms, kind.stand_in.order)
-    for dtype in ("bf16", "fp8"):
-        sets = rl.load_gpu("h100-sxm").calibration.kernels
-        assert calibrated_set(sets, kind, dtype) == calibrated_set(sets, kind.stand_in, dtype)
-
-
-def test_every_kind_but_the_host_is_timed_or_has_a_stand_in():
+def test_a_stand_in_is_timed_and_every_kind_but_the_host_is_or_has_one():
+    for kind in [kind for kind in EVERY if kind.stand_in]:
+        assert kind.stand_in in CALIBRATED
+        assert not kind.columns
+        assert (kind.terms, kind.order) == (kind.stand_in.terms, kind.stand_in.order)
+        for dtype in ("bf16", "fp8"):
+            sets = rl.load_gpu("h100-sxm").calibration.kernels
+            assert calibrated_set(sets, kind, dtype) == calibrated_set(sets, kind.stand_in, dtype)
     assert [kind for kind in EVERY if not kind.columns and kind.stand_in is None] == [HOST]
 
 
@@ -155,13 +146,18 @@ def test_the_method_states_the_constants_the_norm_and_the_depth_of_each_kind():
         assert depth.split(", n = ")[0].strip() == (f"{letter} = {kind.depth}" if kind.depth else ""), name
 
 
-# --- what others say of kinds -------------------------------------------------------------------
-
-
-def test_the_schema_of_a_calibration_has_the_kinds_that_can_be_timed():
+def test_schema_shapes_and_coarser_parts_have_the_kinds_that_can_be_timed():
     properties = CalibrationSpec.model_json_schema()["properties"]
     assert properties["kernels"]["propertyNames"]["enum"] == [kind.name for kind in CALIBRATED]
     assert properties["collectives"]["propertyNames"]["enum"] == [*(kind.name for kind in COLLECTIVES), "pcie"]
+    assert set(SHAPES) == {kind.name for kind in (*CALIBRATED, *COLLECTIVES)}
+    assert all(SHAPES[kind.name] == ("ranks", "nbytes") for kind in COLLECTIVES)
+    groups = {kind.group for kind in EVERY if kind.group}
+    assert groups == {"collectives", "attention"}
+    assert {kind.label for kind in EVERY if kind.is_attention} == {INDEXER.group} == {"attention"}
+    assert {kind for kind in EVERY if kind.group == ALL_REDUCE.group} == set(COLLECTIVES)
+    assert {kind.label for kind in EVERY if kind.is_exchange} == {MOE_COMBINE.label} == {"expert exchange"}
+    assert not ALL_TO_ALL.is_in_passes
 
 
 @pytest.mark.parametrize("kind", EVERY, ids=str)
@@ -175,45 +171,22 @@ def test_an_engine_may_tune_what_has_constants_of_the_equation(kind, tmp_path):
             load_engine(str(path))
 
 
-def test_tables_of_kernels_have_a_shape_for_every_kind_that_can_be_timed():
-    assert set(SHAPES) == {kind.name for kind in (*CALIBRATED, *COLLECTIVES)}
-    assert all(SHAPES[kind.name] == ("ranks", "nbytes") for kind in COLLECTIVES)
+def test_every_kind_has_a_label_kept_in_copies_and_sends_by_its_kind():
+    for kind in EVERY:
+        assert kind.label
+        assert not kind.label.startswith(("the ", "a "))
+        assert the(kind.label) in (kind.label, f"the {kind.label}")
+    for name in KINDS:
+        kind = KINDS[name]
+        assert kind.name == name == str(kind)
+        assert pickle.loads(pickle.dumps(kind)) is kind
+        assert copy.deepcopy(kind) is copy.copy(kind) is kind
+    for kind in COLLECTIVES:
+        expected = {ALL_REDUCE: 12.0, P2P: 8.0}.get(kind, 6.0)  # of 8 bytes among four ranks
+        assert sent_bytes(kind, 8.0, 4) == expected
 
 
-@each("kind", COLLECTIVES, ids=str)
-def test_a_collective_sends_by_its_kind(kind):
-    expected = {ALL_REDUCE: 12.0, P2P: 8.0}.get(kind, 6.0)  # of 8 bytes among four ranks
-    assert sent_bytes(kind, 8.0, 4) == expected
-
-
-def test_no_code_compares_a_kind_with_a_text():
-    for path in Path(rl.__file__).parent.rglob("*.py"):
-        if "kernel.kind" not in path.read_text(encoding="utf-8"):
-            continue
-        for node in ast.walk(tree(path)):
-            if isinstance(node, ast.Compare) and "kernel.kind" in ast.unparse(node):
-                texts = {part.value for part in ast.walk(node) if isinstance(part, ast.Constant)}
-                assert not texts & set(KINDS), f"{path.name}:{node.lineno}"
-
-
-# --- words ---------------------------------------------------------------------------------------
-
-
-@each("kind", EVERY, ids=str)
-def test_every_kind_has_a_label_without_an_article(kind):
-    assert kind.label
-    assert not kind.label.startswith(("the ", "a "))
-    assert the(kind.label) in (kind.label, f"the {kind.label}")
-
-
-def test_a_coarser_part_joins_kinds_and_is_no_finer_part_of_another_name():
-    groups = {kind.group for kind in EVERY if kind.group}
-    assert groups == {"collectives", "attention"}
-    assert {kind.label for kind in EVERY if kind.is_attention} == {INDEXER.group} == {"attention"}
-    assert {kind for kind in EVERY if kind.group == ALL_REDUCE.group} == set(COLLECTIVES)
-
-
-def test_kernels_are_called_by_their_kind_but_for_those_that_serve_a_part():
+def test_kernels_are_called_by_their_kind_also_in_another_process():
     prediction = rl.predict("deepseek-v3", "h100-sxm", tp=8, network=0.001, engine="vllm", allow_oversize=True)
     labels = {kernel.name: kernel.label for kernel in prediction.prefill.kernels}
     apart = {name: label for name, label in labels.items() if label in (HEAD, ROUTER, NETWORK)}
@@ -221,25 +194,6 @@ def test_kernels_are_called_by_their_kind_but_for_those_that_serve_a_part():
     assert labels["final norm"] == "element-wise passes"  # of the head, but no multiplication
     assert labels["q_b"] == GEMM.label
     assert labels["request"] == HOST.label
-
-
-def test_expert_exchange_is_one_part_whichever_way():
-    assert {kind.label for kind in EVERY if kind.is_exchange} == {MOE_COMBINE.label} == {"expert exchange"}
-    assert not ALL_TO_ALL.is_in_passes
-
-
-# --- one object a kind ---------------------------------------------------------------------------
-
-
-@each("name", KINDS)
-def test_a_kind_stays_itself_in_copies_and_other_processes(name):
-    kind = KINDS[name]
-    assert kind.name == name == str(kind)
-    assert pickle.loads(pickle.dumps(kind)) is kind
-    assert copy.deepcopy(kind) is copy.copy(kind) is kind
-
-
-def test_a_prediction_that_went_through_another_process_has_the_same_kinds():
     prediction = rl.predict("llama-3.1-8b", "h100-sxm")
     again = pickle.loads(pickle.dumps(prediction))
     assert [kernel.kind for kernel in again.decode.kernels] == [kernel.kind for kernel in prediction.decode.kernels]

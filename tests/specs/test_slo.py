@@ -60,9 +60,8 @@ def test_a_text_names_latencies_percentiles_and_times(text, limits):
     assert type(found) is Limits
 
 
-@each(
-    "text",
-    [
+def test_a_text_that_is_no_slo_is_refused_in_a_line():
+    for text in [
         "", "   ", ",", "300", "ttft", "ttft:", ":300", "ttft:300,", "ttft:300,,tpot:25", "ttft=300", "ttft:fast",
         "ttft:0", "ttft:-5", "ttft:nan", "ttft:inf", "ttft:1e400", "ttft:300@p0", "ttft:300@p100", "ttft:300@p-5",
         "ttft:300@pnan", "ttft:300@pinf", "ttft:300@p", "ttft:300@", "ttft:300@median", "ttft:300@p95@p99",
@@ -71,56 +70,51 @@ def test_a_text_names_latencies_percentiles_and_times(text, limits):
         "ttft@mean:300@p95", "ttft@p95:300@mean", "p99:2x@mean", "p99@mean:2x", "ttft:300,ttft:300@mean",
         "ttft:300@avg",
         "ttft:300," * 55 + "tpot:25",
-    ],
-)  # fmt: skip
-def test_a_text_that_is_no_slo_is_refused_in_a_line(text):
-    with pytest.raises(rl.BadInput) as fault:
-        limits_of_text(text)
-    assert len(str(fault.value)) < 250
-    with pytest.raises(rl.BadInput):
-        rl.predict(*SMALL, request_rate=1.0, slo=text)
-
-
-@pytest.mark.parametrize("text", ["ttfd:300", "speed:3", "ttft_q95:300", "p95:300", "p99@p95:2x"])
-def test_an_unknown_latency_is_refused_with_those_that_there_are(text):
-    with pytest.raises(rl.UnknownName, match=r"unknown SLO key .*; choose from ttft, tpot, e2el, as in ttft:300@p95"):
-        limits_of_text(text)
-
-
-def test_a_text_of_many_characters_is_refused_without_repeating_them():
+    ]:  # fmt: skip
+        with pytest.raises(rl.BadInput) as fault:
+            limits_of_text(text)
+        assert len(str(fault.value)) < 250
+        with pytest.raises(rl.BadInput):
+            rl.predict(*SMALL, request_rate=1.0, slo=text)
+    for text in ["ttfd:300", "speed:3", "ttft_q95:300", "p95:300", "p99@p95:2x"]:
+        with pytest.raises(
+            rl.UnknownName, match=r"unknown SLO key .*; choose from ttft, tpot, e2el, as in ttft:300@p95"
+        ):
+            limits_of_text(text)
     with pytest.raises(rl.BadInput, match="500 characters") as fault:
         limits_of_text("ttft:300@p95" + "0" * 488)
     assert len(str(fault.value)) < 150
 
 
-@each(
-    ("slo", "limits"),
-    [
-        ({"ttft": 0.3}, {"ttft": 0.3}),
-        ({"ttft": 1}, {"ttft": 1.0}),
-        ({"ttft": "300 ms"}, {"ttft": 0.3}),
-        ({"ttft_p95": 0.3}, {"ttft_p95": 0.3}),
-        ({"ttft@p95": "300 ms"}, {"ttft_p95": 0.3}),
+def test_a_mapping_has_seconds_or_units_percentiles_and_means():
+    for slo, limits in [
+        ({"ttft": 0.3}, {"ttft": 0.3}), ({"ttft": 1}, {"ttft": 1.0}), ({"ttft": "300 ms"}, {"ttft": 0.3}),
+        ({"ttft_p95": 0.3}, {"ttft_p95": 0.3}), ({"ttft@p95": "300 ms"}, {"ttft_p95": 0.3}),
         ({"TTFT": "300 ms @ p95"}, {"ttft_p95": 0.3}),
         ({"ttft": "0.3 s@p95", "itl": 0.025}, {"ttft_p95": 0.3, "tpot": 0.025}),
-        ({"e2el@p99": "120 s"}, {"e2el_p99": 120.0}),
-        ({"p99_within": 2}, {"p99_within": 2.0}),
-        ({"p99": "2x", "e2el": 8.0}, {"p99_within": 2.0, "e2el": 8.0}),
-        ({}, {}),
-    ],
-)
-def test_a_mapping_has_seconds_or_units_and_percentiles_in_key_or_value(slo, limits):
-    assert slo_limits(slo) == limits
+        ({"e2el@p99": "120 s"}, {"e2el_p99": 120.0}), ({"p99_within": 2}, {"p99_within": 2.0}),
+        ({"p99": "2x", "e2el": 8.0}, {"p99_within": 2.0, "e2el": 8.0}), ({}, {}),
+    ]:  # fmt: skip
+        assert slo_limits(slo) == limits
+    assert slo_limits({"ttft@mean": 0.3, "tpot": "25 ms@mean"}) == {"ttft": 0.3, "tpot": 0.025}
+    with pytest.raises(BadInput, match="must be a time"):
+        slo_limits({"ttft@mean": "300 ms@p95"})
+    long = slo_limits("e2el:120s@p99,ttft:90s")
+    assert slo_limits(long) == long == {"e2el_p99": 120.0, "ttft": 90.0}
+    with pytest.raises(rl.BadInput):
+        check_limits(Limits(ttft=-1.0))
+    assert with_p99_within(slo_limits("ttft:300"), 2.0) == {"ttft": 0.3, "p99_within": 2.0}
+    assert with_p99_within(None, 2.0) == {"p99_within": 2.0}
+    with pytest.raises(rl.BadInput, match="once"):
+        with_p99_within(slo_limits("p99:3x"), 2.0)
 
 
 @each(
     ("slo", "error", "said"),
     [
         ({"ttft": 300}, rl.BadInput, "300 is over a minute .bare numbers are seconds.; write 0.3 for 300 ms"),
-        ({"ttft_p95": 300}, rl.BadInput, "write 0.3"),
-        ({"ttft": 0.0}, rl.BadInput, "positive"),
-        ({"ttft": math.nan}, rl.BadInput, "positive"),
-        ({"ttft": math.inf}, rl.BadInput, "positive"),
+        ({"ttft_p95": 300}, rl.BadInput, "write 0.3"), ({"ttft": 0.0}, rl.BadInput, "positive"),
+        ({"ttft": math.nan}, rl.BadInput, "positive"), ({"ttft": math.inf}, rl.BadInput, "positive"),
         ({"ttft": "soon"}, rl.BadInput, "must be a time in seconds"),
         ({"ttft": "-1 s"}, rl.BadInput, "must be a time in seconds"),
         ({"ttft@p100": 0.3}, rl.BadInput, "p100 is not a percentile; it must be between p0 and p100"),
@@ -128,8 +122,7 @@ def test_a_mapping_has_seconds_or_units_and_percentiles_in_key_or_value(slo, lim
         ({"ttft": 0.3, "TTFT": 0.4}, rl.BadInput, "'ttft' is limited twice"),
         ({"ttft_p95": 0.3, "ttft": "400 ms@p95"}, rl.BadInput, "'ttft_p95' is limited twice"),
         ({"tpot": 0.02, "itl": 0.03}, rl.BadInput, "'tpot' is limited twice"),
-        ({"p99_within": 1.0}, rl.BadInput, "above 1"),
-        ({"p99_within": "0.5x"}, rl.BadInput, "above 1"),
+        ({"p99_within": 1.0}, rl.BadInput, "above 1"), ({"p99_within": "0.5x"}, rl.BadInput, "above 1"),
         ({"p99_within": math.nan}, rl.BadInput, "p99_within"),
         ({"p95_within": 2.0}, rl.UnknownName, "unknown SLO key 'p95_within'; choose from ttft, tpot, e2el"),
         ({5: 0.3}, rl.UnknownName, "unknown SLO key 5; choose from ttft, tpot, e2el"),
@@ -138,24 +131,10 @@ def test_a_mapping_has_seconds_or_units_and_percentiles_in_key_or_value(slo, lim
         ([("ttft", 0.3)], rl.BadInput, "must be a mapping of limits in seconds"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_a_mapping_that_is_no_slo_is_refused(slo, error, said):
     with pytest.raises(error, match=said):
         slo_limits(slo)
-
-
-def test_limits_that_were_read_once_are_not_taken_for_milliseconds():
-    long = slo_limits("e2el:120s@p99,ttft:90s")
-    assert slo_limits(long) == long == {"e2el_p99": 120.0, "ttft": 90.0}
-    with pytest.raises(rl.BadInput):
-        check_limits(Limits(ttft=-1.0))
-
-
-def test_a_multiple_of_the_median_is_stated_once():
-    assert with_p99_within(slo_limits("ttft:300"), 2.0) == {"ttft": 0.3, "p99_within": 2.0}
-    assert with_p99_within(None, 2.0) == {"p99_within": 2.0}
-    with pytest.raises(rl.BadInput, match="once"):
-        with_p99_within(slo_limits("p99:3x"), 2.0)
 
 
 keys = st.builds(
@@ -182,23 +161,11 @@ def test_a_key_says_its_latency_and_its_percentile(metric, level):
     assert slo_limits({f"{metric}@p{level:.4f}": 0.3}) == limits_of_text(f"{metric}:300@p{level:.4f}")
 
 
-def test_keys_are_read_aloud():
+def test_keys_and_limits_are_read_aloud():
     assert [key_text(key) for key in ("ttft", "tpot_p99", "p99_within")] == ["TTFT", "TPOT p99", "p99/median"]
-
-
-def test_where_requests_differ_a_limit_without_a_percentile_is_said_to_be_on_the_mean():
     limits = {"ttft": 0.3, "tpot_p99": 0.025, "p99_within": 2.0}
     assert limits_words(limits) == "TTFT <= 300 ms, TPOT p99 <= 25 ms, p99 <= 2x the median"
     assert limits_words(limits, is_mean=True) == "mean TTFT <= 300 ms, TPOT p99 <= 25 ms, p99 <= 2x the median"
-
-
-def test_a_mapping_may_say_that_a_limit_is_on_the_mean():
-    assert slo_limits({"ttft@mean": 0.3, "tpot": "25 ms@mean"}) == {"ttft": 0.3, "tpot": 0.025}
-    with pytest.raises(BadInput, match="must be a time"):
-        slo_limits({"ttft@mean": "300 ms@p95"})
-
-
-# --- what answers say --------------------------------------------------------------------------
 
 
 def test_an_answer_says_of_each_limit_whether_it_is_met():
@@ -219,21 +186,15 @@ def test_an_answer_says_of_each_limit_whether_it_is_met():
     assert signs.groups() == ("<=", ">", "<=", "<=")
 
 
-def test_a_burst_has_the_same_time_for_every_percentile_and_no_p99_above_its_median():
+def test_bursts_single_tokens_and_runs_are_judged_as_what_they_are():
     found = rl.predict(*SMALL, isl=1000, osl=300, batch=4, slo="ttft:300@p99,ttft:300,p99:1.5x")
     assert found.slo_shares["ttft_p99"] == found.slo_shares["ttft"]
     assert close(found.slo_shares["p99_within"], 1.0 / 1.5)
-
-
-def test_a_limit_on_further_tokens_does_not_apply_to_a_single_one_in_a_column_too():
     one = rl.predict(*SMALL, osl=1, slo="tpot:25")
     column = rl.predict(*SMALL, osl=[1, 2], slo="tpot:25")
     assert one.to_dict()["slo_met"] is None
     assert column.to_dict()["slo_met"] == [None, True]
     assert rl.predict(*SMALL, osl=[1, 2], slo="tpot:1").to_dict()["slo_met"] == [None, False]
-
-
-def test_a_run_has_means_by_whatever_name():
     found = rl.predict(*SMALL, concurrency=4, num_prompts=40, slo="itl:25")
     assert found.latency("tpot") == found.latency("itl") == found.tpot
     assert found.latency("ttft_p99") is None

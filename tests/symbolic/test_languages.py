@@ -20,40 +20,28 @@ def letters():
     return [graph.input(name) for name in "abc"]
 
 
-@pytest.mark.parametrize("language", [language for language in LANGUAGES if language is not PYTHON])
-def test_a_nest_of_maxima_is_one_call(language):
-    a, b, c = letters()
-    assert text_of(maximum(maximum(a, b), maximum(c, minimum(a, b))), language) == NESTS[language.name]
+def test_a_nest_of_maxima_is_one_call_and_an_iteration_no_formula():
+    for language in [language for language in LANGUAGES if language is not PYTHON]:
+        a, b, c = letters()
+        assert text_of(maximum(maximum(a, b), maximum(c, minimum(a, b))), language) == NESTS[language.name]
+    for language in LANGUAGES:
+        a, _, _ = letters()
+        with pytest.raises(BadInput, match=f"{language.name} has no formula for an iteration"):
+            text_of(a.graph.node(LOOP, a) + 1.0, language)
 
 
-def test_a_part_of_a_nest_that_stands_elsewhere_is_named():
+def test_nests_numbers_truths_and_texts_are_written_as_the_language_does():
     a, b, c = letters()
     inner = maximum(a, b)
     text = text_of(maximum(inner, c), TEXT, lambda node: "inner" if node is inner else None)
     assert text == "max(inner, c)"
-
-
-def test_a_negative_number_binds_as_a_negation_of_its_language_does():
     a, _, _ = letters()
     assert text_of(a * -2.0, SPREADSHEET) == "a*(-2)"
     assert text_of(a * -2.0, TEXT) == "a * -2"
     assert text_of((-a) ** 2.0, TEXT) == "(-a)**2"
     assert text_of((-a) ** 2.0, SPREADSHEET) == "POWER(0-a,2)"
-
-
-def test_a_truth_is_no_number():
     a, b, _ = letters()
     assert text_of(where(a < b, 1.0, a), SPREADSHEET) == "IF(a<b,1,a)"
     assert text_of(where(a < b, True, a), SPREADSHEET) == "IF(a<b,TRUE,a)"
-
-
-def test_texts_are_quoted_as_the_language_does():
     a, b, _ = letters()
     assert text_of(where(a < b, 'say "a"', ""), SPREADSHEET) == 'IF(a<b,"say ""a""","")'
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_an_iteration_is_no_formula(language):
-    a, _, _ = letters()
-    with pytest.raises(BadInput, match=f"{language.name} has no formula for an iteration"):
-        text_of(a.graph.node(LOOP, a) + 1.0, language)

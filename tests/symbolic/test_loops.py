@@ -108,16 +108,13 @@ def test_whether_a_loop_begins_may_be_a_choice_itself(value, expected, javascrip
     assert javascript(javascript_source("f", doubled, [x]), "f", (value,)) == [expected]
 
 
-def test_what_is_not_needed_is_not_computed():
+def test_long_chains_are_cut_and_what_is_not_needed_is_not_computed():
     graph = Graph()
     x = graph.input("x")
     inverse = repeated(lambda state: ((1.0 / state[0],), False), (x,), 1, begins=x > 0.0)
     run = python_program(inverse, [x])
     assert run(4.0) == (0.25,)
     assert run(0.0) == (0.0,)  # and no division by it
-
-
-def test_long_chains_are_cut_into_statements():
     graph = Graph()
     x = graph.input("x")
     number, expected = x, 1.5

@@ -13,7 +13,7 @@ from roofline.symbolic.graph import Node, Trace, Values, depends, gradient, is_r
 positive = st.floats(0.1, 10.0)
 
 
-def test_a_maximum_keeps_the_larger_side_and_records_the_other():
+def test_rounding_up_and_maxima_keep_a_side_and_record_the_other():
     trace = Trace()
     x, y = trace.input("x", 2.0), trace.input("y", 3.0)
     assert operations.maximum(x, y) is y
@@ -24,9 +24,6 @@ def test_a_maximum_keeps_the_larger_side_and_records_the_other():
         operations.maximum(x, 2.0)
     assert trace.switches[-1].is_tie
     assert [switch.section for switch in trace.switches] == ["", "", "decode"]
-
-
-def test_rounding_up_is_flat_between_whole_numbers_and_followed_along_them():
     trace = Trace()
     x, whole, many = trace.input("x", 2.5), trace.input("whole", 3.0), trace.input("many", 100.5)
     assert gradient(operations.ceil(x)) == {"x": 0.0}
@@ -38,7 +35,7 @@ def test_rounding_up_is_flat_between_whole_numbers_and_followed_along_them():
     assert len(trace.switches) == 6  # to either side of x, of whole, and of x rounded down
 
 
-def test_numbers_that_change_nothing_leave_no_trace():
+def test_numbers_that_change_nothing_leave_no_trace_and_the_same_operation_is_one_node():
     x = Trace().input("x", 2.0)
     assert x + 0.0 is x
     assert x * 1.0 is x
@@ -51,9 +48,6 @@ def test_numbers_that_change_nothing_leave_no_trace():
     assert not isinstance(x * math.inf, Node)
     assert x / math.inf == 0.0
     assert (x**3.0) ** (1.0 / 3.0) is x
-
-
-def test_the_same_operation_on_the_same_numbers_is_one_node():
     trace = Trace()
     x, y = trace.input("x", 2.0), trace.input("y", 3.0)
     assert x * y is y * x
@@ -74,7 +68,7 @@ def test_a_number_at_another_value_of_an_input_is_what_it_would_have_been(x, y, 
     assert Values([found], [])() == [found.value]
 
 
-def test_choices_stay_as_they_were_at_other_values():
+def test_choices_stay_as_they_were_at_other_values_and_no_result_is_no_number():
     trace = Trace()
     x = trace.input("x", 2.5)
     numbers = [
@@ -83,9 +77,6 @@ def test_choices_stay_as_they_were_at_other_values():
         operations.ceil(x * 40.0),
     ]  # the last follows x: its steps are fine
     assert Values(numbers, [x])(1.51) == [4.51, 1.51, 61.0]
-
-
-def test_arithmetic_without_a_result_gives_no_number():
     x = Trace().input("x", 2.5)
     assert math.isnan(Values([1.0 / (x - 2.0)], [x])(2.0)[0])
     assert math.isnan(Values([(x - 2.0) ** 0.5 + 1.0], [x])(1.0)[0])
@@ -150,7 +141,7 @@ def test_a_fixed_point_inside_another_has_slopes_to_the_inputs_of_both(square):
     assert math.isclose(gradient(found)["square"], 0.25 * square**-0.75, rel_tol=1e-9)
 
 
-def test_the_choices_of_a_round_are_kept_once_however_slopes_are_found():
+def test_the_choices_of_a_round_are_kept_once_and_an_iteration_turns_as_often_as_asked():
     trace = Trace()
     of = trace.input("of", 2.0)
 
@@ -160,9 +151,6 @@ def test_the_choices_of_a_round_are_kept_once_however_slopes_are_found():
     fixed_point(rounds, (math.sqrt(2.0),))
     assert [switch.meaning for switch in trace.switches] == ["floor"] * len(trace.switches)
     assert all(not str(switch.left.args).count("@") for switch in trace.switches)
-
-
-def test_an_iteration_turns_as_often_as_values_ask_for():
     trace = Trace()
     x = trace.input("x", 3.0)
     (found,) = trace.repeated(lambda state: ((state[0] * x,), state[0] < 20.0), (x,), 100)

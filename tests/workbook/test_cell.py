@@ -35,7 +35,7 @@ def text(cell):
     return spreadsheet_formula(cell, {})
 
 
-def test_a_formula_is_written_with_the_brackets_that_it_needs():
+def test_a_formula_is_written_with_the_brackets_that_it_needs_and_one_nest():
     a, b, c = inputs(CellPool())
     assert text(a - (b - c)) == "$A$1-($A$2-$A$3)"
     assert text((a - b) - c) == "$A$1-$A$2-$A$3"
@@ -45,9 +45,6 @@ def test_a_formula_is_written_with_the_brackets_that_it_needs():
     assert text((-a) ** 2.0) == "POWER(0-$A$1,2)"
     assert text(a < b + c) == "$A$1<$A$2+$A$3"
     assert text(where(a < b, "x", 0.5)) == 'IF($A$1<$A$2,"x",0.5)'
-
-
-def test_a_nest_of_maxima_is_one_and_a_long_sum_a_function():
     a, b, c = inputs(CellPool())
     assert text(maximum(maximum(a, b), c)) == "MAX($A$1,$A$2,$A$3)"
     places = {}
@@ -57,17 +54,7 @@ def test_a_nest_of_maxima_is_one_and_a_long_sum_a_function():
     assert spreadsheet_formula(sum(cells), places) == "SUM(Kernels!$F$5:$F$14)"
 
 
-def test_what_is_computed_twice_is_one_cell_and_gets_a_place():
-    pool = CellPool()
-    a, b, c = inputs(pool)
-    long = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
-    again = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
-    assert long is again
-    assert shared([long + 1.0, long * 2.0, long * 3.0]) == [long]
-    assert shared([long + 1.0]) == []
-
-
-def test_a_cell_belongs_to_the_step_within_which_it_was_made():
+def test_a_cell_belongs_to_the_step_within_which_it_was_made_or_to_none_after_an_error():
     a, b, _ = inputs(CellPool())
 
     @scope("inner")
@@ -77,23 +64,10 @@ def test_a_cell_belongs_to_the_step_within_which_it_was_made():
     with scope("outer"):
         before, made, after = a + 1.0, product(), a - 1.0
     assert [cell.home for cell in (before, made, after, a / b)] == ["outer", "inner", "outer", ""]
-
-
-def test_a_scope_ends_with_an_error_inside_it():
     a, b, _ = inputs(CellPool())
     with pytest.raises(BadInput), scope("outer"):
         raise BadInput("no")
     assert (a + b).home == ""
-
-
-def test_a_cell_is_called_once_and_what_is_no_cell_not_at_all():
-    a, b, _ = inputs(CellPool())
-    total = a + b
-    assert named("total", total) is total
-    assert named("sum", total).home == "total"
-    assert named("total", 2.0) == 2.0
-    with scope("other"):
-        assert (a + b).home == "total"  # the same cell
 
 
 def test_what_a_step_is_made_of_belongs_to_it_and_else_to_the_step_that_needs_it_first():
@@ -107,13 +81,20 @@ def test_what_a_step_is_made_of_belongs_to_it_and_else_to_the_step_that_needs_it
     assert homes([a + c])[id(a + c)] == ""
 
 
-def test_a_name_of_numbers_that_are_cells_has_an_n_for_each():
+def test_a_name_of_cells_has_an_n_for_each_and_a_cell_is_called_once():
     a, b, _ = inputs(CellPool())
     assert unmarked(f"attention (window {a}, top {b})") == "attention (window n, top n)"
     assert unmarked("attention") == "attention"
+    a, b, _ = inputs(CellPool())
+    total = a + b
+    assert named("total", total) is total
+    assert named("sum", total).home == "total"
+    assert named("total", 2.0) == 2.0
+    with scope("other"):
+        assert (a + b).home == "total"  # the same cell
 
 
-def test_neutral_numbers_leave_no_trace():
+def test_neutral_numbers_leave_no_trace_and_what_is_computed_twice_is_one_cell():
     a, _, _ = inputs(CellPool())
     assert a + 0.0 is a
     assert 1.0 * a is a
@@ -123,17 +104,21 @@ def test_neutral_numbers_leave_no_trace():
     negative = -a
     assert -negative is a
     assert where(a > 1.0, 2.0, 2.0) == 2.0
+    pool = CellPool()
+    a, b, c = inputs(pool)
+    long = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
+    again = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
+    assert long is again
+    assert shared([long + 1.0, long * 2.0, long * 3.0]) == [long]
+    assert shared([long + 1.0]) == []
 
 
-def test_a_condition_has_no_truth_but_a_number_is_there():
+def test_a_condition_has_no_truth_and_infinity_is_reached_by_nothing():
     a, b, _ = inputs(CellPool())
     assert bool(a)
     for condition in (a < b, is_number(a), ~(a < b)):
         with pytest.raises(TypeError, match="no truth"):
             bool(condition)
-
-
-def test_infinity_is_a_number_so_large_that_nothing_reaches_it():
     a, b, _ = inputs(CellPool())
     chosen = where(a < b, a, math.inf)
     assert text(chosen) == f"IF($A$1<$A$2,$A$1,{INFINITE!r})".replace("e", "E")
@@ -141,7 +126,7 @@ def test_infinity_is_a_number_so_large_that_nothing_reaches_it():
     assert a / math.inf == 0.0
 
 
-def test_an_iteration_is_written_turn_by_turn_and_a_loop_of_another_graph_refused():
+def test_what_spreadsheets_cannot_take_is_written_turn_by_turn_or_refused():
     def halved(state):
         return (state[0] * 0.5 + 1.0,), state[0] > 3.0
 
@@ -152,9 +137,6 @@ def test_an_iteration_is_written_turn_by_turn_and_a_loop_of_another_graph_refuse
     graph = Graph()
     with pytest.raises(BadInput, match="a spreadsheet has no formula for an iteration"):
         text(graph.node(LOOP, graph.input("a")) + 1.0)
-
-
-def test_a_formula_longer_than_spreadsheets_take_is_refused():
     a, b, _ = inputs(CellPool())
     cell = a
     for _ in range(11):
@@ -200,7 +182,7 @@ def test_random_formulas_mean_in_another_engine_what_their_values_say(tmp_path):
         assert math.isclose(live.value("Fuzz", f"C{row}"), value, rel_tol=1e-9, abs_tol=1e-12), text(cell)
 
 
-def test_a_look_up_finds_whatever_the_capitals_and_takes_the_first_row_where_nothing_stands():
+def test_blanks_texts_and_look_ups_follow_their_cells():
     pool = CellPool()
     names, rates = Column("t_name", np.array(["a100", "h100"], dtype=object)), Column("t_rate", np.array([1.0, 2.0]))
     wanted = pool.input("$A$1", np.array(["H100", "none"], dtype=object))
@@ -208,16 +190,10 @@ def test_a_look_up_finds_whatever_the_capitals_and_takes_the_first_row_where_not
     assert is_listed(wanted, names).value.tolist() == [True, False]
     assert text(match(wanted, names)) == "IFERROR(MATCH($A$1,t_name,0),1)"
     assert text(joined(wanted, "|", "x")) == '$A$1&"|"&"x"'
-
-
-def test_a_blank_is_no_number_and_the_empty_text():
     cell = CellPool().input("$A$1", np.array([math.nan, 3.0]))
     assert is_number(cell).value.tolist() == [False, True]
     assert (cell == "").value.tolist() == [True, False]
     assert (cell != "").value.tolist() == [False, True]
-
-
-def test_a_text_with_a_cell_in_it_follows_the_cell():
     pool = CellPool()
     cell = pool.input("$A$1", np.array([8.0, 16.0]))
     said = pool.text_formula(f"tp = {cell} does not divide")

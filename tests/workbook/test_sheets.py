@@ -24,30 +24,16 @@ from roofline.outputs.workbook.sheets import SHEETS
 MODELS = ("llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite")  # dense; windows and experts; MLA and experts
 GPUS = ("h100-sxm", "b200", "l40s")
 KEYS = {
-    "TTFT [ms]": "ttft_ms",
-    "TPOT [ms]": "tpot_ms",
-    "E2EL [ms]": "e2el_ms",
-    "tok/s/user": "tok_s_user",
-    "output tok/s": "output_tok_s",
-    "HBM used": "hbm_used_frac",
-    "weights [GB/GPU]": "weights_gb",
+    "TTFT [ms]": "ttft_ms", "TPOT [ms]": "tpot_ms", "E2EL [ms]": "e2el_ms", "tok/s/user": "tok_s_user",
+    "output tok/s": "output_tok_s", "HBM used": "hbm_used_frac", "weights [GB/GPU]": "weights_gb",
     "USD/M output tok": "usd_per_m_output_tok",
-}
+}  # fmt: skip
 CALCULATOR = {
-    **KEYS,
-    "output tok/s/GPU": "output_tok_s_gpu",
-    "prefill bound": "prefill_bound",
-    "decode bound": "decode_bound",
-    "KV cache [GB/GPU]": "kv_cache_gb",
-    "knee [sequences]": "knee",
-    "knee set by": "knee_bound",
-    "ridge knee": "ridge_knee",
-    "half knee": "half_knee",
-    "memory knee": "memory_knee",
-    "SLO knee": "slo_knee",
-    "USD/h": "usd_per_hour",
-    "GPUs": "num_gpus",
-}
+    **KEYS, "output tok/s/GPU": "output_tok_s_gpu", "prefill bound": "prefill_bound", "decode bound": "decode_bound",
+    "KV cache [GB/GPU]": "kv_cache_gb", "knee [sequences]": "knee", "knee set by": "knee_bound",
+    "ridge knee": "ridge_knee", "half knee": "half_knee", "memory knee": "memory_knee", "SLO knee": "slo_knee",
+    "USD/h": "usd_per_hour", "GPUs": "num_gpus",
+}  # fmt: skip
 SCENARIOS = {**KEYS, "tok/s/GPU": "output_tok_s_gpu", "largest batch": "memory_knee", "USD/h": "usd_per_hour"}
 
 
@@ -111,22 +97,15 @@ def agrees(shown, known):
 
 def drawn(draw):
     """A random case, most of which can be run."""
+    choice = draw.choice
     return {
-        "model": draw.choice(MODELS),
-        "gpu": draw.choice(GPUS),
-        "quantization": draw.choice(["native", "native", "bf16", "fp8", "int4", "nvfp4", "mxfp4", "int8"]),
-        "kv_cache_dtype": draw.choice(["as quantization", "auto", "fp8", "bf16"]),
-        "tp": draw.choice([1, 2, 4, 8]),
-        "pp": draw.choice([1, 1, 2, 3]),
-        "ep": draw.choice([1, 1, 1, 2, 8]),
-        "dp": draw.choice([1, 1, 2]),
-        "replicas": draw.choice([1, 2]),
-        "isl": draw.choice([1, 150, 2500, 30000]),
-        "osl": draw.choice([1, 2, 300]),
-        "batch": draw.choice([1, 3, 40]),
-        "prefix": draw.choice([0, 0, 100]),
-        "basis": draw.choice(["calibrated", "ideal"]),
-    }
+        "model": choice(MODELS), "gpu": choice(GPUS),
+        "quantization": choice(["native", "native", "bf16", "fp8", "int4", "nvfp4", "mxfp4", "int8"]),
+        "kv_cache_dtype": choice(["as quantization", "auto", "fp8", "bf16"]), "tp": choice([1, 2, 4, 8]),
+        "pp": choice([1, 1, 2, 3]), "ep": choice([1, 1, 1, 2, 8]), "dp": choice([1, 1, 2]), "replicas": choice([1, 2]),
+        "isl": choice([1, 150, 2500, 30000]), "osl": choice([1, 2, 300]), "batch": choice([1, 3, 40]),
+        "prefix": choice([0, 0, 100]), "basis": choice(["calibrated", "ideal"]),
+    }  # fmt: skip
 
 
 def test_whatever_is_computed_apart_says_what_it_belongs_to(book):
@@ -362,7 +341,7 @@ WRONG = (
 )
 
 
-def test_figures_of_ones_own_that_cannot_be_are_refused_in_words(own):
+def test_figures_of_ones_own_that_cannot_be_are_refused_and_a_link_is_missed_where_several_need_it(own):
     path, live = own
     inputs, results = placed(path, "Calculator", "A"), placed(path, "Calculator", "E")
     last = {}
@@ -376,9 +355,6 @@ def test_figures_of_ones_own_that_cannot_be_are_refused_in_words(own):
         assert not [word for word in shown.values() if isinstance(word, str) and word.startswith("#")], said
     live.set_many(last)
     assert live.value("Calculator", f"F{results['answer']}") == "ok"
-
-
-def test_a_link_that_is_not_stated_is_missed_only_where_several_gpus_need_it(own):
     path, live = own
     link, tp = f"{headed(path, 'GPUs')['link per direction [B/s]']}3", f"B{placed(path, 'Calculator', 'A')['tp']}"
     answer_ = f"F{placed(path, 'Calculator', 'E')['answer']}"
@@ -431,25 +407,19 @@ def test_only_functions_that_excel_libreoffice_and_google_sheets_share(book):
     assert 500 < longest < 8192
 
 
-def test_the_calculator_holds_every_time_of_the_engine_that_a_burst_takes(book):
-    engine, labels = load_engine("generic"), placed(book, "Calculator", "A")
-    times = {name for name in HOST_TIMES if getattr(engine, name) > 0.0}
-    assert {"arrival", "launch", "prefill"} <= times
-    assert {name for name in times if f"{name} [ms]" in labels} == times - {"arrival"}  # which a load alone asks for
-
-
-def test_names_never_look_like_addresses_and_point_into_the_book(book):
+def test_names_point_into_the_book_and_nothing_leaves_it(book):
     names = opened(book).defined_names
     assert len(names) > 80
     for name, entry in names.items():
         assert not re.fullmatch(r"[A-Za-z]{1,3}\d+|[RrCc](\d.*)?", name), name
         assert re.fullmatch(r"(\w+)!\$[A-Z]+\$\d+(:\$[A-Z]+\$\d+)?", entry.attr_text), entry.attr_text
-
-
-def test_no_macro_and_no_link_leaves_the_file(book):
     with zipfile.ZipFile(book) as archive:
         assert not [part for part in archive.namelist() if "vba" in part.lower() or "externalLink" in part]
         assert not any("://" in text for text in formulas(book))
+    engine, labels = load_engine("generic"), placed(book, "Calculator", "A")
+    times = {name for name in HOST_TIMES if getattr(engine, name) > 0.0}
+    assert {"arrival", "launch", "prefill"} <= times
+    assert {name for name in times if f"{name} [ms]" in labels} == times - {"arrival"}  # which a load alone asks for
 
 
 def test_sheets_stand_in_their_order_and_every_figure_names_its_source(book):
@@ -468,16 +438,13 @@ def test_sheets_stand_in_their_order_and_every_figure_names_its_source(book):
     assert "80 % interval" in about["error band"]
 
 
-def test_readers_that_do_not_calculate_see_the_right_numbers(book):
+def test_readers_that_do_not_calculate_see_the_right_numbers_and_sums_over_kernels(book):
     frame = pd.read_excel(book, sheet_name="Scenarios").dropna(subset="model")
     assert len(frame) == len(MODELS) * len(GPUS) * 2
     first = frame.iloc[0]
     known = rl.predict(first["model"], first["gpu"], isl=700, osl=128, batch=1)
     assert agrees(float(first["TTFT [ms]"]), known.ttft * 1000)
     assert agrees(float(first["TPOT [ms]"]), known.tpot * 1000)
-
-
-def test_the_results_are_sums_over_the_kernels(book):
     sheets = opened(book)
     kernels = list(sheets["Kernels"].iter_rows(min_row=2, max_col=6))
     totals = [row for row in kernels if str(row[0].value).endswith(", all")]
@@ -486,9 +453,6 @@ def test_the_results_are_sums_over_the_kernels(book):
         assert re.fullmatch(r"=SUM\(\$F\$\d+:\$F\$\d+\)", row[5].value), row[5].value
     names = [row[1].value for row in kernels]
     assert {"qkv", "attention", "experts", "host, decode step", "head"} <= set(names)
-
-
-def test_every_constant_of_a_kernel_stands_under_its_heading(book):
     frame = pd.read_excel(book, sheet_name="Kernels").set_index(["pass", "kernel"])
     frame = frame[frame["time [s]"] > 0.0]  # kernels of other kinds of layers have the same names
     known = rl.predict(MODELS[0], GPUS[0], isl=700, batch=1)
@@ -530,47 +494,11 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
             assert agrees(there, None if here == "" else here), (path.name, label, here, there)
 
 
-def test_five_hundred_scenarios_stay_small(tmp_path):
+def test_five_hundred_scenarios_stay_small_and_nothing_is_overwritten_unasked(tmp_path, book):
     path = tmp_path / "big.xlsx"
     rows = rl.sheet(str(path), MODELS[:2], GPUS[:2], isl=[100, 500, 1000, 4000, 8000], batch=list(range(1, 26)))
     assert rows == 500
     assert path.stat().st_size < 5e6
-
-
-def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
-    path = str(tmp_path / "no.xlsx")
-    with pytest.raises(rl.BadInput, match=r"deepseek-v4-flash: compressed attention \(csa\) is not supported"):
-        rl.sheet(path, "deepseek-v4-flash", "h100-sxm")
-    with pytest.raises(rl.BadInput, match=r"glm-5\.3-flash: hyper-connections are not supported"):
-        rl.sheet(path, "glm-5.3-flash", "h100-sxm")
-    with pytest.raises(rl.BadInput, match="kinds of layers; a workbook holds at most 24"):
-        rl.sheet(path, [name for name in rl.models() if rl.load_model(name).streams == 1], "h100-sxm")
-    with pytest.raises(rl.BadInput, match=r"no\.csv: the file name must end in \.xlsx"):
-        rl.sheet(str(tmp_path / "no.csv"), "llama-3.1-8b", "h100-sxm")
-    with pytest.raises(rl.BadInput, match="sheet takes no measured: a workbook has no cell for it"):
-        rl.sheet(path, "llama-3.1-8b", "h100-sxm", measured={"ttft": 1.0})
-    with pytest.raises(rl.BadInput, match="512943 scenarios exceed the limit of 5000; use fewer"):
-        rl.sheet(path, "llama-3.1-8b", isl=list(range(1, 9000)))
-    with pytest.raises(rl.UnknownName):
-        rl.sheet(path, "llama-3.1-8b", "h100-sxm", quantization="fp2")
-    with pytest.raises(rl.DoesNotFit):
-        rl.sheet(path, "deepseek-v3", "l40s")
-    model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
-    with pytest.raises(rl.BadInput, match=r"two models are called llama-3\.1-8b"):
-        rl.sheet(path, [model, replace(model, name="other", short_name="Llama-3.1-8B")], gpu)
-    with pytest.raises(rl.BadInput, match="two GPUs are called my-gpu"):
-        rl.sheet(path, model, replace(gpu, name="my-gpu"))
-    with pytest.raises(rl.BadInput, match=r"'a\*b' cannot be a workbook name"):
-        rl.sheet(path, model, replace(gpu, name="a*b"))
-    with pytest.raises(rl.BadInput, match="h100-sxm has no calibration"):
-        rl.sheet(path, model, replace(gpu, calibration=None))
-    other = {key: replace(entry, p=2.0) for key, entry in gpu.calibration.kernels.items()}
-    with pytest.raises(rl.BadInput, match="its calibration has p = 2 for gemm kernels, not 3"):
-        rl.sheet(path, model, replace(gpu, calibration=replace(gpu.calibration, kernels=other)))
-    assert not list(tmp_path.iterdir())
-
-
-def test_nothing_is_overwritten_unasked(book, tmp_path):
     path = tmp_path / "mine.xlsx"
     path.write_text("a planner's work")
     with pytest.raises(rl.BadInput, match="overwrite it with `force`"):
@@ -583,6 +511,33 @@ def test_nothing_is_overwritten_unasked(book, tmp_path):
         rl.sheet(str(tmp_path / "none" / "sizing.xlsx"), "llama-3.1-8b", "h100-sxm")
     with pytest.raises(rl.BadInput, match="cannot be written"):
         rl.sheet(str(tmp_path / f"{'n' * 300}.xlsx"), "llama-3.1-8b", "h100-sxm")
+
+
+def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
+    model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
+    other = {key: replace(entry, p=2.0) for key, entry in gpu.calibration.kernels.items()}
+    small, many = ("llama-3.1-8b", "h100-sxm"), [name for name in rl.models() if rl.load_model(name).streams == 1]
+    twins = [model, replace(model, name="other", short_name="Llama-3.1-8B")]
+    for case, options, error, said in (
+        (("deepseek-v4-flash", gpu), {}, rl.BadInput, r"v4-flash: compressed attention \(csa\) is not supported"),
+        (("glm-5.3-flash", gpu), {}, rl.BadInput, r"glm-5\.3-flash: hyper-connections are not supported"),
+        ((many, gpu), {}, rl.BadInput, "kinds of layers; a workbook holds at most 24"),
+        (small, {"measured": {"ttft": 1.0}}, rl.BadInput, "sheet takes no measured: a workbook has no cell for it"),
+        (small[:1], {"isl": list(range(1, 9000))}, rl.BadInput, "512943 scenarios exceed the limit of 5000; use fewer"),
+        (small, {"quantization": "fp2"}, rl.UnknownName, None),
+        (("deepseek-v3", "l40s"), {}, rl.DoesNotFit, None),
+        ((twins, gpu), {}, rl.BadInput, r"two models are called llama-3\.1-8b"),
+        ((model, replace(gpu, name="my-gpu")), {}, rl.BadInput, "two GPUs are called my-gpu"),
+        ((model, replace(gpu, name="a*b")), {}, rl.BadInput, r"'a\*b' cannot be a workbook name"),
+        ((model, replace(gpu, calibration=None)), {}, rl.BadInput, "h100-sxm has no calibration"),
+        ((model, replace(gpu, calibration=replace(gpu.calibration, kernels=other))), {}, rl.BadInput,
+         "its calibration has p = 2 for gemm kernels, not 3"),
+    ):  # fmt: skip
+        with pytest.raises(error, match=said):
+            rl.sheet(str(tmp_path / "no.xlsx"), *case, **options)
+    with pytest.raises(rl.BadInput, match=r"no\.csv: the file name must end in \.xlsx"):
+        rl.sheet(str(tmp_path / "no.csv"), *small)
+    assert not list(tmp_path.iterdir())
 
 
 def test_text_of_a_catalog_never_becomes_a_formula(tmp_path):
