@@ -45,7 +45,6 @@ _INNER = 12  # rounds per trial throughput, where plain iteration does not conve
 _DAMPED = 0.25  # share of a round's `seen` that is taken there
 _LEAST = 2.0**-40  # smallest trial throughput, over the largest
 _SETTLED_WITHIN = MICRO  # relative change in another round, of what a search found
-_ORDER = 3.0  # of the interpolation between one user and many, for single-token answers
 _TINY = 2.0**-200  # of a time, against division by zero
 _ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput
 
