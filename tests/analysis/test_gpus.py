@@ -180,24 +180,21 @@ def test_where_none_can_run_it_the_error_names_each():
         compare("deepseek-r1", ["h100-sxm", "a100-sxm-80gb"], **CASE)
 
 
-@each(
-    ("gpus", "options", "message"),
-    [
-        (["h100-sxm"], {}, "two GPUs or more"),
-        ("h100-sxm", {}, "two GPUs or more"),
-        ([], {}, "two GPUs or more"),
-        (3, {}, "two GPUs or more"),
-        (["h100-sxm", "h100-80gb", "b200"], {}, "twice"),
-        (["h100-sxm", "b200"], {"isl": [1000, 2000]}, "not an array"),
-        (["h100-sxm", "b200"], {"batch": np.array([1, 2])}, "not an array"),
-        (["h100-sxm", "b200"], {"batch": 10**400}, "batch"),
-        (["h100-sxm", "b200"], {"isl": 1e300}, "isl"),
-        (["h100-sxm", "b200"], {"tp": 3}, "tp = 3"),
-        (["h100-sxm", "b200"], {"tp": 10**30}, "tp"),
-        (["h100-sxm", "b200"], {"basis": "hoped"}, "basis"),
-        (["h100-sxm", "b200"], {"measured": {"ttft": 1.0}}, "measured"),
-    ],
-)
+@each("gpus, options, message", [
+    (["h100-sxm"], {}, "two GPUs or more"),
+    ("h100-sxm", {}, "two GPUs or more"),
+    ([], {}, "two GPUs or more"),
+    (3, {}, "two GPUs or more"),
+    (["h100-sxm", "h100-80gb", "b200"], {}, "twice"),
+    (["h100-sxm", "b200"], {"isl": [1000, 2000]}, "not an array"),
+    (["h100-sxm", "b200"], {"batch": np.array([1, 2])}, "not an array"),
+    (["h100-sxm", "b200"], {"batch": 10**400}, "batch"),
+    (["h100-sxm", "b200"], {"isl": 1e300}, "isl"),
+    (["h100-sxm", "b200"], {"tp": 3}, "tp = 3"),
+    (["h100-sxm", "b200"], {"tp": 10**30}, "tp"),
+    (["h100-sxm", "b200"], {"basis": "hoped"}, "basis"),
+    (["h100-sxm", "b200"], {"measured": {"ttft": 1.0}}, "measured"),
+])  # fmt: skip
 def test_what_cannot_be_compared_is_refused_in_one_line(gpus, options, message):
     with pytest.raises(rl.BadInput, match=message) as caught:
         compare("llama-3.1-8b", gpus, **options)

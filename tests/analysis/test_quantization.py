@@ -278,39 +278,30 @@ def test_a_single_token_has_no_decode_to_speed_up():
     assert row["prefill_speedup"] > 0.0
 
 
-@each(
-    ("options", "message"),
-    [
-        ({"isl": [1000, 2000]}, "isl.*not an array"),
-        ({"batch": range(3)}, "batch.*not an array"),
-        ({"batch": 10**400}, "batch"),
-        ({"isl": 1e300}, "isl"),
-        ({"osl": float("nan")}, "osl"),
-        ({"batch": True}, "batch"),
-        ({"tp": 3}, "tp = 3"),
-        ({"quantization": "fp8"}, "quantization.*baseline"),
-        ({"weights": "fp8"}, "weights.*baseline"),
-        ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype"),
-        ({"compute": "bf16"}, "compute"),
-        ({"measured": {"ttft": 1.0}}, "measured"),
-    ],
-)
+@each("options, message", [
+    ({"isl": [1000, 2000]}, "isl.*not an array"),
+    ({"batch": range(3)}, "batch.*not an array"),
+    ({"batch": 10**400}, "batch"),
+    ({"isl": 1e300}, "isl"),
+    ({"osl": float("nan")}, "osl"),
+    ({"batch": True}, "batch"),
+    ({"tp": 3}, "tp = 3"),
+    ({"quantization": "fp8"}, "quantization.*baseline"),
+    ({"weights": "fp8"}, "weights.*baseline"),
+    ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype"),
+    ({"compute": "bf16"}, "compute"),
+    ({"measured": {"ttft": 1.0}}, "measured"),
+])  # fmt: skip
 def test_what_cannot_be_asked_is_refused_in_one_line(options, message):
     with pytest.raises(rl.BadInput, match=message) as caught:
         quantize("llama-3.1-8b", "h100-sxm", **options)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("model", "gpu", "baseline"),
-    [
-        ("llama-9", "h100-sxm", "bf16"),
-        ("llama-3.1-8b", "h999", "bf16"),
-        ("llama-3.1-8b", "h100-sxm", "fp7"),
-        ("llama-3.1-8b", "h100-sxm", ""),
-        ("llama-3.1-8b", "h100-sxm", None),
-    ],
-)
+@pytest.mark.parametrize("model, gpu, baseline", [
+    ("llama-9", "h100-sxm", "bf16"), ("llama-3.1-8b", "h999", "bf16"), ("llama-3.1-8b", "h100-sxm", "fp7"),
+    ("llama-3.1-8b", "h100-sxm", ""), ("llama-3.1-8b", "h100-sxm", None),
+])  # fmt: skip
 def test_unknown_names_are_refused(model, gpu, baseline):
     with pytest.raises(rl.UnknownName):
         quantize(model, gpu, baseline=baseline)

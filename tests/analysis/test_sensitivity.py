@@ -259,16 +259,12 @@ def test_a_single_token_has_nothing_to_say_of_tpot_alone():
         rows_of("llama-3.1-8b", "h100-sxm", osl=1, of="tpot")
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        ("qwen3-235b-a22b", "a100-sxm-80gb", {"tp": 8, "of": "tpot"}),
-        ("jamba-v0.1", "l40s", {"tp": 8, "quantization": "int4", "of": "ttft"}),
-        ("llama-3.1-70b", "h100-sxm", {"tp": 4, "dp": 2, "batch": 64, "basis": "ideal"}),
-        ("deepseek-v3", "h200-sxm", {"tp": 8, "osl": 1}),
-    ],
-    ids=lambda case: case[0],
-)
+@pytest.mark.parametrize("case", [
+    ("qwen3-235b-a22b", "a100-sxm-80gb", {"tp": 8, "of": "tpot"}),
+    ("jamba-v0.1", "l40s", {"tp": 8, "quantization": "int4", "of": "ttft"}),
+    ("llama-3.1-70b", "h100-sxm", {"tp": 4, "dp": 2, "batch": 64, "basis": "ideal"}),
+    ("deepseek-v3", "h200-sxm", {"tp": 8, "osl": 1}),
+], ids=lambda case: case[0])  # fmt: skip
 def test_every_symbol_of_a_formula_is_a_row_of_its_result(case):
     model, gpu, options = case
     rows = rows_of(model, gpu, allow_oversize=True, **options)

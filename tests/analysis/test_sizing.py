@@ -49,16 +49,13 @@ def every_plan(model, gpu, slo, most, data, experts, **options):
 # --- the search against brute force --------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("model", "gpu", "batch", "slo"),
-    [
-        ("llama-3.1-70b", "h100-sxm", 1, SLO),
-        ("llama-3.1-70b", "a100-sxm-80gb", 4, {"tpot": 0.03}),
-        ("gpt-oss-120b", "h100-sxm", 8, {"ttft": 0.3, "tpot": 0.01}),
-        ("gpt-oss-120b", "b200", 64, SLO),
-        ("mixtral-8x7b", "h200-sxm", 16, {"e2el": 4.0}),
-    ],
-)
+@pytest.mark.parametrize("model, gpu, batch, slo", [
+    ("llama-3.1-70b", "h100-sxm", 1, SLO),
+    ("llama-3.1-70b", "a100-sxm-80gb", 4, {"tpot": 0.03}),
+    ("gpt-oss-120b", "h100-sxm", 8, {"ttft": 0.3, "tpot": 0.01}),
+    ("gpt-oss-120b", "b200", 64, SLO),
+    ("mixtral-8x7b", "h200-sxm", 16, {"e2el": 4.0}),
+])  # fmt: skip
 def test_the_plan_found_is_the_best_of_all_with_the_fewest_gpus_that_meet(model, gpu, batch, slo):
     is_moe = rl.load_model(model).is_moe
     powers = (1, 2, 4, 8) if is_moe else (1,)
@@ -77,14 +74,11 @@ def test_the_plan_found_is_the_best_of_all_with_the_fewest_gpus_that_meet(model,
     assert max(shares(again, slo)) <= 1.0
 
 
-@pytest.mark.parametrize(
-    ("model", "gpu", "batch", "slo"),
-    [
-        ("llama-3.1-70b", "l40s", 1, SLO),
-        ("gpt-oss-120b", "h100-sxm", 64, SLO),
-        ("gpt-oss-120b", "b200", 4, {"ttft": 0.03}),
-    ],
-)
+@pytest.mark.parametrize("model, gpu, batch, slo", [
+    ("llama-3.1-70b", "l40s", 1, SLO),
+    ("gpt-oss-120b", "h100-sxm", 64, SLO),
+    ("gpt-oss-120b", "b200", 4, {"ttft": 0.03}),
+])  # fmt: skip
 def test_where_none_meets_the_nearest_plan_of_all_is_named(model, gpu, batch, slo):
     powers = (1, 2, 4, 8) if rl.load_model(model).is_moe else (1,)
     tried = every_plan(model, gpu, slo, 8, [dp for dp in powers if dp <= batch], powers, batch=batch)
@@ -334,29 +328,26 @@ def test_the_dump_of_a_fleet_is_small(catalog):
 # --- what is refused -----------------------------------------------------------------------------
 
 
-@each(
-    ("options", "error", "words"),
-    [
-        ({"slo": {}}, rl.BadInput, "needs an SLO"),
-        ({"slo": None}, rl.BadInput, "needs an SLO"),
-        ({"slo": ["ttft"]}, rl.BadInput, "mapping"),
-        ({"slo": {"ttfd": 1.0}}, rl.UnknownName, "'ttfd'"),
-        ({"slo": {"ttft": -1.0}}, rl.BadInput, "positive"),
-        ({"num_gpus": 16}, rl.BadInput, "size takes no num_gpus: it finds how many are needed"),
-        ({"measured": {"ttft": 0.1}}, rl.BadInput, "measured"),
-        ({"allow_oversize": True}, rl.BadInput, "allow_oversize"),
-        ({"tp": 5}, rl.BadInput, "does not divide"),
-        ({"tp": 0}, rl.BadInput, "tp = 0"),
-        ({"dp": -2}, rl.BadInput, "dp = -2"),
-        ({"pp": 200}, rl.BadInput, "layers"),
-        ({"ep": 2}, rl.BadInput, "needs a mixture of experts"),
-        ({"isl": 0}, rl.BadInput, "isl"),
-        ({"isl": [1000, 2000]}, rl.BadInput, "one case"),
-        ({"quantization": ("bf16", "fp9")}, rl.UnknownName, "'fp9'"),
-        ({"quantization": 8}, rl.BadInput, "quantization = 8"),
-        ({"gpus": ("h100-sxm", "x100")}, rl.UnknownName, "x100"),
-    ],
-)
+@each("options, error, words", [
+    ({"slo": {}}, rl.BadInput, "needs an SLO"),
+    ({"slo": None}, rl.BadInput, "needs an SLO"),
+    ({"slo": ["ttft"]}, rl.BadInput, "mapping"),
+    ({"slo": {"ttfd": 1.0}}, rl.UnknownName, "'ttfd'"),
+    ({"slo": {"ttft": -1.0}}, rl.BadInput, "positive"),
+    ({"num_gpus": 16}, rl.BadInput, "size takes no num_gpus: it finds how many are needed"),
+    ({"measured": {"ttft": 0.1}}, rl.BadInput, "measured"),
+    ({"allow_oversize": True}, rl.BadInput, "allow_oversize"),
+    ({"tp": 5}, rl.BadInput, "does not divide"),
+    ({"tp": 0}, rl.BadInput, "tp = 0"),
+    ({"dp": -2}, rl.BadInput, "dp = -2"),
+    ({"pp": 200}, rl.BadInput, "layers"),
+    ({"ep": 2}, rl.BadInput, "needs a mixture of experts"),
+    ({"isl": 0}, rl.BadInput, "isl"),
+    ({"isl": [1000, 2000]}, rl.BadInput, "one case"),
+    ({"quantization": ("bf16", "fp9")}, rl.UnknownName, "'fp9'"),
+    ({"quantization": 8}, rl.BadInput, "quantization = 8"),
+    ({"gpus": ("h100-sxm", "x100")}, rl.UnknownName, "x100"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(options, error, words):
     options = {"slo": SLO, "gpus": "h100-sxm", **CASE, **options}
     with pytest.raises(error, match=words):

@@ -215,14 +215,8 @@ def test_weights_of_a_model_with_several_formats_are_those_of_its_experts():
 
 def test_a_rate_of_a_network_that_is_all_there_is_has_a_solution_or_a_reason():
     options = {
-        "isl": 17,
-        "osl": 128,
-        "tp": 8,
-        "pp": 3,
-        "quantization": "int8",
-        "basis": "ideal",
-        "allow_oversize": True,
-    }
+        "isl": 17, "osl": 128, "tp": 8, "pp": 3, "quantization": "int8", "basis": "ideal", "allow_oversize": True,
+    }  # fmt: skip
     found = rl.solve("mimo-7b", "gh200-144gb-single", "scale_out", e2el=0.026, **options)
     assert found.is_met == (found.value is not None)
     assert found.is_met or found.reason
@@ -246,24 +240,21 @@ def test_two_times_that_differ_little_are_told_apart():
     assert asked.removeprefix("tpot = ") not in left
 
 
-@each(
-    ("unknown", "options", "error", "said"),
-    [
-        ("bandwith", {"ttft": 0.3}, rl.UnknownName, "did you mean bandwidth"),
-        ("pp", {"ttft": 0.3}, rl.UnknownName, "unknown input 'pp'"),
-        ("peak_fp4", {"ttft": 0.3}, rl.UnknownName, "on h100-sxm"),
-        ("routing_skew", {"ttft": 0.3}, rl.BadInput, "belongs to the model"),
-        ("memory", {"ttft": 0.3}, rl.BadInput, "memory cannot be solved for"),
-        (3, {"ttft": 0.3}, rl.UnknownName, "unknown input '3'"),
-        ("bandwidth", {}, rl.BadInput, "solve needs a target"),
-        ("bandwidth", {"ttft": -1.0}, rl.BadInput, "positive time"),
-        ("bandwidth", {"ttft": float("nan")}, rl.BadInput, "positive time"),
-        ("bandwidth", {"ttft": "300"}, rl.BadInput, "has no unit; write 300ms or 300s"),
-        ("bandwidth", {"tpot": 0.1, "osl": 1}, rl.BadInput, "tpot needs at least two output tokens"),
-        ("bandwidth", {"ttft": 0.1, "isl": [1, 2]}, rl.BadInput, "isl is an array"),
-        ("tp", {"ttft": 0.1, "tp": 2}, rl.BadInput, "leave it out"),
-    ],
-)
+@each("unknown, options, error, said", [
+    ("bandwith", {"ttft": 0.3}, rl.UnknownName, "did you mean bandwidth"),
+    ("pp", {"ttft": 0.3}, rl.UnknownName, "unknown input 'pp'"),
+    ("peak_fp4", {"ttft": 0.3}, rl.UnknownName, "on h100-sxm"),
+    ("routing_skew", {"ttft": 0.3}, rl.BadInput, "belongs to the model"),
+    ("memory", {"ttft": 0.3}, rl.BadInput, "memory cannot be solved for"),
+    (3, {"ttft": 0.3}, rl.UnknownName, "unknown input '3'"),
+    ("bandwidth", {}, rl.BadInput, "solve needs a target"),
+    ("bandwidth", {"ttft": -1.0}, rl.BadInput, "positive time"),
+    ("bandwidth", {"ttft": float("nan")}, rl.BadInput, "positive time"),
+    ("bandwidth", {"ttft": "300"}, rl.BadInput, "has no unit; write 300ms or 300s"),
+    ("bandwidth", {"tpot": 0.1, "osl": 1}, rl.BadInput, "tpot needs at least two output tokens"),
+    ("bandwidth", {"ttft": 0.1, "isl": [1, 2]}, rl.BadInput, "isl is an array"),
+    ("tp", {"ttft": 0.1, "tp": 2}, rl.BadInput, "leave it out"),
+])  # fmt: skip
 def test_questions_that_cannot_be_asked_get_one_clear_message(unknown, options, error, said):
     with pytest.raises(error, match=said):
         rl.solve("llama-3.1-8b", "h100-sxm", unknown, **options)

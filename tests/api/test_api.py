@@ -178,39 +178,28 @@ def test_the_spelling_of_a_preset_does_not_matter(spelling):
 LINEAR, REST = 6_979_321_856, 1_050_939_392
 
 
-@each(
-    ("preset", "bits"),
-    [
-        ("bf16", 16),
-        ("fp8", 8),
-        ("fp8_static", 8),
-        ("fp8_block", 8 + 32 / 128**2),
-        ("int8", 8),
-        ("int4", 4 + 16 / 128),
-        ("mxfp4", 4 + 8 / 32),
-    ],
-)
+@each("preset, bits", [
+    ("bf16", 16), ("fp8", 8), ("fp8_static", 8), ("fp8_block", 8 + 32 / 128**2), ("int8", 8), ("int4", 4 + 16 / 128),
+    ("mxfp4", 4 + 8 / 32),
+])  # fmt: skip
 def test_a_preset_takes_the_bytes_of_its_format_scales_included(preset, bits):
     prediction = rl.predict(*SMALL, **CASE, quantization=preset)
     assert prediction.memory.weights == pytest.approx(LINEAR * bits / 8 + REST * 2, rel=1e-12)
 
 
-@each(
-    ("options", "dtype", "nbytes"),
-    [
-        ({}, "bf16", 2),
-        ({"kv_cache_dtype": "fp8"}, "fp8", 1),
-        ({"kv_cache_dtype": "fp8_e4m3"}, "fp8", 1),
-        ({"kv_cache_dtype": "FP8-E5M2"}, "fp8", 1),
-        ({"kv_cache_dtype": "int8"}, "int8", 1),
-        ({"kv_cache_dtype": "bf16"}, "bf16", 2),
-        ({"kv_cache_dtype": "bfloat16"}, "bf16", 2),
-        ({"kv_cache_dtype": "fp16"}, "fp16", 2),
-        ({"quantization": "fp8"}, "fp8", 1),
-        ({"quantization": "fp8", "kv_cache_dtype": "bf16"}, "bf16", 2),
-        ({"quantization": "int4", "kv_cache_dtype": "fp8"}, "fp8", 1),
-    ],
-)
+@each("options, dtype, nbytes", [
+    ({}, "bf16", 2),
+    ({"kv_cache_dtype": "fp8"}, "fp8", 1),
+    ({"kv_cache_dtype": "fp8_e4m3"}, "fp8", 1),
+    ({"kv_cache_dtype": "FP8-E5M2"}, "fp8", 1),
+    ({"kv_cache_dtype": "int8"}, "int8", 1),
+    ({"kv_cache_dtype": "bf16"}, "bf16", 2),
+    ({"kv_cache_dtype": "bfloat16"}, "bf16", 2),
+    ({"kv_cache_dtype": "fp16"}, "fp16", 2),
+    ({"quantization": "fp8"}, "fp8", 1),
+    ({"quantization": "fp8", "kv_cache_dtype": "bf16"}, "bf16", 2),
+    ({"quantization": "int4", "kv_cache_dtype": "fp8"}, "fp8", 1),
+])  # fmt: skip
 def test_the_kv_cache_takes_the_bytes_of_its_own_format(options, dtype, nbytes):
     prediction = rl.predict(*SMALL, isl=2000, osl=300, batch=4, **options)
     assert prediction.to_dict()["kv_cache_dtype"] == dtype
@@ -288,9 +277,7 @@ def test_sixteen_bit_weights_cannot_be_multiplied_in_eight(compute):
         rl.predict(*SMALL, compute=compute)
 
 
-@pytest.mark.parametrize(
-    ("weights", "compute"), [("int4", "int8"), ("int8", "fp8"), ("fp8", "int8"), ("mxfp4", "int8")]
-)
+@pytest.mark.parametrize("weights, compute", [("int4", "int8"), ("int8", "fp8"), ("fp8", "int8"), ("mxfp4", "int8")])
 def test_weights_cannot_be_multiplied_in_a_dtype_without_kernels_for_them(weights, compute):
     with pytest.raises(rl.BadInput, match=f"{weights} weights cannot run in {compute}"):
         rl.predict(*SMALL, weights=weights, compute=compute)
@@ -318,21 +305,12 @@ def test_int8_elsewhere_is_not_said_to_be_slower():
     assert not said(rl.predict(*SMALL, **CASE, quantization="int8"), "slower")
 
 
-@each(
-    ("options", "near"),
-    [
-        ({"quantization": "fp9"}, "fp8"),
-        ({"quantization": "nvfp5"}, "nvfp4"),
-        ({"quantization": ""}, "fp8"),
-        ({"weights": "fp9"}, "fp8"),
-        ({"weights": "bf61"}, "bf16"),
-        ({"weights": "int5"}, "int4"),
-        ({"kv_cache_dtype": "fp7"}, "fp8"),
-        ({"compute": "tf32"}, "fp32"),
-        ({"compute": "bf17"}, "bf16"),
-        ({"slo": {"tppt": 1.0}}, "tpot"),
-    ],
-)
+@each("options, near", [
+    ({"quantization": "fp9"}, "fp8"), ({"quantization": "nvfp5"}, "nvfp4"), ({"quantization": ""}, "fp8"),
+    ({"weights": "fp9"}, "fp8"), ({"weights": "bf61"}, "bf16"), ({"weights": "int5"}, "int4"),
+    ({"kv_cache_dtype": "fp7"}, "fp8"), ({"compute": "tf32"}, "fp32"), ({"compute": "bf17"}, "bf16"),
+    ({"slo": {"tppt": 1.0}}, "tpot"),
+])  # fmt: skip
 def test_an_unknown_name_is_answered_with_the_nearest(options, near):
     asked = next(iter(next(iter(options.values())))) if "slo" in options else next(iter(options.values()))
     with pytest.raises(rl.UnknownName) as caught:
@@ -391,20 +369,17 @@ def test_routing_may_be_a_number_or_its_text():
 # --- plans -------------------------------------------------------------------------------------
 
 
-@each(
-    ("model", "tp", "possible"),
-    [
-        ("llama-3.1-70b", 3, "1, 2, 4, 8"),
-        ("llama-3.1-70b", 7, "1, 2, 4, 8"),
-        ("llama-3.1-70b", 12, "1, 2, 4, 8, 16"),
-        ("llama-3.1-8b", 64, "1, 2, 4, 8, 16, 32"),
-        ("llama-2-7b", 6, "1, 2, 4, 8"),
-        ("llama-2-7b", 64, "1, 2, 4, 8, 16, 32"),
-        ("gpt-oss-20b", 3, "1, 2, 4, 8"),
-        ("gemma-3-27b", 5, "1, 2, 4, 8"),
-        ("deepseek-v3", 3, "1, 2, 4, 8"),
-    ],
-)
+@each("model, tp, possible", [
+    ("llama-3.1-70b", 3, "1, 2, 4, 8"),
+    ("llama-3.1-70b", 7, "1, 2, 4, 8"),
+    ("llama-3.1-70b", 12, "1, 2, 4, 8, 16"),
+    ("llama-3.1-8b", 64, "1, 2, 4, 8, 16, 32"),
+    ("llama-2-7b", 6, "1, 2, 4, 8"),
+    ("llama-2-7b", 64, "1, 2, 4, 8, 16, 32"),
+    ("gpt-oss-20b", 3, "1, 2, 4, 8"),
+    ("gemma-3-27b", 5, "1, 2, 4, 8"),
+    ("deepseek-v3", 3, "1, 2, 4, 8"),
+])  # fmt: skip
 def test_a_tp_that_does_not_divide_the_model_is_refused_with_those_that_do(model, tp, possible):
     with pytest.raises(rl.BadInput) as caught:
         rl.predict(model, "h100-sxm", tp=tp, allow_oversize=True)
@@ -524,19 +499,16 @@ def test_more_gpus_add_replicas_that_answer_no_faster_but_more():
     assert four.usd_per_hour == pytest.approx(4.0 * one.usd_per_hour, rel=1e-12)
 
 
-@each(
-    ("model", "gpu", "options", "tp"),
-    [
-        ("llama-3.1-8b", "h100-sxm", {}, 1),  # 16.1 GB of 85.5
-        ("llama-3.1-70b", "h100-sxm", {}, 2),  # 141 GB
-        ("llama-3.1-70b", "h100-sxm", {"quantization": "fp8"}, 1),  # 72.7 GB with the bf16 head and embedding
-        ("llama-3.1-70b", "b200", {}, 1),  # of 192 GB
-        ("llama-3.1-405b", "h200-sxm", {}, 8),  # 812 GB of 8 x 151
-        ("llama-3.1-405b", "h100-sxm", {"quantization": "fp8"}, 8),
-        ("llama-3.1-70b", "l40s", {}, 4),  # of 48 GB
-        ("deepseek-v3", "h200-sxm", {}, 8),
-    ],
-)
+@each("model, gpu, options, tp", [
+    ("llama-3.1-8b", "h100-sxm", {}, 1),  # 16.1 GB of 85.5
+    ("llama-3.1-70b", "h100-sxm", {}, 2),  # 141 GB
+    ("llama-3.1-70b", "h100-sxm", {"quantization": "fp8"}, 1),  # 72.7 GB with the bf16 head and embedding
+    ("llama-3.1-70b", "b200", {}, 1),  # of 192 GB
+    ("llama-3.1-405b", "h200-sxm", {}, 8),  # 812 GB of 8 x 151
+    ("llama-3.1-405b", "h100-sxm", {"quantization": "fp8"}, 8),
+    ("llama-3.1-70b", "l40s", {}, 4),  # of 48 GB
+    ("deepseek-v3", "h200-sxm", {}, 8),
+])  # fmt: skip
 def test_without_a_tp_the_smallest_that_fits_is_taken(model, gpu, options, tp):
     prediction = rl.predict(model, gpu, **CASE, **options)
     assert prediction.deployment.plan.tp == tp
@@ -656,48 +628,12 @@ def test_a_batch_fits_exactly_up_to_the_memory_knee():
 NUMBERS = ("isl", "osl", "batch", "prefix")
 LOADS = ("batch", "concurrency", "request_rate")
 IMPOSSIBLE = [
-    -1,
-    -0.5,
-    1e30,
-    10**40,
-    10**400,
-    10**5000,
-    -(10**5000),
-    math.nan,
-    math.inf,
-    -math.inf,
-    True,
-    False,
-    "five",
-    b"5",
-    "",
-    None,
-    1j,
-    [],
-    (),
-    {},
-    {5},
-    object(),
-    [1, "a"],
-    [None],
-    [True],
-    [[1], [1, 2]],
-    [math.nan, 1.0],
-    [1.0, math.inf],
-    [10**40],
-    [10**5000],
-    np.array([]),
-    np.array([[]]),
-    np.array(["5"]),
-    np.array([1j]),
-    np.array([True]),
-    np.array([5], dtype=object),
-    np.array(["2026-01-01"], dtype="datetime64[D]"),
-    np.float64("nan"),
-    np.bool_(True),
-    iter([5]),
-    range,
-]
+    -1, -0.5, 1e30, 10**40, 10**400, 10**5000, -(10**5000), math.nan, math.inf, -math.inf, True, False, "five", b"5",
+    "", None, 1j, [], (), {}, {5}, object(), [1, "a"], [None], [True], [[1], [1, 2]], [math.nan, 1.0], [1.0, math.inf],
+    [10**40], [10**5000], np.array([]), np.array([[]]), np.array(["5"]), np.array([1j]), np.array([True]),
+    np.array([5], dtype=object), np.array(["2026-01-01"], dtype="datetime64[D]"), np.float64("nan"), np.bool_(True),
+    iter([5]), range,
+]  # fmt: skip
 
 
 @each("value", IMPOSSIBLE, ids=short)
@@ -775,27 +711,19 @@ def test_a_column_of_contexts_of_which_one_is_too_long_is_said():
     assert said(rl.predict(*SMALL, isl=[1000, 140_000], osl=10), "exceeds the 131072-token context")
 
 
-@each(
-    ("within", "beyond", "words"),
-    [
-        ({"isl": 8192, "batch": 16}, {"isl": 8192, "batch": 17}, "131,072 prompt tokens in one pass"),
-        ({"isl": 131_000, "osl": 72}, {"isl": 131_000, "osl": 73}, "context beyond 131,072 tokens"),
-        ({"isl": 10, "batch": 2048}, {"isl": 10, "batch": 2049}, "batch beyond 2,048 sequences"),
-        ({"isl": 10, "batch": 4096, "dp": 2}, {"isl": 10, "batch": 4097, "dp": 2}, "batch beyond 2,048 sequences"),
-        (
-            {"isl": 9000, "batch": 16, "prefix": 1000},
-            {"isl": 9000, "batch": 17, "prefix": 1000},
-            "prompt tokens in one",
-        ),
-        ({"isl": 16_385, "batch": 15}, {"isl": 16_385, "batch": 16}, "prompt tokens in one"),  # in two steps each
-        (
-            {"isl": 9000, "batch": 14, "max_num_batched_tokens": 9000},
-            {"isl": 9000, "batch": 15, "max_num_batched_tokens": 9000},
-            "prompt tokens in one",
-        ),
-    ],
-    ids=["prompts", "contexts", "batches", "batches of ranks", "prompts after a prefix", "chunks", "a budget"],
-)
+@each("within, beyond, words", [
+    ({"isl": 8192, "batch": 16}, {"isl": 8192, "batch": 17}, "131,072 prompt tokens in one pass"),
+    ({"isl": 131_000, "osl": 72}, {"isl": 131_000, "osl": 73}, "context beyond 131,072 tokens"),
+    ({"isl": 10, "batch": 2048}, {"isl": 10, "batch": 2049}, "batch beyond 2,048 sequences"),
+    ({"isl": 10, "batch": 4096, "dp": 2}, {"isl": 10, "batch": 4097, "dp": 2}, "batch beyond 2,048 sequences"),
+    ({"isl": 9000, "batch": 16, "prefix": 1000}, {"isl": 9000, "batch": 17, "prefix": 1000}, "prompt tokens in one"),
+    ({"isl": 16_385, "batch": 15}, {"isl": 16_385, "batch": 16}, "prompt tokens in one"),  # in two steps each
+    (
+        {"isl": 9000, "batch": 14, "max_num_batched_tokens": 9000},
+        {"isl": 9000, "batch": 15, "max_num_batched_tokens": 9000},
+        "prompt tokens in one",
+    ),
+])  # fmt: skip
 def test_shapes_beyond_the_kernels_that_were_timed_are_said(within, beyond, words):
     assert not said(rl.predict("llama-3.1-8b", "gb300-nvl72", **within), words)
     assert said(rl.predict("llama-3.1-8b", "gb300-nvl72", **beyond), words)
@@ -860,20 +788,16 @@ def test_limits_that_no_batch_meets_give_a_knee_of_zero():
 # --- arrays ------------------------------------------------------------------------------------
 
 
-@each(
-    "isl",
-    [
-        [1000, 2000],
-        (1000, 2000),
-        np.array([1000, 2000]),
-        np.array([1000, 2000], dtype=np.int32),
-        np.array([1000, 2000], dtype=np.uint16),
-        np.array([1000.0, 2000.0], dtype=np.float32),
-        range(1000, 3000, 1000),
-        np.array([1000, 0, 2000])[::2],
-    ],
-    ids=["list", "tuple", "int64", "int32", "uint16", "float32", "range", "strided"],
-)
+@each("isl", [
+    [1000, 2000],
+    (1000, 2000),
+    np.array([1000, 2000]),
+    np.array([1000, 2000], dtype=np.int32),
+    np.array([1000, 2000], dtype=np.uint16),
+    np.array([1000.0, 2000.0], dtype=np.float32),
+    range(1000, 3000, 1000),
+    np.array([1000, 0, 2000])[::2],
+], ids=["list", "tuple", "int64", "int32", "uint16", "float32", "range", "strided"])  # fmt: skip
 def test_a_column_of_any_kind_gives_what_its_numbers_give(isl):
     column = rl.predict(*SMALL, isl=isl, osl=100, tp=1)
     singles = [rl.predict(*SMALL, isl=length, osl=100, tp=1) for length in (1000, 2000)]
@@ -1058,11 +982,8 @@ def test_the_knee_is_the_smallest_of_the_four_and_named(answer):
         assert {row[key] for key in row if "knee" in key} == {None}
         return
     knees = {
-        "ridge": answer.knees.ridge,
-        "half": answer.knees.half,
-        "memory": answer.knees.memory,
-        "slo": answer.knees.slo,
-    }
+        "ridge": answer.knees.ridge, "half": answer.knees.half, "memory": answer.knees.memory, "slo": answer.knees.slo,
+    }  # fmt: skip
     values = {
         name: np.broadcast_to(np.asarray(value, dtype=float), np.shape(answer.knee))
         for name, value in knees.items()

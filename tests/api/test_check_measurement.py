@@ -204,10 +204,9 @@ def test_less_than_one_request_in_flight_is_one():
     assert (less.ttft, less.tpot, less.batch) == (one.ttft, one.tpot, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("users", "statistic", "is_run"),
-    [(64.0, "mean", True), (64.0, None, True), (64.0, "median", False), (321.0, "median", True), (1.0, "mean", False)],
-)
+@pytest.mark.parametrize("users, statistic, is_run", [
+    (64.0, "mean", True), (64.0, None, True), (64.0, "median", False), (321.0, "median", True), (1.0, "mean", False),
+])  # fmt: skip
 def test_the_start_of_a_run_counts_for_means_and_for_medians_where_most_requests_belong_to_it(users, statistic, is_run):
     run = replace(MEASURED, batch=None, concurrency=users, num_prompts=640.0, statistic=statistic)
     case = {"tp": 1, "isl": 2000, "osl": 300, "concurrency": users}

@@ -144,25 +144,21 @@ def test_a_file_that_no_picture_can_be_written_to_is_refused(rates, tmp_path, na
 # --- what is refused ---------------------------------------------------------------------------
 
 
-@each(
-    ("options", "said"),
-    [
-        ({"against": "x"}, "against = 'x' must be rate or users"),
-        ({"against": "batch"}, "must be rate or users"),
-        ({"against": np.array([1.0, 2.0])}, "must be rate or users"),
-        ({"against": None}, "must be rate or users"),
-        ({"against": ["request_rate"]}, "must be rate or users"),
-        ({"batch": 4}, "takes no batch: "),
-        ({"request_rate": 1.0}, "takes no request_rate: "),
-        ({"concurrency": 1}, "takes no concurrency: "),
-        ({"num_prompts": 100}, "takes no num_prompts: "),
-        ({"isl": [1000, 2000]}, "lengths must be numbers, not arrays"),
-        ({"slo": "ttft:soon"}, "'soon' is not a time; write it as 300, 300ms or 0.3s"),
-        ({"slo": SLO, "share": 0.0}, "share"),
-        ({"slo": SLO, "share": 2.0}, "share"),
-    ],
-    ids=str,
-)
+@each("options, said", [
+    ({"against": "x"}, "against = 'x' must be rate or users"),
+    ({"against": "batch"}, "must be rate or users"),
+    ({"against": np.array([1.0, 2.0])}, "must be rate or users"),
+    ({"against": None}, "must be rate or users"),
+    ({"against": ["request_rate"]}, "must be rate or users"),
+    ({"batch": 4}, "takes no batch: "),
+    ({"request_rate": 1.0}, "takes no request_rate: "),
+    ({"concurrency": 1}, "takes no concurrency: "),
+    ({"num_prompts": 100}, "takes no num_prompts: "),
+    ({"isl": [1000, 2000]}, "lengths must be numbers, not arrays"),
+    ({"slo": "ttft:soon"}, "'soon' is not a time; write it as 300, 300ms or 0.3s"),
+    ({"slo": SLO, "share": 0.0}, "share"),
+    ({"slo": SLO, "share": 2.0}, "share"),
+], ids=str)  # fmt: skip
 def test_what_no_curve_can_be_drawn_of_is_refused(options, said):
     with pytest.raises(rl.BadInput, match=said):
         rl.curve(MODEL, GPU, **{**CASE, **options})

@@ -95,26 +95,23 @@ def test_the_link_is_nvlink_in_one_domain_else_the_slower_network():
     assert free.ttft < same.ttft
 
 
-@each(
-    ("prefill", "decode", "options", "error", "said"),
-    [
-        ("b200:tp2x0", "h200:tp4", {}, rl.BadInput, "prefill pool: 'b200:tp2x0' has no GPUs"),
-        ("b200:tp2", "0xh200", {}, rl.BadInput, "decode pool: '0xh200' has no GPUs"),
-        ("l40s:tp1", "h200:tp4", {}, rl.DoesNotFit, "prefill pool: llama-3.3-70b does not fit l40s"),
-        ("h200:tp4", "l40s:tp1", {}, rl.DoesNotFit, "decode pool: llama-3.3-70b does not fit l40s"),
-        ("h200:tp4", "h200:tp4", {"request_rate": None}, rl.BadInput, "needs a load; give concurrency or request_rate"),
-        ("h200:tp4", "h200:tp4", {"batch": 4}, rl.BadInput, "a burst has no pools to fill"),
-        ("h200:tp4", "h200:tp4", {"tp": 4}, rl.BadInput, "it belongs to a pool"),
-        ("h200:tp4", "h200:tp4", {"kv_link": "ethernet"}, rl.BadInput, "neither nvlink, rdma, pcie nor a bandwidth"),
-        ("h200:tp4", "h200:tp4", {"kv_link": 0}, rl.BadInput, "kv_link = 0 must be nvlink, rdma, pcie"),
-        ("b200:tp2", "h200:tp4", {"kv_link": "nvlink"}, rl.BadInput, "needs both pools in one scale-up domain"),
-        ("rtx-5090:tp8", "h200:tp4", {}, rl.BadInput, "rtx-5090 states no network per GPU; give the bandwidth"),
-        ("h200:tp4", "h200:tp4", {"request_rate": 500}, rl.Overloaded, "the prefill pool answers at most"),
-        ("h200:tp4", "h200:tp4", {"layerwise": "yes"}, rl.BadInput, "layerwise = 'yes' must be True or False"),
-        ("h200:tp4", "h200:tp4", {"isl": [1, 2]}, rl.BadInput, "disaggregate takes one case"),
-        ("h200:tp4", "h200:tp4", {"prefill_gpu_price": -1}, rl.BadInput, "prefill_gpu_price = -1 must be USD"),
-    ],
-)
+@each("prefill, decode, options, error, said", [
+    ("b200:tp2x0", "h200:tp4", {}, rl.BadInput, "prefill pool: 'b200:tp2x0' has no GPUs"),
+    ("b200:tp2", "0xh200", {}, rl.BadInput, "decode pool: '0xh200' has no GPUs"),
+    ("l40s:tp1", "h200:tp4", {}, rl.DoesNotFit, "prefill pool: llama-3.3-70b does not fit l40s"),
+    ("h200:tp4", "l40s:tp1", {}, rl.DoesNotFit, "decode pool: llama-3.3-70b does not fit l40s"),
+    ("h200:tp4", "h200:tp4", {"request_rate": None}, rl.BadInput, "needs a load; give concurrency or request_rate"),
+    ("h200:tp4", "h200:tp4", {"batch": 4}, rl.BadInput, "a burst has no pools to fill"),
+    ("h200:tp4", "h200:tp4", {"tp": 4}, rl.BadInput, "it belongs to a pool"),
+    ("h200:tp4", "h200:tp4", {"kv_link": "ethernet"}, rl.BadInput, "neither nvlink, rdma, pcie nor a bandwidth"),
+    ("h200:tp4", "h200:tp4", {"kv_link": 0}, rl.BadInput, "kv_link = 0 must be nvlink, rdma, pcie"),
+    ("b200:tp2", "h200:tp4", {"kv_link": "nvlink"}, rl.BadInput, "needs both pools in one scale-up domain"),
+    ("rtx-5090:tp8", "h200:tp4", {}, rl.BadInput, "rtx-5090 states no network per GPU; give the bandwidth"),
+    ("h200:tp4", "h200:tp4", {"request_rate": 500}, rl.Overloaded, "the prefill pool answers at most"),
+    ("h200:tp4", "h200:tp4", {"layerwise": "yes"}, rl.BadInput, "layerwise = 'yes' must be True or False"),
+    ("h200:tp4", "h200:tp4", {"isl": [1, 2]}, rl.BadInput, "disaggregate takes one case"),
+    ("h200:tp4", "h200:tp4", {"prefill_gpu_price": -1}, rl.BadInput, "prefill_gpu_price = -1 must be USD"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(prefill, decode, options, error, said):
     with pytest.raises(error, match=said.replace("(", r"\(")):
         rl.disaggregate(MODEL, prefill, decode, **{**CASE, **options})

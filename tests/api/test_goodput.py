@@ -72,17 +72,13 @@ def test_of_both_parts_of_an_answer_and_the_whole_the_rarer_one_counts():
 # --- what moves it -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "slos",
-    [
-        [f"ttft:{limit},tpot:15" for limit in (60, 90, 150, 300, 2000)],
-        [f"ttft:200,tpot:{limit}" for limit in (8, 10, 12, 15, 30)],
-        [f"ttft:{limit}@p95" for limit in (60, 100, 200, 400)],
-        [f"e2el:{limit}s@p99,ttft:200" for limit in (3, 4, 6, 12)],
-        [f"tpot:15,p99:{limit}x" for limit in (1.1, 1.5, 2, 3, 5)],
-    ],
-    ids=lambda slos: slos[0],
-)
+@pytest.mark.parametrize("slos", [
+    [f"ttft:{limit},tpot:15" for limit in (60, 90, 150, 300, 2000)],
+    [f"ttft:200,tpot:{limit}" for limit in (8, 10, 12, 15, 30)],
+    [f"ttft:{limit}@p95" for limit in (60, 100, 200, 400)],
+    [f"e2el:{limit}s@p99,ttft:200" for limit in (3, 4, 6, 12)],
+    [f"tpot:15,p99:{limit}x" for limit in (1.1, 1.5, 2, 3, 5)],
+], ids=lambda slos: slos[0])  # fmt: skip
 def test_a_tighter_limit_never_raises_the_goodput(slos):
     rates = [one(slo).rate for slo in slos]
     assert all(tight <= lax * (1.0 + 1e-9) for tight, lax in pairwise(rates))
@@ -163,15 +159,10 @@ def test_a_measurement_moves_the_goodput_and_its_prediction_alike():
         one("e2el:4s@p95", measured={"ttft": 1.3 * plain.ttft, "tpot": 1.1 * plain.tpot})
 
 
-@pytest.mark.parametrize(
-    ("slo", "binding", "limit"),
-    [
-        ("ttft:1", "ttft", "1 ms"),
-        ("ttft:1s,tpot:1", "tpot", "1 ms"),
-        ("ttft:5@p95", "ttft_p95", "5 ms"),
-        ("e2el:500", "e2el", "500 ms"),
-    ],
-)
+@pytest.mark.parametrize("slo, binding, limit", [
+    ("ttft:1", "ttft", "1 ms"), ("ttft:1s,tpot:1", "tpot", "1 ms"), ("ttft:5@p95", "ttft_p95", "5 ms"),
+    ("e2el:500", "e2el", "500 ms"),
+])  # fmt: skip
 def test_what_an_idle_server_misses_is_said_with_both_times(slo, binding, limit):
     found = one(slo)
     assert found.prediction is None
@@ -289,24 +280,20 @@ def test_a_share_that_is_none_is_refused(share):
         one(share=share)
 
 
-@each(
-    ("options", "said"),
-    [
-        ({"batch": 1}, "takes no batch: "),
-        ({"concurrency": 8}, "takes no concurrency: "),
-        ({"request_rate": 2.0}, "takes no request_rate: "),
-        ({"num_prompts": 100}, "takes no num_prompts: "),
-        ({"slo": None}, "goodput needs an SLO"),
-        ({"slo": {}}, "goodput needs an SLO"),
-        ({"slo": "ttft:0"}, "'0' is not a time; write it as 300"),
-        ({"slo": {"ttft": 300}}, "is over a minute"),
-        ({"isl": [1000, 2000]}, "lengths must be numbers, not arrays"),
-        ({"isl": 0}, "isl"),
-        ({"tp": 3}, "tp = 3"),
-        ({"num_gpus": 10**400, "tp": None}, "num_gpus"),
-    ],
-    ids=str,
-)
+@each("options, said", [
+    ({"batch": 1}, "takes no batch: "),
+    ({"concurrency": 8}, "takes no concurrency: "),
+    ({"request_rate": 2.0}, "takes no request_rate: "),
+    ({"num_prompts": 100}, "takes no num_prompts: "),
+    ({"slo": None}, "goodput needs an SLO"),
+    ({"slo": {}}, "goodput needs an SLO"),
+    ({"slo": "ttft:0"}, "'0' is not a time; write it as 300"),
+    ({"slo": {"ttft": 300}}, "is over a minute"),
+    ({"isl": [1000, 2000]}, "lengths must be numbers, not arrays"),
+    ({"isl": 0}, "isl"),
+    ({"tp": 3}, "tp = 3"),
+    ({"num_gpus": 10**400, "tp": None}, "num_gpus"),
+], ids=str)  # fmt: skip
 def test_what_no_goodput_can_be_found_of_is_refused(options, said):
     with pytest.raises(rl.BadInput, match=said):
         one(**options)
@@ -319,21 +306,18 @@ def test_an_unknown_gpu_or_model_is_refused():
         rl.goodput("lama-3", GPU, slo="ttft:300")
 
 
-@each(
-    ("derate", "error", "said"),
-    [
-        ("bandwith:5%", rl.UnknownName, "unknown rate 'bandwith' to derate; choose from bandwidth, peak, link"),
-        ("bandwidth", rl.BadInput, "is not a share such as 80%"),
-        ("bandwidth:half", rl.BadInput, "'half' is not a share"),
-        ("bandwidth:5", rl.BadInput, "between 0 and 0.99"),
-        ("bandwidth:-5%", rl.BadInput, "between 0 and 0.99"),
-        ("bandwidth:100%", rl.BadInput, "between 0 and 0.99"),
-        ("peak:nan", rl.BadInput, "'nan' is not a share"),
-        ("peak:3%,peak:4%", rl.BadInput, "derated twice"),
-        ({"peak": "much"}, rl.BadInput, "'much' is not a share"),
-        (0.05, rl.BadInput, "must be shares of rates"),
-    ],
-)
+@each("derate, error, said", [
+    ("bandwith:5%", rl.UnknownName, "unknown rate 'bandwith' to derate; choose from bandwidth, peak, link"),
+    ("bandwidth", rl.BadInput, "is not a share such as 80%"),
+    ("bandwidth:half", rl.BadInput, "'half' is not a share"),
+    ("bandwidth:5", rl.BadInput, "between 0 and 0.99"),
+    ("bandwidth:-5%", rl.BadInput, "between 0 and 0.99"),
+    ("bandwidth:100%", rl.BadInput, "between 0 and 0.99"),
+    ("peak:nan", rl.BadInput, "'nan' is not a share"),
+    ("peak:3%,peak:4%", rl.BadInput, "derated twice"),
+    ({"peak": "much"}, rl.BadInput, "'much' is not a share"),
+    (0.05, rl.BadInput, "must be shares of rates"),
+])  # fmt: skip
 def test_a_derate_that_is_none_is_refused(derate, error, said):
     with pytest.raises(error, match=said):
         one(derate=derate)

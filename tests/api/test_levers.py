@@ -202,18 +202,15 @@ def test_users_have_levers_too():
     assert any("without an SLO" in note for note in found.notes)
 
 
-@each(
-    ("name", "smaller"),
-    [
-        ("llama-3.3-70b", "llama-3.1-8b"),  # no 3.3 that is smaller: the latest of Llama 3
-        ("llama-3-70b", "llama-3-8b"),  # the same version first
-        ("llama-3.1-405b", "llama-3.1-70b"),
-        ("qwen3-235b-a22b-fp8", "qwen3-30b-a3b-fp8"),  # the same format; 32B dense reads more per token
-        ("mistral-large-2407", "mistral-small-4-119b"),
-        ("deepseek-r1", None),
-        ("llama-3.2-1b", None),
-    ],
-)
+@each("name, smaller", [
+    ("llama-3.3-70b", "llama-3.1-8b"),  # no 3.3 that is smaller: the latest of Llama 3
+    ("llama-3-70b", "llama-3-8b"),  # the same version first
+    ("llama-3.1-405b", "llama-3.1-70b"),
+    ("qwen3-235b-a22b-fp8", "qwen3-30b-a3b-fp8"),  # the same format; 32B dense reads more per token
+    ("mistral-large-2407", "mistral-small-4-119b"),
+    ("deepseek-r1", None),
+    ("llama-3.2-1b", None),
+])  # fmt: skip
 def test_the_smaller_sibling_is_the_next_of_the_line(name, smaller):
     found = smaller_sibling(rl.load_model(name))
     assert (None if found is None else found.short_name) == smaller
@@ -256,20 +253,17 @@ def test_a_row_has_the_keys_of_a_prediction_and_its_own(chat):
     assert str(chat).count("\n") >= len(chat.alone) + len(chat.refused)
 
 
-@each(
-    ("options", "said"),
-    [
-        ({}, "give `request_rate` or `concurrency`"),
-        ({"batch": 4}, "takes no batch"),
-        ({"concurrency": 8, "num_prompts": 80}, "takes no num_prompts"),
-        ({"request_rate": 1, "measured": {"tpot": 0.02}}, "takes no measured"),
-        ({"request_rate": [1, 2]}, "one case: request_rate"),
-        ({"request_rate": 1, "goal": "speed"}, "must be one of ttft, tpot, goodput, cost"),
-        ({"request_rate": 1, "goal": "goodput"}, "goodput needs an SLO"),
-        ({"request_rate": 1, "goal": "tpot", "osl": 1}, "one token has no TPOT"),
-        ({"request_rate": 1, "goal": "cost", "slo": "ttft:1"}, "no request meets the SLO as it is"),
-    ],
-)
+@each("options, said", [
+    ({}, "give `request_rate` or `concurrency`"),
+    ({"batch": 4}, "takes no batch"),
+    ({"concurrency": 8, "num_prompts": 80}, "takes no num_prompts"),
+    ({"request_rate": 1, "measured": {"tpot": 0.02}}, "takes no measured"),
+    ({"request_rate": [1, 2]}, "one case: request_rate"),
+    ({"request_rate": 1, "goal": "speed"}, "must be one of ttft, tpot, goodput, cost"),
+    ({"request_rate": 1, "goal": "goodput"}, "goodput needs an SLO"),
+    ({"request_rate": 1, "goal": "tpot", "osl": 1}, "one token has no TPOT"),
+    ({"request_rate": 1, "goal": "cost", "slo": "ttft:1"}, "no request meets the SLO as it is"),
+])  # fmt: skip
 def test_what_cannot_be_asked_is_one_clear_message(options, said):
     with pytest.raises(rl.BadInput, match=said):
         rl.levers("llama-3.1-8b", "h100", **options)

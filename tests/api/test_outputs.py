@@ -65,15 +65,10 @@ def test_a_file_is_overwritten_only_when_forced_and_is_never_half_written(tmp_pa
     assert path.read_bytes() != before
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("rows.pdf", "end the name"),
-        ("rows", "end the name"),
-        ("x" * 300 + ".csv", "too long"),
-        ("file/rows.csv", "cannot be written"),
-    ],
-)
+@pytest.mark.parametrize("name, said", [
+    ("rows.pdf", "end the name"), ("rows", "end the name"), ("x" * 300 + ".csv", "too long"),
+    ("file/rows.csv", "cannot be written"),
+])  # fmt: skip
 def test_a_place_that_cannot_be_written_gets_one_message(tmp_path, name, said):
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(rl.BadInput, match=said):

@@ -19,14 +19,9 @@ def difference(model, gpu, prefix, **options):
     return rl.predict(model, gpu, **case, prefix=prefix, **tier).ttft - rl.predict(model, gpu, **case).ttft
 
 
-@pytest.mark.parametrize(
-    ("model", "gpu", "tp", "rate"),
-    [
-        ("llama-3.1-8b", "h100-sxm", 1, 5.5e9),
-        ("llama-3.1-70b", "b200", 4, 1.9e9),
-        ("gpt-oss-120b", "h100-sxm", 2, 1e9),
-    ],
-)
+@pytest.mark.parametrize("model, gpu, tp, rate", [
+    ("llama-3.1-8b", "h100-sxm", 1, 5.5e9), ("llama-3.1-70b", "b200", 4, 1.9e9), ("gpt-oss-120b", "h100-sxm", 2, 1e9),
+])  # fmt: skip
 def test_the_break_even_is_that_of_a_bisection_over_predictions(model, gpu, tp, rate):
     low, high = 1.0, 120_000.0
     assert difference(model, gpu, low, tp=tp, rate=rate) > 0.0 > difference(model, gpu, high, tp=tp, rate=rate)

@@ -85,21 +85,18 @@ def test_thousands_of_rows_are_predicted_together():
     )
 
 
-@each(
-    ("options", "error", "said"),
-    [
-        ({"isl": []}, rl.BadInput, "isl must not be an empty list"),
-        ({"keys": ("ttft",)}, rl.UnknownName, "unknown key 'ttft'; choose from .*ttft_ms"),
-        (
-            {"isl": range(1, 3000), "batch": range(1, 3000)},
-            rl.BadInput,
-            "8994001 rows exceed the limit of 2000000; use fewer",
-        ),
-        ({"isl": [1000, -5]}, rl.BadInput, "isl"),
-        ({"isl": ["long"]}, rl.BadInput, "isl"),
-        ({"quantization": ["bf16", "fp9"]}, rl.UnknownName, "fp9"),
-    ],
-)
+@each("options, error, said", [
+    ({"isl": []}, rl.BadInput, "isl must not be an empty list"),
+    ({"keys": ("ttft",)}, rl.UnknownName, "unknown key 'ttft'; choose from .*ttft_ms"),
+    (
+        {"isl": range(1, 3000), "batch": range(1, 3000)},
+        rl.BadInput,
+        "8994001 rows exceed the limit of 2000000; use fewer",
+    ),
+    ({"isl": [1000, -5]}, rl.BadInput, "isl"),
+    ({"isl": ["long"]}, rl.BadInput, "isl"),
+    ({"quantization": ["bf16", "fp9"]}, rl.UnknownName, "fp9"),
+])  # fmt: skip
 def test_what_cannot_be_a_table_is_refused(options, error, said):
     with pytest.raises(error, match=said):
         rl.table("llama-3.1-8b", "h100-sxm", **options)

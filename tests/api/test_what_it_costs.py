@@ -93,19 +93,16 @@ def test_a_gpu_without_a_price_asks_for_one():
     assert "`gpu_price`" in unpriced.to_dict()["reason"]
 
 
-@each(
-    ("options", "said"),
-    [
-        ({"api_price": "in:0.5"}, "needs out"),
-        ({"api_price": "in:0.5,put:1"}, "write in:0.5,out:1.5"),
-        ({"api_price": {"inn": 0.5, "out": 1}}, "in, out and cached"),
-        ({"api_price": {"in": -0.5, "out": 1}}, "api_price in"),
-        ({"api_price": "in:0,out:0"}, "nothing for all tokens"),
-        ({"headroom": 1.5}, "headroom"),
-        ({"headroom": 0.2, "concurrency": 8}, "leave out concurrency"),
-        ({"isl": [500, 900]}, "one case"),
-    ],
-)
+@each("options, said", [
+    ({"api_price": "in:0.5"}, "needs out"),
+    ({"api_price": "in:0.5,put:1"}, "write in:0.5,out:1.5"),
+    ({"api_price": {"inn": 0.5, "out": 1}}, "in, out and cached"),
+    ({"api_price": {"in": -0.5, "out": 1}}, "api_price in"),
+    ({"api_price": "in:0,out:0"}, "nothing for all tokens"),
+    ({"headroom": 1.5}, "headroom"),
+    ({"headroom": 0.2, "concurrency": 8}, "leave out concurrency"),
+    ({"isl": [500, 900]}, "one case"),
+])  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(options, said):
     with pytest.raises(rl.BadInput, match=said):
         cost(**{"prefix": 0, **options})

@@ -268,37 +268,33 @@ def test_a_rate_that_cannot_be_answered_is_refused_unless_those_in_flight_are_sa
     assert piped(data, "--concurrency", "14.8").exit_code == 0
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [(), (VLLM, "--statistic", "p90"), (VLLM, "--tp", "two"), (VLLM, "--basis", "real"), (VLLM, "--format", "xml")],
-)
+@pytest.mark.parametrize("arguments", [
+    (), (VLLM, "--statistic", "p90"), (VLLM, "--tp", "two"), (VLLM, "--basis", "real"), (VLLM, "--format", "xml"),
+])  # fmt: skip
 def test_a_command_that_cannot_be_is_a_usage_error(arguments):
     assert ask("check", *arguments).exit_code == 2
 
 
-@each(
-    "arguments",
-    [
-        ("--tp", "9" * 400),
-        ("--isl", "9" * 400),
-        ("--isl", "nan"),
-        ("--batch", "inf"),
-        ("--concurrency", "1e300"),
-        ("--concurrency", "0"),
-        ("--request-rate", "0"),
-        ("--request-rate", "nan"),
-        ("--num-prompts", "-1"),
-        ("--num-prompts", "8"),
-        ("--concurrency", "2", "--request-rate", "2"),
-        ("--osl", "-5"),
-        ("--prefix", "1e9"),
-        ("--batch", "2", "--concurrency", "2"),
-        ("-q", "fp2"),
-        ("--kv-cache-dtype", "fp3"),
-        ("-g", ""),
-        ("-m", "/"),
-    ],
-)
+@each("arguments", [
+    ("--tp", "9" * 400),
+    ("--isl", "9" * 400),
+    ("--isl", "nan"),
+    ("--batch", "inf"),
+    ("--concurrency", "1e300"),
+    ("--concurrency", "0"),
+    ("--request-rate", "0"),
+    ("--request-rate", "nan"),
+    ("--num-prompts", "-1"),
+    ("--num-prompts", "8"),
+    ("--concurrency", "2", "--request-rate", "2"),
+    ("--osl", "-5"),
+    ("--prefix", "1e9"),
+    ("--batch", "2", "--concurrency", "2"),
+    ("-q", "fp2"),
+    ("--kv-cache-dtype", "fp3"),
+    ("-g", ""),
+    ("-m", "/"),
+])  # fmt: skip
 def test_odd_options_are_refused_in_one_message(arguments):
     result = ask("check", VLLM, *arguments)
     assert result.exit_code in (1, 2)  # 2: what is no number at all

@@ -46,17 +46,9 @@ ALL_COMMANDS = [words for words, _ in commands(cli, click.Context(cli))]
 
 def test_the_commands_are_the_questions():
     expected = {
-        (),
-        ("ttft",),
-        ("tpot",),
-        ("predict",),
-        ("gpus",),
-        ("gpus", "show"),
-        ("gpus", "check"),
-        ("models",),
-        ("models", "show"),
-        ("workloads", "show"),
-    }
+        (), ("ttft",), ("tpot",), ("predict",), ("gpus",), ("gpus", "show"), ("gpus", "check"), ("models",),
+        ("models", "show"), ("workloads", "show"),
+    }  # fmt: skip
     assert set(ALL_COMMANDS) >= expected
 
 
@@ -129,18 +121,15 @@ def test_an_unknown_question_ends_in_exit_code_2(word):
 LONG = "roofline models show deepseek-v3"
 
 
-@each(
-    "script",
-    [
-        "roofline ttft -m llama-3.1-8b -g h100-sxm | head -1",
-        f"{LONG} | head -1",
-        "roofline predict -m llama-3.1-8b --explain | head -1",
-        "roofline predict -m llama-3.1-8b --explain -f json | head -c 1",
-        "roofline ttft -m llama-3.1-8b -f csv | head -1",
-        "roofline --help | head -1",
-        f"{LONG} | true",
-    ],
-)
+@each("script", [
+    "roofline ttft -m llama-3.1-8b -g h100-sxm | head -1",
+    f"{LONG} | head -1",
+    "roofline predict -m llama-3.1-8b --explain | head -1",
+    "roofline predict -m llama-3.1-8b --explain -f json | head -c 1",
+    "roofline ttft -m llama-3.1-8b -f csv | head -1",
+    "roofline --help | head -1",
+    f"{LONG} | true",
+])  # fmt: skip
 def test_a_pipe_that_is_closed_early_prints_no_traceback(script):
     done = shell(script)
     assert done.returncode == 0
@@ -241,16 +230,13 @@ def test_pipes_and_no_color_get_no_escape_codes(arguments, env):
         assert "\x1b" not in terminal.output
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        [b"-m", b"\xff\xfe"],
-        [b"-m", b"llama-3.1-8b", b"-g", b"\xc3\xa9\xff"],
-        [b"-m", b"llama-3.1-8b", b"--weights", b"\xff"],
-        [b"-m", b"llama-3.1-8b", b"--specs", b"\xff"],
-        [b"-m", b"llama-3.1-8b", b"--slo", b"\xff:3"],
-    ],
-)
+@pytest.mark.parametrize("arguments", [
+    [b"-m", b"\xff\xfe"],
+    [b"-m", b"llama-3.1-8b", b"-g", b"\xc3\xa9\xff"],
+    [b"-m", b"llama-3.1-8b", b"--weights", b"\xff"],
+    [b"-m", b"llama-3.1-8b", b"--specs", b"\xff"],
+    [b"-m", b"llama-3.1-8b", b"--slo", b"\xff:3"],
+])  # fmt: skip
 def test_bytes_that_are_no_text_are_refused_without_a_traceback(arguments):
     done = subprocess.run([os.fsencode(COMMAND), b"ttft", *arguments], capture_output=True, check=False, timeout=60)
     assert done.returncode in (1, 2)

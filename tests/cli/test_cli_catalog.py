@@ -45,20 +45,10 @@ def test_a_listing_in_json_keeps_the_contract(listing, key, names):
 def test_a_row_of_a_gpu_has_its_figures_in_their_own_units():
     (line,) = [line for line in rows("gpus") if line["gpu"] == "h100-sxm"]
     expected = {
-        "vendor": "NVIDIA",
-        "generation": "hopper",
-        "bf16_tflop_s": 989.4,
-        "fp8_tflop_s": 1978.9,
-        "fp4_tflop_s": None,
-        "bandwidth_tb_s": 3.35,
-        "memory_gb": 79.65 * 1.024**3,
-        "link_gb_s": 450.0,
-        "domain": 8,
-        "power_w": 700.0,
-        "usd_per_hour": 2.95,
-        "price_date": "2026-05-20",
-        "basis": "calibrated",
-    }
+        "vendor": "NVIDIA", "generation": "hopper", "bf16_tflop_s": 989.4, "fp8_tflop_s": 1978.9, "fp4_tflop_s": None,
+        "bandwidth_tb_s": 3.35, "memory_gb": 79.65 * 1.024**3, "link_gb_s": 450.0, "domain": 8, "power_w": 700.0,
+        "usd_per_hour": 2.95, "price_date": "2026-05-20", "basis": "calibrated",
+    }  # fmt: skip
     for key, value in expected.items():
         assert line[key] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), key
     assert "h100" in line["aliases"]
@@ -185,40 +175,30 @@ def test_listings_are_data_on_stdout_and_say_nothing_beside():
 # --- chosen by kind ----------------------------------------------------------------------------
 
 
-@each(
-    ("arguments", "chosen"),
-    [
-        (("gpus", "--vendor", "amd"), lambda: rl.gpus(vendor="amd")),
-        (("gpus", "--generation", "blackwell"), lambda: rl.gpus(generation="blackwell")),
-        (("gpus", "--status", "shipping", "--vendor", "nvidia"), lambda: rl.gpus(status="shipping", vendor="nvidia")),
-        (("models", "--family", "qwen"), lambda: rl.models(family="qwen")),
-        (
-            ("models", "--min-size", "7B", "--max-size", "80b"),
-            lambda: rl.models(min_parameters=7e9, max_parameters=8e10),
-        ),
-        (("models", "--min-size", "0.5T"), lambda: rl.models(min_parameters=5e11)),
-        (("models", "--max-size", "8000000000"), lambda: rl.models(max_parameters=8e9)),
-        (("models", "--moe"), lambda: rl.models(moe=True)),
-        (("models", "--dense", "--family", "llama"), lambda: rl.models(moe=False, family="llama")),
-    ],
-    ids=lambda part: " ".join(part) if isinstance(part, tuple) else "",
-)
+@each("arguments, chosen", [
+    (("gpus", "--vendor", "amd"), lambda: rl.gpus(vendor="amd")),
+    (("gpus", "--generation", "blackwell"), lambda: rl.gpus(generation="blackwell")),
+    (("gpus", "--status", "shipping", "--vendor", "nvidia"), lambda: rl.gpus(status="shipping", vendor="nvidia")),
+    (("models", "--family", "qwen"), lambda: rl.models(family="qwen")),
+    (("models", "--min-size", "7B", "--max-size", "80b"), lambda: rl.models(min_parameters=7e9, max_parameters=8e10)),
+    (("models", "--min-size", "0.5T"), lambda: rl.models(min_parameters=5e11)),
+    (("models", "--max-size", "8000000000"), lambda: rl.models(max_parameters=8e9)),
+    (("models", "--moe"), lambda: rl.models(moe=True)),
+    (("models", "--dense", "--family", "llama"), lambda: rl.models(moe=False, family="llama")),
+], ids=lambda part: " ".join(part) if isinstance(part, tuple) else "")  # fmt: skip
 def test_a_listing_is_narrowed_like_that_of_the_api(arguments, chosen):
     assert len(chosen()) > 0
     assert body(answered(*arguments), "table") == list(chosen())
     assert [line.get("gpu", line.get("model")) for line in rows(*arguments)] == list(chosen())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("gpus", "--vendor", "acme"), "no GPU has vendor 'acme'; choose from AMD"),
-        (("gpus", "--generation", "volta"), "choose from ada"),
-        (("gpus", "--status", "sold"), "shipping"),
-        (("models", "--family", "bert"), "no model has family 'bert'; choose from "),
-        (("models", "--min-size", "8B", "--max-size", "7B"), "exceed"),
-    ],
-)
+@pytest.mark.parametrize("arguments, words", [
+    (("gpus", "--vendor", "acme"), "no GPU has vendor 'acme'; choose from AMD"),
+    (("gpus", "--generation", "volta"), "choose from ada"),
+    (("gpus", "--status", "sold"), "shipping"),
+    (("models", "--family", "bert"), "no model has family 'bert'; choose from "),
+    (("models", "--min-size", "8B", "--max-size", "7B"), "exceed"),
+])  # fmt: skip
 def test_an_unknown_kind_is_answered_with_the_known_ones(arguments, words):
     result = ask(*arguments)
     assert result.exit_code == 1

@@ -29,15 +29,12 @@ def test_rows_are_those_of_the_api():
     assert blended == sorted(blended)
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (("-g", "mi355x"), "give one, such as --gpu-price 2.5"),
-        (("-g", "h100", "--gpu-price", "cheap"), "is not a price in USD such as 2.5/h"),
-        (("-g", "h100", "--api-price", "in:1,on:2"), "write in:0.5,out:1.5"),
-        (("-g", "h100", "--headroom", "20%", "-b", "4"), "leave out batch"),
-    ],
-)
+@pytest.mark.parametrize("words, said", [
+    (("-g", "mi355x"), "give one, such as --gpu-price 2.5"),
+    (("-g", "h100", "--gpu-price", "cheap"), "is not a price in USD such as 2.5/h"),
+    (("-g", "h100", "--api-price", "in:1,on:2"), "write in:0.5,out:1.5"),
+    (("-g", "h100", "--headroom", "20%", "-b", "4"), "leave out batch"),
+])  # fmt: skip
 def test_what_cannot_be_is_one_message(words, said):
     done = ask("cost", *CASE, *words)
     assert done.exit_code != 0

@@ -34,15 +34,12 @@ def test_the_row_is_that_of_the_api():
     assert rows[0]["transfer_ms"] == pytest.approx(plain["transfer_ms"] / 80)  # layers
 
 
-@pytest.mark.parametrize(
-    ("words", "code", "said"),
-    [
-        (("--decode", "h200:tp4x0"), 1, "decode pool: 'h200:tp4x0' has no GPUs"),
-        (("--kv-link", "string"), 1, "neither nvlink, rdma, pcie nor a bandwidth"),
-        (("--request-rate", "500"), 1, "the prefill pool answers at most"),
-        (("--prefill", "l40s:tp1"), 1, "prefill pool: llama-3.3-70b does not fit"),
-    ],
-)
+@pytest.mark.parametrize("words, code, said", [
+    (("--decode", "h200:tp4x0"), 1, "decode pool: 'h200:tp4x0' has no GPUs"),
+    (("--kv-link", "string"), 1, "neither nvlink, rdma, pcie nor a bandwidth"),
+    (("--request-rate", "500"), 1, "the prefill pool answers at most"),
+    (("--prefill", "l40s:tp1"), 1, "prefill pool: llama-3.3-70b does not fit"),
+])  # fmt: skip
 def test_what_cannot_be_is_one_message(words, code, said):
     done = ask(*CASE, *words)
     assert done.exit_code == code

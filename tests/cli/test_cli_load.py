@@ -14,15 +14,11 @@ LENGTHS = {"isl": 1000, "osl": 200}
 
 
 @each("command", ["ttft", "tpot", "predict"])
-@each(
-    ("option", "load"),
-    [
-        (("--concurrency", "32"), {"concurrency": 32}),
-        (("-c", "32", "--num-prompts", "320"), {"concurrency": 32, "num_prompts": 320}),
-        (("--rate", "4.5"), {"request_rate": 4.5}),
-    ],
-    ids=str,
-)
+@each("option, load", [
+    (("--concurrency", "32"), {"concurrency": 32}),
+    (("-c", "32", "--num-prompts", "320"), {"concurrency": 32, "num_prompts": 320}),
+    (("--rate", "4.5"), {"request_rate": 4.5}),
+], ids=str)  # fmt: skip
 def test_every_question_of_one_case_takes_users_and_rates(command, option, load):
     found, wanted = row(command, *CASE, *option), rl.predict("llama-3.1-8b", "h100-sxm", **load, **LENGTHS)
     assert found == wanted.to_dict()
@@ -81,23 +77,19 @@ def test_a_simulation_stands_beside_the_closed_forms():
     assert found["simulated_tpot_ms"] == pytest.approx(found["tpot_ms"], rel=0.05)
 
 
-@each(
-    ("arguments", "said"),
-    [
-        (("ttft", *CASE, "-c", "8", "--rate", "2"), "a case has one load"),
-        (("ttft", *CASE, "-b", "8", "-c", "2"), "a case has one load"),
-        (("ttft", *CASE, "-c", "0"), "concurrency = 0"),
-        (("ttft", *CASE, "--rate", "-1"), "request_rate = -1"),
-        (("ttft", *CASE, "--rate", "4000"), "answers at most"),
-        (("predict", *CASE, "-c", "8", "--num-prompts", "4"), "num_prompts = 4"),
-        (("predict", *CASE, "--num-prompts", "4"), "num_prompts needs concurrency"),
-        (("predict", *CASE, "-c", "8", "--max-num-batched-tokens", "0"), "whole number of tokens"),
-        (("predict", *CASE, "-c", "8", "--max-model-len", "512"), "exceed max_model_len"),
-        (("formula", "tpot", *CASE, "-c", "2"), "fixed point"),
-        (("size", *CASE, "--slo", "ttft:1", "-c", "8"), "at the hardware limit"),
-    ],
-    ids=str,
-)
+@each("arguments, said", [
+    (("ttft", *CASE, "-c", "8", "--rate", "2"), "a case has one load"),
+    (("ttft", *CASE, "-b", "8", "-c", "2"), "a case has one load"),
+    (("ttft", *CASE, "-c", "0"), "concurrency = 0"),
+    (("ttft", *CASE, "--rate", "-1"), "request_rate = -1"),
+    (("ttft", *CASE, "--rate", "4000"), "answers at most"),
+    (("predict", *CASE, "-c", "8", "--num-prompts", "4"), "num_prompts = 4"),
+    (("predict", *CASE, "--num-prompts", "4"), "num_prompts needs concurrency"),
+    (("predict", *CASE, "-c", "8", "--max-num-batched-tokens", "0"), "whole number of tokens"),
+    (("predict", *CASE, "-c", "8", "--max-model-len", "512"), "exceed max_model_len"),
+    (("formula", "tpot", *CASE, "-c", "2"), "fixed point"),
+    (("size", *CASE, "--slo", "ttft:1", "-c", "8"), "at the hardware limit"),
+], ids=str)  # fmt: skip
 def test_what_cannot_be_asked_is_refused_in_one_message(arguments, said):
     result = ask(*arguments)
     assert result.exit_code == 1

@@ -108,13 +108,10 @@ def test_formats_with_slow_kernels_have_a_note_that_says_what_that_stands_on():
     assert note.startswith("note: int4: prefill ")
 
 
-@pytest.mark.parametrize(
-    ("command", "absent", "present"),
-    [
-        ("quantize", ("--quantization", "--weights", "--kv-cache-dtype", "--compute", "--measured"), "--baseline"),
-        ("compare", ("--measured",), "--quantization"),
-    ],
-)
+@pytest.mark.parametrize("command, absent, present", [
+    ("quantize", ("--quantization", "--weights", "--kv-cache-dtype", "--compute", "--measured"), "--baseline"),
+    ("compare", ("--measured",), "--quantization"),
+])  # fmt: skip
 def test_options_that_would_be_refused_are_not_in_the_help(command, absent, present):
     text = answered(command, "--help")
     assert not [option for option in absent if option in text]
@@ -176,27 +173,24 @@ def test_json_of_compare_has_kernels_that_add_up():
 # --- refusals ----------------------------------------------------------------------------------
 
 
-@each(
-    ("question", "code", "message"),
-    [
-        (("compare", "-m", "llama-3.1-8b", "-g", "h100-sxm"), 2, "two GPUs or more"),
-        (("compare", "-m", "llama-3.1-8b"), 2, "two GPUs or more"),
-        ((*COMPARE, "-m", "qwen3-32b"), 2, "one model"),
-        ((*COMPARE, "--explain", "-f", "csv"), 2, "no CSV form"),
-        ((*COMPARE, "-g", "h999"), 1, "GPU 'h999'; did you mean"),
-        ((*COMPARE, "-g", "b200"), 1, "named twice"),
-        ((*COMPARE, "--measured", "ttft=100"), 2, "compare takes no --measured"),
-        ((*COMPARE, "--tp", "3"), 1, "tp = 3 does not divide"),
-        (("quantize", "-m", "llama-3.1-8b"), 2, "one model and one GPU"),
-        ((*QUANTIZE, "-g", "b200"), 2, "one model and one GPU"),
-        ((*QUANTIZE, "--explain", "-f", "csv"), 2, "no CSV form"),
-        ((*QUANTIZE, "--baseline", "fp7"), 1, "baseline 'fp7'; choose from bf16"),
-        ((*QUANTIZE, "-q", "fp8"), 2, "quantize takes no -q: it compares all formats"),
-        ((*QUANTIZE, "--batch", "9" * 30), 1, "batch = "),
-        (("quantize", "-m", "llama-9", "-g", "h100-sxm"), 1, "model 'llama-9'; did you mean"),
-        (("quantize", "-m", "llama-3.1-8b", "-g", "rubin-cpx"), 1, "no 16-bit peak"),
-    ],
-)
+@each("question, code, message", [
+    (("compare", "-m", "llama-3.1-8b", "-g", "h100-sxm"), 2, "two GPUs or more"),
+    (("compare", "-m", "llama-3.1-8b"), 2, "two GPUs or more"),
+    ((*COMPARE, "-m", "qwen3-32b"), 2, "one model"),
+    ((*COMPARE, "--explain", "-f", "csv"), 2, "no CSV form"),
+    ((*COMPARE, "-g", "h999"), 1, "GPU 'h999'; did you mean"),
+    ((*COMPARE, "-g", "b200"), 1, "named twice"),
+    ((*COMPARE, "--measured", "ttft=100"), 2, "compare takes no --measured"),
+    ((*COMPARE, "--tp", "3"), 1, "tp = 3 does not divide"),
+    (("quantize", "-m", "llama-3.1-8b"), 2, "one model and one GPU"),
+    ((*QUANTIZE, "-g", "b200"), 2, "one model and one GPU"),
+    ((*QUANTIZE, "--explain", "-f", "csv"), 2, "no CSV form"),
+    ((*QUANTIZE, "--baseline", "fp7"), 1, "baseline 'fp7'; choose from bf16"),
+    ((*QUANTIZE, "-q", "fp8"), 2, "quantize takes no -q: it compares all formats"),
+    ((*QUANTIZE, "--batch", "9" * 30), 1, "batch = "),
+    (("quantize", "-m", "llama-9", "-g", "h100-sxm"), 1, "model 'llama-9'; did you mean"),
+    (("quantize", "-m", "llama-3.1-8b", "-g", "rubin-cpx"), 1, "no 16-bit peak"),
+])  # fmt: skip
 def test_what_cannot_be_asked_ends_in_one_message(question, code, message):
     result = ask(*question)
     assert result.exit_code == code

@@ -148,14 +148,11 @@ def test_csv_and_markdown_have_the_same_rows():
     assert answered(*ONE, "--format", "markdown").split("|")[2].strip() == "GPU"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (("-g", "x100", *SLO), ("GPU 'x100'", "did you mean")),
-        (("-g", "h100-sxm", *SLO, "-q", "bf16", "-q", "fp9"), ("'fp9'", "did you mean fp8")),
-        (("-g", "h100-sxm", *SLO, "--tp", "3"), ("tp = 3 does not divide",)),
-    ],
-)
+@pytest.mark.parametrize("arguments, words", [
+    (("-g", "x100", *SLO), ("GPU 'x100'", "did you mean")),
+    (("-g", "h100-sxm", *SLO, "-q", "bf16", "-q", "fp9"), ("'fp9'", "did you mean fp8")),
+    (("-g", "h100-sxm", *SLO, "--tp", "3"), ("tp = 3 does not divide",)),
+])  # fmt: skip
 def test_the_users_slips_have_one_clear_message(arguments, words):
     result = ask("size", "-m", "llama-3.1-8b", *arguments)
     assert result.exit_code == 1

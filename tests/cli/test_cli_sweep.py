@@ -56,18 +56,15 @@ def test_rows_are_written_to_a_file_and_counted(tmp_path):
     assert "--force" in again.stderr
 
 
-@each(
-    ("words", "code", "said"),
-    [
-        (("--isl", "1e3"), 2, "not a whole number"),
-        (("--isl", "500,"), 2, "not a whole number"),
-        (("-q", "bf16,"), 2, "empty word"),
-        (("-q", "bf16,fp9"), 1, "fp9"),
-        (("--isl", "0"), 1, "must be at least 1"),
-        (("--tp", "3"), 0, "BadInput: tp = 3"),
-        (("-o", "rows.pdf"), 1, "end the name"),
-    ],
-)
+@each("words, code, said", [
+    (("--isl", "1e3"), 2, "not a whole number"),
+    (("--isl", "500,"), 2, "not a whole number"),
+    (("-q", "bf16,"), 2, "empty word"),
+    (("-q", "bf16,fp9"), 1, "fp9"),
+    (("--isl", "0"), 1, "must be at least 1"),
+    (("--tp", "3"), 0, "BadInput: tp = 3"),
+    (("-o", "rows.pdf"), 1, "end the name"),
+])  # fmt: skip
 def test_what_cannot_be_swept_gets_one_message(words, code, said):
     done = run(*words)
     assert done.exit_code == code
@@ -77,25 +74,15 @@ def test_what_cannot_be_swept_gets_one_message(words, code, said):
 # --- one way to write a number -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("written", "meant"),
-    [("4096", 4096), ("4k", 4096), ("32K", 32768), ("+5", 5)],
-)
+@pytest.mark.parametrize("written, meant", [("4096", 4096), ("4k", 4096), ("32K", 32768), ("+5", 5)])
 def test_a_single_length_is_written_as_those_of_a_list_are(written, meant):
     assert row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", written)["isl"] == meant
 
 
-@each(
-    ("written", "meant"),
-    [
-        ("1:16:x2", [1, 2, 4, 8, 16]),
-        ("1:20:x3", [1, 3, 9]),
-        ("1:4", [1, 2, 3, 4]),
-        ("8:32:8", [8, 16, 24, 32]),
-        ("1:4:x2,6,8:9", [1, 2, 4, 6, 8, 9]),
-        ("1k:4k:x2", [1024, 2048, 4096]),
-    ],
-)
+@each("written, meant", [
+    ("1:16:x2", [1, 2, 4, 8, 16]), ("1:20:x3", [1, 3, 9]), ("1:4", [1, 2, 3, 4]), ("8:32:8", [8, 16, 24, 32]),
+    ("1:4:x2,6,8:9", [1, 2, 4, 6, 8, 9]), ("1k:4k:x2", [1024, 2048, 4096]),
+])  # fmt: skip
 def test_lists_take_ranges_by_steps_and_by_factors(written, meant):
     found = rows("sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--batch", written)
     assert [entry["batch"] for entry in found] == meant

@@ -138,24 +138,21 @@ def test_a_knee_without_a_closed_form_says_so():
     assert "half_knee has no closed form" in done.stderr
 
 
-@each(
-    ("words", "code", "said"),
-    [
-        (("formula", "speed", *CASE), 2, "'speed' is not one of"),
-        (("formula", "ttft", "-m", "llama-3.1-8b"), 2, "one GPU"),
-        (("formula", "ttft", *CASE, "-g", "b200"), 2, "one GPU"),
-        (("formula", "tpot", *CASE[:-1], "1"), 1, "tpot needs at least two output tokens"),
-        (("sensitivity", "-m", "lama", "-g", "h100-sxm"), 1, "model 'lama'; did you mean"),
-        (("sensitivity", *CASE, "--of", "speed"), 2, "'speed' is not one of"),
-        (("solve", *CASE, "--for", "batch"), 2, "solve needs a target"),
-        (("solve", *CASE, "--ttft", "300ms"), 2, "--for"),
-        (("solve", *CASE, "--for", "bandwith", "--ttft", "300ms"), 1, "did you mean bandwidth"),
-        (("solve", *CASE, "--for", "batch", "--ttft", "fast"), 2, "'fast' is not a time"),
-        (("solve", *CASE, "--for", "batch", "--ttft", "-3"), 2, "must be positive and finite"),
-        (("solve", *CASE, "--for", "bandwidth", "--ttft", "1us"), 1, "cannot be met"),
-        (("solve", *CASE, "--for", "batch", "--ttft", "1" + "0" * 400), 2, "must be positive and finite"),
-    ],
-)
+@each("words, code, said", [
+    (("formula", "speed", *CASE), 2, "'speed' is not one of"),
+    (("formula", "ttft", "-m", "llama-3.1-8b"), 2, "one GPU"),
+    (("formula", "ttft", *CASE, "-g", "b200"), 2, "one GPU"),
+    (("formula", "tpot", *CASE[:-1], "1"), 1, "tpot needs at least two output tokens"),
+    (("sensitivity", "-m", "lama", "-g", "h100-sxm"), 1, "model 'lama'; did you mean"),
+    (("sensitivity", *CASE, "--of", "speed"), 2, "'speed' is not one of"),
+    (("solve", *CASE, "--for", "batch"), 2, "solve needs a target"),
+    (("solve", *CASE, "--ttft", "300ms"), 2, "--for"),
+    (("solve", *CASE, "--for", "bandwith", "--ttft", "300ms"), 1, "did you mean bandwidth"),
+    (("solve", *CASE, "--for", "batch", "--ttft", "fast"), 2, "'fast' is not a time"),
+    (("solve", *CASE, "--for", "batch", "--ttft", "-3"), 2, "must be positive and finite"),
+    (("solve", *CASE, "--for", "bandwidth", "--ttft", "1us"), 1, "cannot be met"),
+    (("solve", *CASE, "--for", "batch", "--ttft", "1" + "0" * 400), 2, "must be positive and finite"),
+])  # fmt: skip
 def test_what_cannot_be_asked_gets_one_clear_message(words, code, said):
     done = run(*words)
     assert done.exit_code == code

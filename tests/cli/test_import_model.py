@@ -11,13 +11,9 @@ from roofline.cli.catalog import models
 from roofline.support.errors import BadInput, BadSpec, UnknownName
 
 CONFIG = {
-    "model_type": "newcomer",
-    "hidden_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 8,
-    "intermediate_size": 192,
-    "vocab_size": 1000,
-}
+    "model_type": "newcomer", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 8,
+    "intermediate_size": 192, "vocab_size": 1000,
+}  # fmt: skip
 
 
 def written(folder, content=CONFIG):

@@ -325,15 +325,12 @@ def has_more_digits_than_anybody_reads(number):
     return len(number.replace(".", "").lstrip("0")) > 6
 
 
-@each(
-    ("what", "pattern", "not_in"),
-    [
-        ("percentages with exponents", r"\de[+-]?\d+ ?%", ()),
-        ("milliseconds above ten seconds", r"\b\d{5,}(\.\d+)? ms\b", ()),
-        ("keys in sentences", r"\b[a-z]+_[a-z0-9_]+\b", OF_NAMES),
-        ("unrounded numbers", r"(?<![\w.,])\d+\.\d+(?![\w.])", ()),
-    ],
-)
+@each("what, pattern, not_in", [
+    ("percentages with exponents", r"\de[+-]?\d+ ?%", ()),
+    ("milliseconds above ten seconds", r"\b\d{5,}(\.\d+)? ms\b", ()),
+    ("keys in sentences", r"\b[a-z]+_[a-z0-9_]+\b", OF_NAMES),
+    ("unrounded numbers", r"(?<![\w.,])\d+\.\d+(?![\w.])", ()),
+])  # fmt: skip
 def test_screens_are_written_for_people(screens, what, pattern, not_in):
     matches = {
         (command, match[0])
