@@ -1,4 +1,6 @@
-"""Python is one family: every answer has rows, a data frame and one line, and questions take predictions."""
+"""What every question promises: rows alike in the shell and in Python, in every format, with the reason where there is
+no answer, within the schema; a data frame and one line; and that questions take predictions.
+"""
 
 import copy
 import inspect
@@ -7,23 +9,27 @@ import pickle
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
+from cli.asking import ask, cells, csv_rows, strict_json
 from every_case import each
 
 import roofline as rl
-from roofline.cli.main import cli
 from roofline.serving.shown import ROW_KEYS
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 1000, "osl": 200}
+pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
 SHELL = ["-m", MODEL, "-g", GPU, "--isl", 1000, "--osl", 200]
 ROOT = Path(__file__).parents[2]
 RESULT, GUIDE = ROOT / "tests" / "fixtures" / "results" / "vllm.json", ROOT / "docs" / "guide.md"
 BESIDE = ["-m", MODEL, "-g", f"{GPU},h200", "--isl", 1000, "--osl", 200]
+RATE, BY_RATE = {"request_rate": 2}, ["--request-rate", 2]
+POOLS = f"disaggregate -m {MODEL} --isl 1000 --osl 200 --prefill h100 --decode h100"
+LIMITS, LIMITED = {"slo": "ttft:300@p95,tpot:25"}, ["--slo", "ttft:300@p95,tpot:25"]
 
 #: Question -> how Python asks it, and the command with the same rows; None where a command has others or there is none.
 QUESTIONS = {
@@ -73,20 +79,63 @@ QUESTIONS = {
     "check, after": (lambda: rl.check(RESULT, after=[RESULT, RESULT]), ["check", RESULT, "--after", RESULT, RESULT]),
     "calibrate_once": (lambda: rl.calibrate_once(MODEL, GPU, {"tpot": 0.01}, **CASE), None),
 }
+#: The same with other loads and options.
+FURTHER = {
+    "predict, a rate": (lambda: rl.predict(MODEL, GPU, **CASE, **RATE, **LIMITS), ["ttft", *SHELL, *BY_RATE, *LIMITED]),
+    "predict, a run": (
+        lambda: rl.predict(MODEL, GPU, **CASE, concurrency=8, num_prompts=80),
+        ["tpot", *SHELL, "-c", 8, "--num-prompts", 80],
+    ),
+    "predict, a burst": (lambda: rl.predict(MODEL, GPU, **CASE, batch=8), ["knee", *SHELL, "--batch", 8]),
+    "curve, users": (
+        lambda: rl.curve(MODEL, GPU, against="users", max_num_seqs=64, **CASE, **LIMITS),
+        ["curve", *SHELL, "--against", "users", "--max-num-seqs", 64, *LIMITED],
+    ),
+    "goodput, a share": (
+        lambda: rl.goodput(MODEL, GPU, share=0.95, **CASE, **LIMITS),
+        ["goodput", *SHELL, "--share", "95%", *LIMITED],
+    ),
+    "cost, an API": (
+        lambda: rl.cost(MODEL, [GPU, "a100"], gpu_price=(2, 4), api_price={"in": 0.05, "out": 0.2}, **RATE, **CASE),
+        ["cost", *SHELL, "-g", "a100", *BY_RATE, "--gpu-price", "2-4", "--api-price", "in:0.05,out:0.2"],
+    ),
+    "disaggregate, layers": (
+        lambda: rl.disaggregate(MODEL, "h100", "h100", kv_link="25 GB/s", layerwise=True, **RATE, **CASE),
+        [*POOLS.split(), *BY_RATE, "--kv-link", "25 GB/s", "--layerwise"],
+    ),
+}
+CASES = {**QUESTIONS, **FURTHER}
+SHELLS = {name: command for name, (_, command) in CASES.items() if command}
+#: Questions of which some cases have no answer -> the command, how many of its rows have a reason, and a word of it.
+#: Where the exit code is 1, a message says it as well.
+WITHOUT = {
+    "ttft": (["ttft", *BESIDE, "-g", "l40s", "--batch", 200, "--tp", 1], 1, 1, "does not fit"),
+    "sweep": (["sweep", *SHELL, "-b", "1,100000", "--tp", 1], 1, 0, "does not fit"),
+    "size": (["size", *BESIDE, "-g", "l40s", "--slo", "ttft:40"], 1, 0, "misses"),
+    "size, none": (["size", *SHELL, "--slo", "ttft:1"], 1, 1, "misses"),
+    "goodput": (["goodput", *BESIDE, "-g", "b200", "--slo", "ttft:33", "--tp", 1], 2, 0, "mean TTFT"),
+    "goodput, none": (["goodput", *BESIDE, "--slo", "ttft:1", "--tp", 1], 2, 1, "mean TTFT"),
+    "cost": (["cost", "-m", "llama-3.1-405b", "-g", "b200:tp8,h100:tp1"], 1, 0, "does not fit"),
+    "compare": (["compare", *BESIDE, "-g", "l40s", "--batch", 200, "--tp", 1], 1, 1, "does not fit"),
+    "solve": (["solve", *BESIDE, "--for", "bandwidth", "--ttft", "31ms", "-g", "b200"], 2, 1, "TTFT"),
+    "levers": (["levers", *SHELL, "-q", "fp8", "--tp", 1, "--request-rate", 2], 3, 0, "-"),
+    "cache": (["cache", "-m", "llama-3.1-70b", "-g", "b200,l4", "--prefix", 900, "--tp", 1], 1, 0, "does not fit"),
+}
 #: What `--format json` has beside the answer.
 SCHEMA = "schema_version"
 
 
 @pytest.fixture(scope="module")
 def answers():
-    return {name: ask() for name, (ask, _) in QUESTIONS.items()}
+    return {name: ask_one() for name, (ask_one, _) in CASES.items()}
 
 
-def document(*arguments):
-    """JSON of a command that must succeed."""
-    result = CliRunner().invoke(cli, [*map(str, arguments), "--format", "json"])
+@cache
+def document(name):
+    """JSON of the command of a question, read strictly."""
+    result = ask(*SHELLS[name], "--format", "json")
     assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
+    return strict_json(result.stdout)
 
 
 def plain(value):
@@ -94,28 +143,90 @@ def plain(value):
     return json.loads(json.dumps(value, allow_nan=False))
 
 
-@each("name", QUESTIONS)
+@each("name", CASES)
 def test_rows_are_those_of_the_shell(answers, name):
-    answer, command = answers[name], QUESTIONS[name][1]
+    answer, command = answers[name], CASES[name][1]
     rows, whole = answer.to_rows(), plain(answer.to_dict())
     assert rows
     assert all(list(row) == list(rows[0]) for row in rows)
     assert whole["rows"] == plain(rows) if "rows" in whole else "arrays" in name or "plans" in name or [whole] == rows
     if command is None:
         return
-    shell = document(*command)
+    shell = copy.deepcopy(document(name))
     assert [list(row) for row in rows] == [list(row) for row in shell["rows"]]
     for row in (*rows, *shell["rows"]) if name == "levers" else ():
         row["options"] = None  # as stated, and a shell states defaults, too
-    assert plain(rows) == shell.pop("rows")
+    assert plain(rows) == shell["rows"]
     of_python = ("rows", "refused")  # of GPUs that cannot run a case, the shell has rows
     if "rows" in whole:
         assert {key: value for key, value in whole.items() if key not in of_python} == {
-            key: value for key, value in shell.items() if key != SCHEMA
+            key: value for key, value in shell.items() if key not in (SCHEMA, "rows")
         }
 
 
-@each("name", QUESTIONS)
+def assert_written(header, body, rows):
+    """Rows of a CSV file hold the keys and values of rows."""
+    assert header == list(rows[0])
+    for line, row in zip(body, rows, strict=True):
+        for (key, value), cell in zip(row.items(), line, strict=True):
+            if isinstance(value, bool):
+                assert cell == str(value).lower(), key
+            elif isinstance(value, (int, float)):
+                assert float(cell) == value, key
+            elif isinstance(value, list):
+                assert cell == "; ".join(value), key
+            elif not isinstance(value, dict):
+                assert cell.removeprefix("'") == ("" if value is None else value), key
+
+
+IN_FILES = [name for name in SHELLS if name != "formula"]  # which has programs in place of tables
+
+
+@each("name", IN_FILES)
+def test_a_file_has_the_keys_and_values_of_the_rows(name, tmp_path):
+    path = tmp_path / f"{name}.csv"
+    result = ask(*SHELLS[name], "-o", path)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert f"wrote {len(document(name)['rows'])} row" in result.stderr
+    assert_written(*csv_rows(path.read_text(encoding="utf-8")), document(name)["rows"])
+
+
+@each("name", ["predict", "table", "curve"])
+def test_a_file_that_is_there_is_overwritten_by_force_alone(name, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("mine")
+    refused = ask(*SHELLS[name], "-o", path)
+    assert (refused.exit_code, refused.stdout, path.read_text()) == (1, "", "mine")
+    assert "--force" in refused.stderr
+    assert ask(*SHELLS[name], "-o", path, "--force").exit_code == 0
+    assert csv_rows(path.read_text())[0] == list(document(name)["rows"][0])
+
+
+@each("name", WITHOUT)
+def test_where_there_is_no_answer_every_format_has_the_reason(name):
+    command, count, code, word = WITHOUT[name]
+    results = {output: ask(*command, "--format", output) for output in ("json", "csv", "markdown", "table")}
+    assert {result.exit_code for result in results.values()} == {code}
+    assert {result.stderr.count("Error: ") for result in results.values()} == {code}
+    rows = strict_json(results["json"].stdout)["rows"]
+    assert_written(*csv_rows(results["csv"].stdout), rows)
+    assert all(list(row) == list(rows[0]) for row in rows)
+    without = [row for row in rows if reason_of(row)]
+    assert len(without) == count
+    assert [row for row in without if row.get("ttft_ms") is not None] == []
+    heading, *lines = cells(results["markdown"].stdout)
+    assert all(len(line) == len(heading) for line in lines)
+    assert results["markdown"].stdout.count(word) >= count
+    assert word in results["table"].output
+
+
+def reason_of(row):
+    """Why a row has no answer."""
+    errors = [text for text in row["warnings"] if re.match(r"[A-Z]\w+: ", text)] if "warnings" in row else []
+    return row.get("reason") if "reason" in row else "; ".join(errors)
+
+
+@each("name", CASES)
 def test_keys_choose_columns_in_their_order(answers, name):
     answer = answers[name]
     rows = answer.to_rows()
@@ -127,7 +238,7 @@ def test_keys_choose_columns_in_their_order(answers, name):
         answer.to_rows("ttft_ms")
 
 
-@each("name", QUESTIONS)
+@each("name", CASES)
 def test_a_data_frame_has_a_column_for_each_key(answers, name):
     rows, frame = answers[name].to_rows(), answers[name].to_pandas()
     assert isinstance(frame, pd.DataFrame)
@@ -137,20 +248,20 @@ def test_a_data_frame_has_a_column_for_each_key(answers, name):
     assert list(answers[name].to_pandas([key]).columns) == [key]
 
 
-@each("name", QUESTIONS)
+@each("name", CASES)
 def test_an_answer_shows_itself_on_one_line(answers, name):
     text = repr(answers[name])
     assert "\n" not in text
     assert 10 < len(text) < 500
 
 
-@each("name", [name for name in QUESTIONS if name not in ("knee", "knee, arrays", "calibrate_once")])
+@each("name", [name for name in CASES if name not in ("knee", "knee, arrays", "calibrate_once")])
 def test_every_answer_is_of_the_family(answers, name):
     assert isinstance(answers[name], rl.Answer)  # the others are named tuples, with the same methods
 
 
 def test_every_public_question_is_asked_here():
-    asked = {name.partition(",")[0] for name in QUESTIONS}
+    asked = {name.partition(",")[0] for name in CASES}
     numbers, records, names = {"ttft", "tpot", "sheet"}, {"load_gpu", "load_model", "load_workload"}, {"check_specs"}
     names |= {"gpus", "models", "workloads", "workload_options"}
     public = {name for name in rl.__all__ if inspect.isfunction(getattr(rl, name))}

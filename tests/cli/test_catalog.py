@@ -1,15 +1,18 @@
-"""What the catalog holds, listed and shown with sources in every format."""
+"""What the catalog holds, listed, shown with sources, checked and imported."""
 
+import json
 import re
 
 import pytest
 from asking import answered, ask, cells, csv_rows, document, rows
+from click.testing import CliRunner
 from every_case import each
 
 import roofline as rl
 from roofline.catalog import find as reader
-
-FORMATS = ("table", "markdown", "csv", "json")
+from roofline.catalog.checks import checked_document
+from roofline.cli.catalog import models
+from roofline.support.errors import BadInput, BadSpec, UnknownName
 
 
 def body(text, output):
@@ -31,15 +34,6 @@ def body(text, output):
 @each("output", ["table", "markdown", "csv"])
 def test_a_listing_holds_every_entry_once(listing, names, output):
     assert body(answered(listing, "-f", output), output) == list(names())
-
-
-@pytest.mark.parametrize(("listing", "key", "names"), [("gpus", "gpu", rl.gpus), ("models", "model", rl.models)])
-def test_a_listing_in_json_keeps_the_contract(listing, key, names):
-    found = document(listing)
-    assert list(found) == ["schema_version", "rows"]
-    assert found["schema_version"] == 1
-    assert [line[key] for line in found["rows"]] == list(names())
-    assert csv_rows(answered(listing, "-f", "csv"))[0] == list(found["rows"][0])
 
 
 def test_a_row_of_a_gpu_has_its_figures_in_their_own_units():
@@ -101,17 +95,6 @@ def test_every_figure_of_a_model_is_shown_with_source_and_date(name):
         assert re.fullmatch(r"\d{4}(-\d{2}){0,2}", line["date"])
 
 
-@each(("listing", "name"), [("gpus", "h100-sxm"), ("models", "deepseek-v3")])
-@each("output", FORMATS)
-def test_the_sources_are_shown_in_every_format(listing, name, output):
-    text = answered(listing, "show", name, "-f", output, "--all", env={"COLUMNS": "400"})
-    for line in rows(listing, "show", name):
-        title = line["source"].replace('"', '""') if output == "csv" else line["source"].replace('"', '\\"')
-        assert title.split('"')[0][:40] in text
-        assert line["date"] in text
-        assert line["field"] in text
-
-
 @pytest.mark.parametrize(("listing", "name"), [("gpus", "h100-sxm"), ("models", "deepseek-v3")])
 def test_for_people_the_addresses_of_all_sources_stand_below(listing, name):
     text = answered(listing, "show", name, "--all", env={"COLUMNS": "600"})
@@ -119,57 +102,15 @@ def test_for_people_the_addresses_of_all_sources_stand_below(listing, name):
         assert f"[{line['date']}] {line['source']} {line['url']}" in text
 
 
-def test_a_model_is_shown_with_its_layers_and_formats():
-    text = answered("models", "show", "deepseek-v3")
-    assert "deepseek-v3 (deepseek-ai/DeepSeek-V3): 61 layers, width 7168" in text
-    assert "671,026,419,200" in text
-    assert "58 x mla (heads 128" in text
-    assert "linear fp8_block" in text
-
-
 @pytest.mark.parametrize("name", ["H100", "h100 sxm", "HGX_H100"])
 def test_a_gpu_is_shown_under_any_of_its_names(name):
     assert answered("gpus", "show", name) == answered("gpus", "show", "h100-sxm")
-
-
-@pytest.mark.parametrize(("listing", "near"), [("gpus", "h100-sxm"), ("models", "gpt-oss-20b")])
-def test_an_unknown_entry_is_answered_with_the_nearest(listing, near):
-    asked = {"gpus": "h10", "models": "gpt-oss-21b"}[listing]
-    result = ask(listing, "show", asked)
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert result.stderr.count("\n") == 1
-    assert f"{asked!r}; did you mean " in result.stderr
-    assert near in result.stderr
-
-
-@each("arguments", [("show",), ("show", "h100", "b200"), ("-f", "xml"), ("--everything",)])
-@each("listing", ["gpus", "models"])
-def test_a_wrong_use_ends_in_exit_code_2(listing, arguments):
-    result = ask(listing, *arguments)
-    assert result.exit_code == 2
-    assert result.stdout == ""
 
 
 @pytest.mark.parametrize(("listing", "name"), [("gpus", "h100-sxm"), ("models", "llama-3.1-8b")])
 def test_an_option_before_show_is_not_ignored(listing, name):
     result = ask(listing, "-f", "json", "show", name)
     assert result.exit_code == 2 or result.stdout == answered(listing, "show", name, "-f", "json")
-
-
-@pytest.mark.parametrize("listing", ["gpus", "models"])
-def test_a_folder_that_is_none_gives_one_message(listing):
-    result = ask(listing, "--specs", "no-such-folder")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: no-such-folder: ")
-    assert result.stderr.count("\n") == 1
-
-
-def test_listings_are_data_on_stdout_and_say_nothing_beside():
-    for arguments in (("gpus",), ("models",), ("gpus", "show", "b200"), ("models", "show", "qwen3-32b")):
-        result = ask(*arguments)
-        assert result.exit_code == 0
-        assert result.stderr == ""
 
 
 # --- chosen by kind ----------------------------------------------------------------------------
@@ -192,34 +133,6 @@ def test_a_listing_is_narrowed_like_that_of_the_api(arguments, chosen):
     assert [line.get("gpu", line.get("model")) for line in rows(*arguments)] == list(chosen())
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (("gpus", "--vendor", "acme"), "no GPU has vendor 'acme'; choose from AMD"),
-    (("gpus", "--generation", "volta"), "choose from ada"),
-    (("gpus", "--status", "sold"), "shipping"),
-    (("models", "--family", "bert"), "no model has family 'bert'; choose from "),
-    (("models", "--min-size", "8B", "--max-size", "7B"), "exceed"),
-])  # fmt: skip
-def test_an_unknown_kind_is_answered_with_the_known_ones(arguments, words):
-    result = ask(*arguments)
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert words in result.stderr
-
-
-@each("size", ["", "big", "-7B", "7GB", "0", "1e9"])
-def test_a_size_that_is_none_is_a_wrong_use(size):
-    result = ask("models", "--min-size", size)
-    assert result.exit_code == 2
-    assert "such as 7B" in result.stderr
-
-
-@pytest.mark.parametrize(
-    "arguments", [("gpus", "--vendor", "amd", "show", "h100"), ("models", "--moe", "show", "qwen3-32b")]
-)
-def test_what_chooses_among_many_does_not_go_with_show(arguments):
-    assert ask(*arguments).exit_code == 2
-
-
 def test_nothing_left_is_an_empty_listing_and_a_word():
     result = ask("gpus", "--vendor", "amd", "--generation", "hopper")
     assert result.exit_code == 0
@@ -239,17 +152,6 @@ def test_a_listing_in_a_pipe_is_whole_and_a_table_of_answers_has_ten_rows():
     text = answered("ttft", "-m", "llama-3.1-8b")
     assert sum(" 1x " in line for line in text.split("\n")) == 10
     assert f"\n{len(rl.gpus()) - 10} more: --all \u00b7 " in text
-
-
-def test_for_people_a_link_is_per_direction_and_usable_memory_in_gib_stands_beside_the_label():
-    text = answered("gpus", "show", "mi300x", "--all", env={"COLUMNS": "200"})
-    assert "memory: 192 GiB usable (206 GB), sold as 192 GB; 5.3 TB/s" in text
-    assert "448 GB/s per direction and GPU, 64 GB/s to one peer, 8 GPUs" in text
-    assert re.search(r"scale_up\.peer_bandwidth +64 GB/s per direction", text)
-    assert re.search(r"host_link\.bandwidth +63 GB/s per direction", text)
-    assert re.search(r"memory\.usable +191\.98 GiB \(206 GB\)", text)
-    assert "rocminfo pool of 201310208 KB" in text
-    assert "- A dense FP16 peak of 2615 TFLOP/s" in text
 
 
 def test_for_programs_the_document_has_si_values_beside_the_texts():
@@ -295,3 +197,136 @@ def test_a_model_of_a_configuration_is_shown_with_what_it_amounts_to(tmp_path):
     assert "2 layers, width 512" in " ".join(answered("models", "show", str(tmp_path)).split())
     found = document("models", "show", str(tmp_path / "config.json"))
     assert found["document"]["groups"][0]["mixer"]["kv_heads"] == 2
+
+
+GPU = """\
+name: my-gpu
+vendor: Acme
+generation: acme-1
+peak: {bf16: {value: 1000 TFLOP/s, source: sheet}}
+memory:
+  label: {value: 96 GB, source: sheet}
+  usable: {value: 94 GiB, source: sheet}
+  bandwidth: {value: 4 TB/s, source: sheet}
+scale_up: {kind: link, bandwidth: {value: 450 GB/s, source: sheet}, domain: {value: 8, source: sheet}}
+sources:
+  sheet: {title: Acme data sheet, date: 2026-01-02}
+"""
+
+
+def test_all_is_well_in_one_line(tmp_path):
+    (tmp_path / "a.yaml").write_text(GPU)
+    assert answered("check-specs", tmp_path) == "1 GPU: no faults\n"
+    (tmp_path / "b.yaml").write_text(GPU.replace("my-gpu", "other-gpu"))
+    assert answered("check-specs", tmp_path) == "2 GPUs: no faults\n"
+    assert answered("check-specs", tmp_path / "a.yaml") == "1 GPU: no faults\n"
+
+
+def test_the_shipped_catalogs_are_checked_by_default():
+    result = ask("check-specs")
+    faults = rl.check_specs()
+    assert result.exit_code == (1 if faults else 0)
+    assert f"{len(rl.gpus())} GPUs, {len(rl.models())} models, " in result.output
+    assert result.stdout.splitlines()[: len(faults)] == faults
+
+
+def test_every_fault_is_printed_with_file_line_and_field(tmp_path):
+    path = tmp_path / "a.yaml"
+    path.write_text(GPU.replace("4 TB/s", "4 GB/s").replace("96 GB", "96").replace("vendor", "vender"))
+    result = ask("check-specs", tmp_path)
+    assert result.exit_code == 1
+    assert [line.split(": ")[:2] for line in result.stdout.splitlines()] == [
+        [f"{path}:1", "vendor"],
+        [f"{path}:2", "vender"],
+        [f"{path}:6", "memory.label.value"],
+        [f"{path}:8", "memory.bandwidth"],
+    ]
+    assert result.stderr == "4 faults in 1 GPU\n"
+
+
+@pytest.mark.parametrize("content", ["", "- a list", "name: [", "\x00", "name: a\nname: b\n"])
+def test_a_file_that_is_hardly_a_specification_is_a_fault_and_no_traceback(tmp_path, content):
+    (tmp_path / "a.yaml").write_text(content)
+    result = ask("check-specs", tmp_path)
+    assert result.exit_code == 1
+    assert result.stdout.startswith(f"{tmp_path / 'a.yaml'}:")
+
+
+@pytest.mark.parametrize("name", ["missing", "empty", "text.txt", "zero\0"])
+def test_where_nothing_is_found_it_is_said(tmp_path, name):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.txt").write_text(GPU)
+    result = ask("check-specs", f"{tmp_path}/{name}")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr.startswith(f"Error: {tmp_path}/{name.split(chr(0))[0]}")
+
+
+CONFIG = {
+    "model_type": "newcomer", "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 8,
+    "intermediate_size": 192, "vocab_size": 1000,
+}  # fmt: skip
+
+
+def written(folder, content=CONFIG):
+    path = folder / "config.json"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return str(path)
+
+
+def run(*arguments):
+    return CliRunner().invoke(models, ["import", "--assume", "llama", *arguments], catch_exceptions=True)
+
+
+def test_an_unknown_family_is_refused_unless_one_is_assumed_and_every_row_then_says_so(tmp_path):
+    path = written(tmp_path)
+    refused = CliRunner().invoke(models, ["import", path])
+    assert isinstance(refused.exception, BadSpec)
+    assert "model_type: 'newcomer' is unknown" in str(refused.exception)
+    with pytest.raises(BadSpec, match="`assume` llama"):
+        rl.predict(path, "h100-sxm")
+    said = "model_type 'newcomer' is unknown: read as llama, as assumed; its counts may be wrong"
+    for row in (
+        rl.predict(path, "h100-sxm", assume="llama").to_dict(),
+        rl.table(path, ["h100-sxm"], assume="llama", keys=["warnings"])[0],
+        rl.size(path, "h100-sxm", slo="tpot:25", assume="llama").cheapest.prediction.to_dict(),
+        rl.goodput(path, ["h100-sxm"], slo="tpot:25", tp=1, assume="llama")[0].prediction.to_dict(),
+    ):
+        assert said in row["warnings"]
+    assert said in rl.load_model(path, assume="llama").cautions
+
+
+def test_without_a_file_to_write_the_specification_is_printed_and_cautions_go_aside(tmp_path):
+    result = run(written(tmp_path), "--name", "org/mine")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("name: org/mine\naliases: [mine]\n")
+    assert "note: model_type 'newcomer' is " in result.stderr
+
+
+def test_a_written_file_keeps_the_schema(tmp_path):
+    output = tmp_path / "mine.yaml"
+    result = run(written(tmp_path), "-o", str(output))
+    assert result.exit_code == 0
+    assert result.stdout == ""
+    assert checked_document(str(output))["hidden"] == 64
+
+
+def test_a_file_is_overwritten_by_force_alone(tmp_path):
+    output = tmp_path / "mine.yaml"
+    output.write_text("precious", encoding="utf-8")
+    refused = run(written(tmp_path), "-o", str(output))
+    assert isinstance(refused.exception, BadInput)
+    assert "`force`" in str(refused.exception)
+    assert output.read_text(encoding="utf-8") == "precious"
+    assert run(written(tmp_path), "-o", str(output), "--force").exit_code == 0
+    assert checked_document(str(output))["hidden"] == 64
+
+
+def test_a_folder_that_is_not_there_is_refused(tmp_path):
+    result = run(written(tmp_path), "-o", str(tmp_path / "nowhere" / "mine.yaml"))
+    assert isinstance(result.exception, BadInput)
+
+
+@pytest.mark.parametrize(("argument", "error"), [("nothing.json", BadSpec), ("no such thing", UnknownName)])
+def test_what_is_no_configuration_is_refused(argument, error):
+    assert isinstance(run(argument).exception, error)

@@ -1,14 +1,15 @@
-"""Levers: each row is what `predict` says of its options, best first, and what cannot be pulled says why."""
+"""Levers: each row is what predict says of its options, best first, and what cannot be pulled says why."""
 
 import json
 from itertools import pairwise
 
 import pytest
+from cli.asking import answered, cells, noted
 from every_case import each
 
 import roofline as rl
 from roofline.questions.alternatives import CHECK, MORE_BANDWIDTH, SAME_ANSWERS, is_free, smaller_sibling, wider_gpu
-from roofline.questions.levers import GOALS, LEVER_KEYS, Start, candidates
+from roofline.questions.levers import GOALS, LEVER_KEYS, Start, candidates, change_text
 from roofline.serving.capacity import largest_rate
 from roofline.serving.shown import ROW_KEYS
 
@@ -280,3 +281,43 @@ def test_a_price_that_is_given_is_not_that_of_another_gpu():
     wider = next(one for one in found.alone if one.kind == "more bandwidth")
     assert wider.answer.usd_per_hour == pytest.approx(rl.predict("llama-3.1-8b", "h200").usd_per_hour)
     assert "catalog's price" in wider.assumption
+
+
+SHELL = ("levers", "-m", "llama-3.3-70b", "-q", "fp8", "-g", "h100:tp2", "--isl", "1000", "--osl", "200")
+RATE = ("--request-rate", "2")
+PLAIN = {"quantization": "fp8", "isl": 1000, "osl": 200, "request_rate": 2}
+
+
+@pytest.fixture(scope="module")
+def found():
+    return rl.levers("llama-3.3-70b", "h100:tp2", **PLAIN)
+
+
+def table(lines):
+    """Lines of the table: those that begin with a place, the footer apart."""
+    return [line for line in lines if line[:1].isdigit() and "--" not in line]
+
+
+def test_levers_that_go_together_are_numbered_as_they_stand_alone(found):
+    lines = answered(*SHELL, *RATE, "--all").splitlines()
+    numbers = {line.split()[0]: line for line in table(lines)}
+    names = [one.name for one in found.alone]
+    for chain in found.together:
+        number = "+".join(map(str, sorted(names.index(part) + 1 for part in chain.parts)))
+        assert "together" in numbers[number]
+        assert change_text(chain.change("tpot")) in numbers[number]
+
+
+def test_everything_has_its_reason_in_a_document(found):
+    heading, first, *lines = cells(answered(*SHELL, *RATE, "--for", "tpot", "-f", "markdown"))
+    assert first[heading.index("lever")] == "as it is"
+    why = [line[heading.index("why")] for line in lines]
+    reasons = [line[heading.index("reason")] for line in lines]
+    assert all((left == "-") != (right == "-") for left, right in zip(why, reasons, strict=True))
+    assert sum("decode " in text for text in why) > 3
+
+
+def test_quality_is_said_where_it_is_not_free():
+    notes = noted(*SHELL, *RATE)
+    assert "smaller: llama-3.1-8b: another model: check on your own data" in notes
+    assert "all levers at 2x h100-sxm, tp 2" in notes

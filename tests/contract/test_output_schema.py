@@ -5,8 +5,9 @@ import runpy
 from pathlib import Path
 
 import jsonschema
-from asking import ask, strict_json
+from cli.asking import ask, strict_json
 from every_case import each
+from test_family import SHELLS, document
 
 from roofline.cli.main import cli
 
@@ -20,46 +21,32 @@ USERS, RATE, SLO = ("-c", "8"), ("--request-rate", "2"), ("--slo", "ttft:300@p95
 TOO_LARGE = ("-m", "llama-3.1-405b", "-g", "b200:tp8,h100:tp1")
 SIMULATED = ("--simulate", "--requests", "20")
 
-#: What each command is asked: with and without a load, with rows that are refused, with limits.
+#: What each command is asked beside `SHELLS`: without answers, with limits and loads that they miss, under show.
 QUESTIONS = {
-    "ttft": [(*M, *G), (*M, *G, *USERS), (*M, *G, "--explain"), TOO_LARGE],
-    "tpot": [(*M, *G, *RATE), (*M, *G, "--osl", "1")],
+    "ttft": [(*M, *G, "--explain"), TOO_LARGE],
+    "tpot": [(*M, *G, "--osl", "1")],
     "predict": [
         (*M, "-g", "h100:tp2:fp8,b200", *SLO, *USERS),
-        (*M, *G, *USERS, *SIMULATED),
         (*M, *G, *USERS, "--num-prompts", "20", *SIMULATED),
         (*M, *G, "--basis", "ideal"),
         (*M, "-g", "h100,b200", "--request-rate", "40", "--tp", "1"),
     ],
     "knee": [(*M, *G, "--slo", "tpot:25"), (*M, *G, *USERS)],
-    "size": [(*M, *G, *SLO, *USERS), (*M, "-g", "h100,l40s", "--slo", "ttft:1")],
-    "goodput": [(*M, *G, "--slo", "ttft:300,tpot:25"), (*M, *G, "--slo", "ttft:1")],
-    "cost": [(*M, *G), (*M, *G, "-c", "8", "--api-price", "in:0.5,out:1.5"), (*M, *G, "--slo", "ttft:1"), TOO_LARGE],
-    "cache": [
-        (*M, *G, "--prefix", "900"),
-        (*M, "-g", "b200,rtx-4090", "--prefix", "900", "-c", "4", "--cache-hit", "60%"),
-    ],
-    "curve": [(*M, *G, "--against", "users"), (*M, *G, "--slo", "ttft:300")],
-    "disaggregate": [
-        (*M, "--prefill", "h100:x2", "--decode", "b200", *RATE, "--isl-cv", "0.3"),
-        (*M, "--prefill", "h100", "--decode", "h100", *USERS, *SLO, "--layerwise"),
-    ],
+    "size": [(*M, "-g", "h100,l40s", "--slo", "ttft:1")],
+    "goodput": [(*M, *G, "--slo", "ttft:1")],
+    "cost": [(*M, *G, "--slo", "ttft:1"), TOO_LARGE],
+    "cache": [(*M, "-g", "b200,rtx-4090", "--prefix", "900", "-c", "4", "--cache-hit", "60%")],
+    "curve": [(*M, *G, "--slo", "ttft:300")],
+    "disaggregate": [(*M, "--prefill", "h100", "--decode", "h100", *USERS, *SLO, "--isl-cv", "0.3")],
     "sweep": [(*M, "-g", "h100:tp2,b200", "--isl", "1k,200k"), (*M, *G, "-c", "1:4:x2", "--slo", "ttft:300")],
-    "compare": [(*M, "-g", "h100:tp2,h100:tp4"), TOO_LARGE, (*M, "-g", "h100,b200", *USERS)],
-    "quantize": [(*M, *G), (*M, *G, *USERS)],
-    "levers": [(*M, *G, *RATE), (*M, *G, *USERS, "--slo", "tpot:25", "--for", "goodput")],
-    "speculate": [
-        (*M, *G, "--draft", "ngram", "--acceptance", ".6,.5"),
-        (*M, *G, "--draft", "llama-3.2-1b", "--acceptance", "0.7", "-c", "1,64,100000"),
-    ],
-    "sensitivity": [(*M, *G)],
-    "solve": [
-        ("--for", "batch", "--tpot", "30", *M, *G),
-        ("--for", "concurrency", *SLO, *M, *G),
-        ("--for", "bandwidth", "--tpot", "1us", *M, *G),
-    ],
-    "formula": [("tpot", *M, *G), ("knee", *M, *G)],
-    "check": [(RESULT, *G, "--tp", "1"), (RESULT, RESULT, *G, "--tp", "1")],
+    "compare": [TOO_LARGE, (*M, "-g", "h100,b200", *USERS)],
+    "quantize": [(*M, *G, *USERS)],
+    "levers": [(*M, *G, *USERS, "--slo", "tpot:25", "--for", "goodput")],
+    "speculate": [(*M, *G, "--draft", "llama-3.2-1b", "--acceptance", "0.7", "-c", "1,64,100000")],
+    "sensitivity": [],
+    "solve": [("--for", "concurrency", *SLO, *M, *G), ("--for", "bandwidth", "--tpot", "1us", *M, *G)],
+    "formula": [("knee", *M, *G)],
+    "check": [(RESULT, *G, "--tp", "1")],
     "gpus": [()],
     "models": [("--family", "qwen")],
     "workloads": [("chat", "rag")],
@@ -82,12 +69,17 @@ def errors(command, document):
     return [f"{error.json_path}: {error.message[:200]}" for error in found]
 
 
-@each(("command", "words"), [(command, words) for command, questions in QUESTIONS.items() for words in questions])
+@each("command, words", [(command, words) for command, questions in QUESTIONS.items() for words in questions])
 def test_what_a_command_prints_keeps_the_schema(command, words):
     done = ask(*command.split(), *words, "--format", "json")
-    document = strict_json(done.stdout)
-    assert document["rows"], done.output
-    assert errors(command, document) == []
+    found = strict_json(done.stdout)
+    assert found["rows"], done.output
+    assert errors(command, found) == []
+
+
+@each("name", SHELLS)
+def test_the_rows_of_every_question_keep_the_schema(name):
+    assert errors(SHELLS[name][0], document(name)) == []
 
 
 def test_a_row_of_the_schema_refuses_a_key_that_is_not_listed_and_one_that_is_missing():

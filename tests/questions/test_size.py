@@ -1,9 +1,11 @@
-"""The fewest GPUs that meet an SLO: what is found is what trying every plan finds."""
+"""The fewest GPUs that meet an SLO: what is found is what trying every plan finds, and how the shell shows it."""
 
 import itertools
 from dataclasses import replace
 
 import pytest
+from cli.asking import answered, ask, noted, rows, shown, strict_json
+from cli.asking import row as shell_row
 from conftest import SAMPLE_MODELS
 from every_case import each
 
@@ -362,3 +364,77 @@ def test_an_unknown_model_is_refused():
 def test_experts_that_no_ranks_share_out_are_refused():
     with pytest.raises(rl.BadInput, match="ep = 3 must divide the 128 experts"):
         size("gpt-oss-120b", "h100-sxm", slo=SLO, ep=3)
+
+
+LENGTHS = ("--isl", "2000", "--osl", "300")
+LIMITS = ("--slo", "ttft:300,tpot:25")
+ONE = ("size", "-m", "llama-3.1-70b", "-g", "h100-sxm", *LENGTHS, *LIMITS)
+
+
+def test_the_plan_shows_experts_and_stages_where_there_are_some():
+    heading, line = shown("size", "-m", "deepseek-r1", "-g", "h200", *LENGTHS, "--batch", "16", "--slo", "ttft:1000")
+    found = shell_row("size", "-m", "deepseek-r1", "-g", "h200", *LENGTHS, "--batch", "16", "--slo", "ttft:1000")
+    degrees = [f"{name}{found[name]}" for name in ("tp", "pp", "ep", "dp") if name == "tp" or found[name] > 1]
+    assert line[heading.index("plan")].split()[: len(degrees)] == degrees
+    assert any(degree.startswith("ep") for degree in degrees)
+    heading, line = shown(*ONE, "--pp", "2")
+    assert "pp2" in line[heading.index("plan")].split()
+
+
+def test_of_the_catalog_those_that_meet_it_are_rows_and_the_nearest_misses_lines_below():
+    of_users = ("--isl", "4k", "--osl", "500", "-c", "64", "--slo", "ttft:300")
+    case = ("size", "-m", "llama-3.3-70b", "-q", "fp8", *of_users)
+    exact = rows(*case)
+    text = answered(*case)
+    rule = "\n-- nearest misses --\n"
+    table, below = text.split(rule)
+    misses = [line for line in below.split("\n") if line.startswith("fail ")]
+    nearest = sorted((line for line in exact if line["excess"] is not None), key=lambda line: line["excess"])
+    assert [line.split()[1].rstrip(":") for line in misses] == [line["gpu"] for line in nearest[:3]]
+    hidden = int(below.split(" more: --all")[0].split("\n")[-1])
+    assert hidden == len(exact) - 10 - 3  # ten rows and three misses are shown
+    assert table.count("  pass") == 10
+    assert "  fail" not in table
+    everything = answered(*case, "--all")
+    assert sum(line.startswith("fail ") for line in everything.split("\n")) == sum(not line["meets"] for line in exact)
+    assert ": --all" not in everything
+
+
+def test_one_gpu_that_meets_the_slo_is_enough_for_success_and_none_for_a_model_is_not():
+    assert ask(*ONE, "-g", "l40s").exit_code == 0
+    both = ask(
+        "size", "-m", "llama-3.1-8b", "-m", "llama-3.1-70b", "-g", "l40s", *LENGTHS, "--slo", "ttft:300", "-f", "json"
+    )
+    assert both.exit_code == 1
+    assert [line["meets"] for line in strict_json(both.stdout)["rows"]] == [True, False]
+    assert both.stderr.startswith("Error: llama-3.1-70b: no plan")
+
+
+def test_notes_of_a_row_say_which_gpu_they_belong_to():
+    formats = ("-q", "mxfp4", "-q", "fp8", "-q", "bf16")
+    notes = noted("size", "-m", "llama-3.1-70b", "-g", "h100", "-g", "b200", "--slo", "ttft:3000", *formats)
+    assert "note: h100-sxm: --quantization fp8: " in notes
+    assert "note: b200: --quantization mxfp4: " in notes
+    models = ("-m", "llama-3.1-70b", "-m", "llama-3.1-8b")
+    several = noted("size", *models, "-g", "h100", "-g", "b200", "--slo", "ttft:3000", "-q", "int4")
+    assert "note: llama-3.1-70b on b200, llama-3.1-8b on b200: assumed, not measured on blackwell" in several
+
+
+def test_formats_may_be_several_and_the_row_says_which_is_taken():
+    assert shell_row(*ONE, "-q", "bf16", "-q", "fp8")["quantization"] == "fp8"
+    assert shell_row(*ONE, "-q", "bf16")["quantization"] == "bf16"
+    assert shell_row(*ONE)["quantization"] is None
+
+
+def test_degrees_are_searched_unless_given():
+    free = shell_row("size", "-m", "gpt-oss-120b", "-g", "b200", *LENGTHS, *LIMITS, "--batch", "64")
+    assert (free["ep"], free["dp"]) != (1, 1)
+    fixed = shell_row(
+        "size", "-m", "gpt-oss-120b", "-g", "b200", *LENGTHS, "--slo", "ttft:900", "--batch", "64", "--dp", "1"
+    )
+    assert fixed["dp"] == 1
+
+
+def test_several_models_are_answered_one_after_the_other():
+    found = rows("size", "-m", "llama-3.1-8b", "-m", "gemma-3-27b", "-g", "h100-sxm", *LENGTHS, *LIMITS)
+    assert [line["model"] for line in found] == ["llama-3.1-8b", "gemma-3-27b"]

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cli.asking import answered, document, noted, shown, strict_json
 from every_case import each
 
 import roofline as rl
-from roofline.questions.compare import compare
+from roofline.questions.compare import FORMATS, compare, quantize
 from roofline.serving.comparison import why_faster
 
 CASE = {"isl": 2000, "osl": 300, "batch": 16}
@@ -222,3 +223,104 @@ def test_where_the_case_fits_none_the_widest_plan_is_taken_if_that_is_asked_for(
     found = compare("deepseek-r1", ["h100-sxm", "a100-sxm-80gb"], allow_oversize=True, **CASE)
     assert [(row["tp"], row["fits"]) for row in found.to_records()] == [(8, False), (8, False)]
     assert "tp = 8 for all: the largest; it fits none of them" in found.notes
+
+
+SHELL = ("--isl", "2000", "--osl", "300", "--batch", "16")
+QUANTIZE = ("quantize", "-m", "llama-3.1-8b", "-g", "h100-sxm", *SHELL)
+COMPARE = ("compare", "-m", "llama-3.1-8b", "-g", "h100-sxm", "-g", "b200", *SHELL)
+REFUSED = ("compare", "-m", "deepseek-r1", "-g", "h100-sxm", "-g", "b200", "-g", "b300")
+
+
+# --- quantize ----------------------------------------------------------------------------------
+
+
+def test_quantize_lists_every_pair_of_formats_at_three_digits():
+    heading, *body = shown(*QUANTIZE)
+    assert heading[:4] == ["", "weights", "KV", "compute"]
+    assert [(line[1], line[2]) for line in body] == [(name, kv) for kv in ("bf16", "fp8") for name in FORMATS]
+    records = {
+        (row["weight_dtype"], row["kv_cache_dtype"]): row
+        for row in quantize("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=16).to_records()
+    }
+    for line in body:
+        row = records[line[1], line[2]]
+        assert line[0] == {"calibrated": "*", "inherited": "+", "generic": "?"}[row["basis"]]
+        for name, key in (
+            ("TTFT ms", "ttft_ms"),
+            ("TPOT ms", "tpot_ms"),
+            ("GB", "weights_gb"),
+            ("max batch", "largest_batch"),
+            ("tok/s at max", "output_tok_s_largest_batch"),
+        ):
+            assert float(line[heading.index(name)]) == pytest.approx(row[key], rel=0.00501)
+        assert line[heading.index("decode")] == f"{row['decode_speedup']:.2f}x"
+        assert line[heading.index("kernels")] == ("assumed" if row["assumed"] else "-")
+    assert {bool(row["assumed"]) for row in records.values()} == {True, False}
+
+
+def test_quantize_says_why_below_the_table_with_explain():
+    found = quantize("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, batch=16)
+    sentences = {(row["weight_dtype"], row["kv_cache_dtype"]): row["why_decode"] for row in found.to_records()}
+    text = answered(*QUANTIZE)
+    assert "\nwhy: --explain\n" in text
+    assert "kernel " not in text
+    explained = answered(*QUANTIZE, "--explain", env={"COLUMNS": "1000"})
+    assert all(sentence in explained for sentence in sentences.values() if sentence != "the baseline")
+    assert "fp8 weights, bf16 KV cache, decode against bf16:" in explained
+    assert explained.count("gate, up") == 2 * len(sentences)
+
+
+def test_notes_of_quantize_name_the_format_they_belong_to():
+    said = noted("quantize", "-m", "llama-3.1-8b", "-g", "a100-sxm-80gb", *SHELL)
+    for name in ("fp8", "fp8_static", "nvfp4"):
+        assert f"note: {name}: a100-sxm-80gb has no tensor cores for {name}: weight-only, at the bf16 peak" in said
+    assert "--quantization" not in said  # the columns say it
+
+
+def test_json_of_quantize_has_flat_rows_and_kernels_that_add_up():
+    found = document(*QUANTIZE)
+    assert found["rows"] == strict_json(answered(*QUANTIZE, "-f", "json"))["rows"]
+    keys = set(found["rows"][0])
+    assert keys >= {"ttft_ms", "tpot_ms", "output_tok_s", "knee", "weights_gb", "kv_cache_gb", "hbm_used_frac", "fits"}
+    assert keys >= {"num_gpus_smallest", "largest_batch", "output_tok_s_largest_batch", "warnings"}
+    assert keys >= {"prefill_speedup", "decode_speedup", "why_prefill", "why_decode"}
+    for row in found["rows"]:
+        assert not any(isinstance(value, dict) for value in row.values())
+        mine = [
+            kernel["contribution"]
+            for kernel in found["kernels"]
+            if (kernel["quantization"], kernel["kv_cache_dtype"], kernel["pass"])
+            == (row["quantization"], row["kv_cache_dtype"], "decode")
+        ]
+        assert math.fsum(mine) == pytest.approx(row["decode_speedup"] - 1.0, abs=1e-12)
+
+
+# --- compare -----------------------------------------------------------------------------------
+
+
+def test_compare_says_which_tp_was_taken():
+    assert "note: tp = 1 for all" in noted(*COMPARE)
+    assert "tp = " not in noted(*COMPARE, "--tp", "2")
+    assert [line[2] for line in shown(*COMPARE, "--tp", "2")] == ["plan", "tp2", "tp2"]
+
+
+def test_json_of_compare_has_kernels_that_add_up():
+    found = document(*COMPARE)
+    for name in ("prefill", "decode"):
+        mine = [kernel["contribution"] for kernel in found["kernels"] if kernel["pass"] == name]
+        assert math.fsum(mine) == pytest.approx(found["rows"][1][f"{name}_speedup"] - 1.0, abs=1e-12)
+
+
+# --- refusals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("question", [QUANTIZE, COMPARE], ids=["quantize", "compare"])
+def test_a_single_token_has_no_column_of_decode(question):
+    arguments = [*question, "--osl", "1"]
+    heading = shown(*arguments)[0]
+    assert "decode" not in heading  # a column of dashes says nothing
+    assert "prefill" in heading
+    assert not [name for name in heading if name.startswith("TPOT")]
+    text = answered(*arguments, "--explain")
+    assert re.search(r"prefill +(takes +)?\d", text)
+    assert not re.search(r"decode +\d", text)

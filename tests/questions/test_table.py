@@ -1,12 +1,16 @@
-"""Tables of many cases: every row is the prediction of its case."""
+"""Tables of many cases: every row is the prediction of its case; lists of the shell and files of rows."""
 
 import math
 
 import numpy as np
 import pytest
+from cli.asking import ask, rows
+from cli.asking import row as shell_row
+from click.testing import CliRunner
 from every_case import each
 
 import roofline as rl
+from roofline.cli.main import cli
 from roofline.serving.shown import ROW_KEYS
 
 
@@ -122,3 +126,55 @@ def test_degrees_may_come_from_a_column_of_floats_with_gaps_and_reason_is_a_key(
 
 def test_native_is_the_precision_of_the_checkpoint():
     assert rl.ttft("llama-3.1-8b", "h100-sxm", quantization="native") == rl.ttft("llama-3.1-8b", "h100-sxm")
+
+
+SWEEP = ["sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm"]
+
+
+def run(*words):
+    return CliRunner().invoke(cli, [*SWEEP, *words])
+
+
+def test_rows_are_written_to_a_file_and_counted(tmp_path):
+    path = tmp_path / "rows.xlsx"
+    done = run("--isl", "500,2000", "-o", str(path))
+    assert done.stdout == ""
+    assert f"wrote 2 rows to {path}" in done.stderr
+    assert path.read_bytes().startswith(b"PK")
+    again = run("--isl", "500,2000", "-o", str(path))
+    assert again.exit_code == 1
+    assert "--force" in again.stderr
+
+
+# --- one way to write a number -----------------------------------------------------------------
+
+
+@each("written, meant", [
+    ("1:16:x2", [1, 2, 4, 8, 16]), ("1:20:x3", [1, 3, 9]), ("1:4", [1, 2, 3, 4]), ("8:32:8", [8, 16, 24, 32]),
+    ("1:4:x2,6,8:9", [1, 2, 4, 6, 8, 9]), ("1k:4k:x2", [1024, 2048, 4096]),
+])  # fmt: skip
+def test_lists_take_ranges_by_steps_and_by_factors(written, meant):
+    found = rows("sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--batch", written)
+    assert [entry["batch"] for entry in found] == meant
+
+
+@each("written", ["1:16:x1", "1:16:0", "16:1", "1:2:3:4", "1:", ":4", "-1:4", "0:8:x2", "1:1q", "x2", ""])
+def test_what_is_no_range_is_refused(written):
+    result = ask("sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--batch", written)
+    assert result.exit_code == 2
+    assert "1:256:x2" in " ".join(result.stderr.split())
+
+
+def test_names_of_models_and_gpus_may_stand_in_one_option():
+    together = rows("predict", "-m", "llama-3.1-8b,qwen3-8b", "-g", "h100,b200")
+    apart = rows("predict", "-m", "llama-3.1-8b", "-m", "qwen3-8b", "-g", "h100", "-g", "b200")
+    assert together == apart
+    assert len(together) == 4
+
+
+def test_users_prefixes_and_shares_take_the_same_words():
+    case = ("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--isl", "4k")
+    assert shell_row(*case, "-c", "1k") == shell_row(*case, "-c", "1024")
+    assert shell_row(*case, "--prefix", "1k")["prefix"] == 1024
+    assert shell_row(*case, "-c", "8", "--isl-cv", "30%")["isl_cv"] == 0.3
+    assert shell_row(*case, "--gpu-memory-utilization", "80%") == shell_row(*case, "--gpu-memory-utilization", "0.8")
