@@ -185,7 +185,7 @@ def test_a_folder_that_was_removed_under_the_shell_does_not_matter():
     assert "h100-sxm" in done.stdout
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_every_terminal_can_show_the_catalog(encoding):
     questions = ("gpus show b200", "models show deepseek-v3", "ttft -m llama-3.1-8b -g h100-sxm --explain")
     script = " && ".join(f"roofline {question}" for question in questions)

@@ -71,12 +71,12 @@ OF_OTHER_TOOLS = {
     "--random-input-len 300": "--isl 300", "--random-output-len 30": "--osl 30", "--max-concurrency 4": "-c 4",
     "--num-prompts 40 -c 4": "-c 4 --num-requests 40", "--goodput ttft:300": "--slo ttft:300",
     # sglang.launch_server, sglang.bench_serving
-    "--tp-size 2": "--tp 2", "--context-length 4096": "--max-model-len 4k", "--mem-fraction-static 0.8":
-    "--gpu-memory-utilization 80%", "--max-running-requests 16": "--max-num-seqs 16",
+    "--tp-size 2": "--tp 2", "--dp-size 2": "--dp 2", "--context-length 4096": "--max-model-len 4k",
+    "--mem-fraction-static 0.8": "--gpu-memory-utilization 80%", "--max-running-requests 16": "--max-num-seqs 16",
     "--chunked-prefill-size 4096": "--max-num-batched-tokens 4k", "--random-input 300": "--isl 300",
     # trtllm-serve
-    "--tp_size 2": "--tp 2", "--max_batch_size 16": "--max-num-seqs 16", "--max_num_tokens 4096":
-    "--max-num-batched-tokens 4k", "--max_seq_len 4096": "--max-model-len 4k",
+    "--tp_size 2": "--tp 2", "--pp_size 2": "--pp 2", "--max_batch_size 16": "--max-num-seqs 16",
+    "--max_num_tokens 4096": "--max-num-batched-tokens 4k", "--max_seq_len 4096": "--max-model-len 4k",
     # aiperf
     "--synthetic-input-tokens-mean 300": "--isl 300", "--output-tokens-mean 30": "--osl 30",
     "--request-count 40 -c 4": "--num-prompts 40 -c 4",

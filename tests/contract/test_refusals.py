@@ -7,6 +7,8 @@ from cli.asking import ask
 from every_case import each
 
 import roofline as rl
+from roofline.cli.main import cli
+from roofline.questions.inputs import options
 
 M, CASE = "-m llama-3.1-8b", "-m llama-3.1-8b -g h100"
 LIMITS = f"{CASE} --slo ttft:150,tpot:15@p99"
@@ -142,13 +144,25 @@ def test_a_text_that_an_option_does_not_read_is_a_wrong_use(option, text):
     assert_refused(f"ttft {CASE} --{option} {shlex.quote(text)}", 2)
 
 
-@each("options", [
+@each("stated", [
     {"isl": 0}, {"batch": -4}, {"tp": 3}, {"ep": 2}, {"prefix": 2000}, {"request_rate": 900}, {"concurrency": 0},
     {"max_model_len": 512}, {"routing": "even"}, {"engine": "vllm2"}, {"cold_start": "1%"},
 ])  # fmt: skip
-def test_the_shell_refuses_as_python_does(options):
+def test_the_shell_refuses_as_python_does(stated):
     with pytest.raises(rl.RooflineError) as error:
-        rl.predict("llama-3.1-8b", "h100", **options)
-    words = " ".join(f"--{name.replace('_', '-')}={value}" for name, value in options.items())
+        rl.predict("llama-3.1-8b", "h100", **stated)
+    words = " ".join(f"--{name.replace('_', '-')}={value}" for name, value in stated.items())
     said = ask(*shlex.split(f"predict {CASE} {words}")).stderr.removeprefix("Error: ")
     assert said.partition(";")[0].strip() == str(error.value).partition(";")[0]
+
+
+REFUSING = [name for name in cli.list_commands(None) if name in options.QUESTIONS and options.QUESTIONS[name].refused]
+
+
+@each("name", REFUSING)
+def test_a_command_has_no_use_for_an_option_and_says_why_or_does_not_know_it(name):
+    for option, why in options.QUESTIONS[name].refused.items():
+        result = ask(name, f"--{option.replace('_', '-')}=1")
+        assert (result.exit_code, result.stdout) == (2, "")
+        said = " ".join(result.stderr.split())
+        assert why.split("`")[0] in said or "No such option" in said or "does not take a value" in said, said

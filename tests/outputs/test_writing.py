@@ -299,42 +299,6 @@ def test_predictions_go_into_every_format(tmp_path):
     assert pq.read_table(tmp_path / "rows.parquet").column("ttft_ms").to_pylist() == [row["ttft_ms"] for row in rows]
 
 
-def test_a_file_is_overwritten_only_when_forced_and_is_never_half_written(tmp_path):
-    path = tmp_path / "rows.csv"
-    write_rows(TABLE, str(path), force=False)
-    before = path.read_bytes()
-    with pytest.raises(rl.BadInput, match="`force`"):
-        write_rows(TABLE[:1], str(path), force=False)
-    assert path.read_bytes() == before
-
-    def half(beside):
-        beside.write_text("half")
-        raise OSError(28, "No space left on device")
-
-    with pytest.raises(rl.BadInput, match="No space left on device"):
-        write_whole(str(path), half, force=True)
-    assert path.read_bytes() == before
-    assert [entry.name for entry in tmp_path.iterdir()] == ["rows.csv"]
-    write_rows(TABLE[:1], str(path), force=True)
-    assert path.read_bytes() != before
-
-
-@pytest.mark.parametrize("name, said", [
-    ("rows.pdf", "end the name"), ("rows", "end the name"), ("x" * 300 + ".csv", "too long"),
-    ("file/rows.csv", "cannot be written"),
-])  # fmt: skip
-def test_a_place_that_cannot_be_written_gets_one_message(tmp_path, name, said):
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(rl.BadInput, match=said):
-        write_rows(TABLE, str(tmp_path / name), force=False)
-
-
-def test_a_folder_is_no_file(tmp_path):
-    (tmp_path / "rows.csv").mkdir()
-    with pytest.raises(rl.BadInput, match="is a folder"):
-        write_rows(TABLE, str(tmp_path / "rows.csv"), force=True)
-
-
 @pytest.mark.parametrize(("name", "library"), [("rows.xlsx", "xlsxwriter"), ("rows.parquet", "pyarrow")])
 def test_a_library_that_is_not_installed_is_named(tmp_path, monkeypatch, name, library):
     modules = __import__("sys").modules

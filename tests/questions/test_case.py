@@ -197,7 +197,6 @@ def test_a_model_that_fits_no_gpu_of_the_catalog_is_an_error():
 @each("arguments, expected", [
     (("--isl", "2000"), {"isl": 2000, "osl": 128}),
     (("--input-len", "2000", "--output-len", "300"), {"isl": 2000, "osl": 300}),
-    (("--random-input-len", "2000", "--random-output-len", "300"), {"isl": 2000, "osl": 300}),
     (("--workload", "1k1k"), {"isl": 1024, "osl": 1024}),
     (("--workload", "8k1k"), {"isl": 8192, "osl": 1024}),
     (("--workload", "1k8k"), {"isl": 1024, "osl": 8192}),
@@ -217,24 +216,15 @@ def test_a_model_that_fits_no_gpu_of_the_catalog_is_an_error():
     (("--batch", "16"), {"batch": 16, "load": "burst", "concurrency": None, "request_rate": None}),
     (("-c", "16"), {"concurrency": 16, "load": "concurrency", "batch": None}),
     (("--concurrency", "16"), {"concurrency": 16}),
-    (("--max-concurrency", "16"), {"concurrency": 16}),
-    (("--users", "16"), {"concurrency": 16}),
     (("--request-rate", "1.5"), {"request_rate": 1.5, "load": "request_rate", "batch": None}),
     (("--rate", "1.5"), {"request_rate": 1.5}),
     (("--tp", "2"), {"tp": 2, "num_gpus": 2}),
-    (("-tp", "2"), {"tp": 2}),
-    (("--tensor-parallel-size", "2"), {"tp": 2}),
     (("--tensor_parallel_size", "2", "--kv_cache_dtype", "fp8_e4m3"), {"tp": 2, "kv_cache_dtype": "fp8"}),
     (("--weights", "auto", "--kv-cache-dtype", "auto"), {"weight_dtype": "bf16", "kv_cache_dtype": "bf16"}),
-    (("--tp_size", "2", "--pp_size", "2"), {"tp": 2, "pp": 2}),  # TensorRT-LLM
-    (("--tp-size", "2", "--dp-size", "2"), {"tp": 2, "dp": 2}),  # SGLang
-    (("--random-input", "700", "--random-output", "70"), {"isl": 700, "osl": 70}),  # SGLang
-    (("--synthetic-input-tokens-mean", "700", "--output-tokens-mean", "70"), {"isl": 700, "osl": 70}),  # AIPerf
     (("--prompt-input-tokens-mean", "700", "--prompt-output-tokens-mean", "70"), {"isl": 700, "osl": 70}),
     (("--weight-dtype", "int4", "--compute-dtype", "bf16"), {"weight_dtype": "int4", "compute_dtype": "bf16"}),
     (("-c", "4", "--goodput", "time_to_first_token:300 inter_token_latency:25"), {"slo_met": True}),  # AIPerf
     (("-pp", "2"), {"pp": 2, "num_gpus": 2}),
-    (("--pipeline-parallel-size", "2"), {"pp": 2}),
     (("-dp", "2"), {"dp": 2, "num_gpus": 2}),
     (("--data-parallel-size", "2"), {"dp": 2}),
     (("--num-gpus", "4"), {"num_gpus": 4, "tp": 1}),
