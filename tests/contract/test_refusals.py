@@ -1,5 +1,6 @@
 """What every command refuses beside tests/cli/test_mistakes.py: the exit code, one message, no answer."""
 
+import math
 import shlex
 
 import pytest
@@ -166,3 +167,35 @@ def test_a_command_has_no_use_for_an_option_and_says_why_or_does_not_know_it(nam
         assert (result.exit_code, result.stdout) == (2, "")
         said = " ".join(result.stderr.split())
         assert why.split("`")[0] in said or "No such option" in said or "does not take a value" in said, said
+
+
+SLO, RATE = {"slo": "tpot:25"}, {"request_rate": 2}
+#: Questions about one case, each asked of a model and a GPU.
+ABOUT = {
+    "size": lambda model, gpu, **case: rl.size(model, gpu, **SLO, **case),
+    "goodput": lambda model, gpu, **case: rl.goodput(model, gpu, **SLO, **case),
+    "curve": rl.curve,
+    "cost": rl.cost,
+    "compare": lambda model, gpu, **case: rl.compare(model, [gpu, "h200"], **case),
+    "quantize": rl.quantize,
+    "sensitivity": rl.sensitivity,
+    "solve": lambda model, gpu, **case: rl.solve(model, gpu, "bandwidth", tpot=0.1, **case),
+    "formula": lambda model, gpu, **case: rl.formula(model, gpu, "tpot", **case),
+    "levers": lambda model, gpu, **case: rl.levers(model, gpu, **RATE, **case),
+    "prompt_cache": lambda model, gpu, **case: rl.prompt_cache(model, gpu, prefix=100, **case),
+    "simulate": lambda model, gpu, **case: rl.simulate(model, gpu, **RATE, **case),
+    "disaggregate": lambda model, gpu, **case: rl.disaggregate(model, gpu, "h100", **RATE, **case),
+}
+
+
+@each("question", ABOUT)
+def test_every_question_refuses_unknown_names_and_what_is_no_single_case(question):
+    about = ABOUT[question]
+    for model, gpu in (("lama-3", "h100"), ("llama-3.1-8b", "h1000")):
+        with pytest.raises(rl.UnknownName, match="'lama-3'|'h1000'"):
+            about(model, gpu)
+    wrong = ({"isl": [1000, 2000]}, {"isl": 0}, {"isl": 1e300}, {"tp": 3}, {"osl": math.nan}, {"basis": "hoped"})
+    for case in wrong:
+        with pytest.raises(rl.BadInput, match=f"{next(iter(case))}|lengths|one case") as error:
+            about("llama-3.1-8b", "h100", **case)
+        assert "\n" not in str(error.value)

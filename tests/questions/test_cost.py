@@ -101,7 +101,6 @@ def test_a_gpu_without_a_price_asks_for_one():
     ({"api_price": "in:0,out:0"}, "nothing for all tokens"),
     ({"headroom": 1.5}, "headroom"),
     ({"headroom": 0.2, "concurrency": 8}, "leave out concurrency"),
-    ({"isl": [500, 900]}, "one case"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(options, said):
     with pytest.raises(rl.BadInput, match=said):

@@ -109,7 +109,6 @@ def test_the_link_is_nvlink_in_one_domain_else_the_slower_network():
     ("rtx-5090:tp8", "h200:tp4", {}, rl.BadInput, "rtx-5090 states no network per GPU; give the bandwidth"),
     ("h200:tp4", "h200:tp4", {"request_rate": 500}, rl.Overloaded, "the prefill pool answers at most"),
     ("h200:tp4", "h200:tp4", {"layerwise": "yes"}, rl.BadInput, "layerwise = 'yes' must be True or False"),
-    ("h200:tp4", "h200:tp4", {"isl": [1, 2]}, rl.BadInput, "disaggregate takes one case"),
     ("h200:tp4", "h200:tp4", {"prefill_gpu_price": -1}, rl.BadInput, "prefill_gpu_price = -1 must be USD"),
 ])  # fmt: skip
 def test_what_cannot_be_is_refused_by_name(prefill, decode, options, error, said):

@@ -289,21 +289,11 @@ def test_a_share_that_is_none_is_refused(share):
     ({"slo": {}}, "goodput needs an SLO"),
     ({"slo": "ttft:0"}, "'0' is not a time; write it as 300"),
     ({"slo": {"ttft": 300}}, "is over a minute"),
-    ({"isl": [1000, 2000]}, "lengths must be numbers, not arrays"),
-    ({"isl": 0}, "isl"),
-    ({"tp": 3}, "tp = 3"),
     ({"num_gpus": 10**400, "tp": None}, "num_gpus"),
 ], ids=str)  # fmt: skip
 def test_what_no_goodput_can_be_found_of_is_refused(options, said):
     with pytest.raises(rl.BadInput, match=said):
         one(**options)
-
-
-def test_an_unknown_gpu_or_model_is_refused():
-    with pytest.raises(rl.UnknownName, match="h1000"):
-        rl.goodput(MODEL, ["h100-sxm", "h1000"], slo="ttft:300")
-    with pytest.raises(rl.UnknownName, match="lama-3"):
-        rl.goodput("lama-3", GPU, slo="ttft:300")
 
 
 @each("derate, error, said", [

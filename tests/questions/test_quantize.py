@@ -63,14 +63,6 @@ def test_at_light_speed_fp8_doubles_the_arithmetic_of_a_prompt():
     assert "arithmetic, which stays the same" in row_of(found, "int4")["why_prefill"]
 
 
-def test_weights_in_memory_are_the_parameters_times_the_bytes_of_the_format():
-    found = quantize("llama-3.1-8b", "h100-sxm")
-    for name, nbytes in (("bf16", 2.0), ("fp8", 1.0), ("int4", 0.515625), ("mxfp4", 0.53125), ("nvfp4", 0.5625)):
-        expected = (nbytes * MATRICES + 2 * 2 * HEAD) / 1e9  # embedding and head stay
-        assert row_of(found, name)["weights_gb"] == pytest.approx(expected, rel=1e-3)
-    assert row_of(found, "bf16", "fp8")["kv_cache_gb"] == row_of(found, "bf16")["kv_cache_gb"] / 2
-
-
 # --- sums --------------------------------------------------------------------------------------
 
 
@@ -280,13 +272,9 @@ def test_a_single_token_has_no_decode_to_speed_up():
 
 
 @each("options, message", [
-    ({"isl": [1000, 2000]}, "isl.*not an array"),
     ({"batch": range(3)}, "batch.*not an array"),
     ({"batch": 10**400}, "batch"),
-    ({"isl": 1e300}, "isl"),
-    ({"osl": float("nan")}, "osl"),
     ({"batch": True}, "batch"),
-    ({"tp": 3}, "tp = 3"),
     ({"quantization": "fp8"}, "quantization.*baseline"),
     ({"weights": "fp8"}, "weights.*baseline"),
     ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype"),
@@ -299,13 +287,10 @@ def test_what_cannot_be_asked_is_refused_in_one_line(options, message):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("model, gpu, baseline", [
-    ("llama-9", "h100-sxm", "bf16"), ("llama-3.1-8b", "h999", "bf16"), ("llama-3.1-8b", "h100-sxm", "fp7"),
-    ("llama-3.1-8b", "h100-sxm", ""), ("llama-3.1-8b", "h100-sxm", None),
-])  # fmt: skip
-def test_unknown_names_are_refused(model, gpu, baseline):
+@each("baseline", ["fp7", "", None])
+def test_an_unknown_baseline_is_refused(baseline):
     with pytest.raises(rl.UnknownName):
-        quantize(model, gpu, baseline=baseline)
+        quantize("llama-3.1-8b", "h100-sxm", baseline=baseline)
 
 
 def test_a_gpu_without_any_16_bit_rate_is_refused():
