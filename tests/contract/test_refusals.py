@@ -192,10 +192,10 @@ ABOUT = {
 def test_every_question_refuses_unknown_names_and_what_is_no_single_case(question):
     about = ABOUT[question]
     for model, gpu in (("lama-3", "h100"), ("llama-3.1-8b", "h1000")):
-        with pytest.raises(rl.UnknownName, match="'lama-3'|'h1000'"):
+        with pytest.raises(rl.UnknownName, match=r"'lama-3'|'h1000'"):
             about(model, gpu)
     wrong = ({"isl": [1000, 2000]}, {"isl": 0}, {"isl": 1e300}, {"tp": 3}, {"osl": math.nan}, {"basis": "hoped"})
     for case in wrong:
-        with pytest.raises(rl.BadInput, match=f"{next(iter(case))}|lengths|one case") as error:
+        with pytest.raises(rl.BadInput, match=rf"{next(iter(case))}|lengths|one case") as error:
             about("llama-3.1-8b", "h100", **case)
         assert "\n" not in str(error.value)
