@@ -70,12 +70,7 @@ def test_counted_parameters_agree_with_the_stated_ones_or_a_note_says_why():
 def test_every_figure_of_a_gpu_is_shown_with_unit_source_and_date(name):
     found = rows("gpus", "show", name)
     fields = [line["field"] for line in found]
-    assert {
-        "memory.label",
-        "memory.usable",
-        "memory.bandwidth",
-        "scale_up.bandwidth",
-    } <= set(fields)
+    assert {"memory.label", "memory.usable", "memory.bandwidth", "scale_up.bandwidth"} <= set(fields)
     assert len(fields) == len(set(fields))
     for line in found:
         assert line["source"]

@@ -141,10 +141,7 @@ def test_every_kernel_of_a_mixture_of_experts_is_in_a_part_that_readers_know():
     }  # fmt: skip
 
 
-@given(
-    times=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=5),
-    measured=st.floats(1e-6, 100.0),
-)
+@given(times=st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=5), measured=st.floats(1e-6, 100.0))
 def test_a_factor_on_its_part_makes_the_measured_time(times, measured):
     kinds = ("gemm", "attention_decode", "moe", "elementwise", "all_reduce")
     kernels = tuple(kernel(kind, kind, time) for kind, time in zip(kinds, times, strict=False))
@@ -552,24 +549,10 @@ def test_a_rate_that_cannot_be_answered_is_refused_unless_those_in_flight_are_sa
 
 
 @each("arguments", [
-    ("--tp", "9" * 400),
-    ("--isl", "9" * 400),
-    ("--isl", "nan"),
-    ("--batch", "inf"),
-    ("--concurrency", "1e300"),
-    ("--concurrency", "0"),
-    ("--request-rate", "0"),
-    ("--request-rate", "nan"),
-    ("--num-prompts", "-1"),
-    ("--num-prompts", "8"),
-    ("--concurrency", "2", "--request-rate", "2"),
-    ("--osl", "-5"),
-    ("--prefix", "1e9"),
-    ("--batch", "2", "--concurrency", "2"),
-    ("-q", "fp2"),
-    ("--kv-cache-dtype", "fp3"),
-    ("-g", ""),
-    ("-m", "/"),
+    ("--tp", "9" * 400), ("--isl", "9" * 400), ("--isl", "nan"), ("--batch", "inf"), ("--concurrency", "1e300"),
+    ("--concurrency", "0"), ("--request-rate", "0"), ("--request-rate", "nan"), ("--num-prompts", "-1"),
+    ("--num-prompts", "8"), ("--concurrency", "2", "--request-rate", "2"), ("--osl", "-5"), ("--prefix", "1e9"),
+    ("--batch", "2", "--concurrency", "2"), ("-q", "fp2"), ("--kv-cache-dtype", "fp3"), ("-g", ""), ("-m", "/"),
 ])  # fmt: skip
 def test_odd_options_are_refused_in_one_message(arguments):
     result = ask("check", VLLM, *arguments)

@@ -152,14 +152,7 @@ def test_the_effects_of_a_sum_are_its_terms_to_the_digit():
     work = Work(flop=6.0, weight_bytes=8.0, exponentials=2.0, serial_bytes=4.0)
     one, other = (timed(work, Roof(*rates, Efficiency(p=1.0))) for rates in ((1.0, 1.0, 1.0), (2.0, 4.0, 2.0)))
     found = effects([one], [other])  # three runs of 6 - 3, 8 - 2, 4 - 1 and 2 - 1 s
-    assert found == {
-        "compute": 9.0,
-        "memory": 18.0,
-        "serial": 9.0,
-        "exponentials": 3.0,
-        "link": 0.0,
-        "latency": 0.0,
-    }
+    assert found == {"compute": 9.0, "memory": 18.0, "serial": 9.0, "exponentials": 3.0, "link": 0.0, "latency": 0.0}
     assert math.fsum(found.values()) == one.time - other.time
 
 

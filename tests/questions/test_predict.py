@@ -797,10 +797,19 @@ def test_a_row_is_json_without_what_json_does_not_know(answer):
 def test_a_row_says_the_same_as_the_attributes_in_its_own_units(answer):
     row = answer.to_dict()
     stated = {
-        "ttft_ms": (answer.ttft, 1e3),
-        "tpot_ms": (answer.tpot, 1e3),
-        "itl_ms": (answer.itl, 1e3),
-        "e2el_ms": (answer.e2el, 1e3),
+        "ttft_ms": (answer.ttft, 1e3), "tpot_ms": (answer.tpot, 1e3), "itl_ms": (answer.itl, 1e3),
+        "e2el_ms": (answer.e2el, 1e3), "tok_s_user": (answer.tok_s_user, 1.0),
+        "output_tok_s": (answer.output_tok_s, 1.0), "output_tok_s_gpu": (answer.output_tok_s_gpu, 1.0),
+        "weights_gb": (answer.memory.weights, 1e-9), "kv_cache_gb": (answer.memory.kv_cache, 1e-9),
+        "hbm_used_frac": (answer.memory.used / answer.memory.usable, 1.0), "half_knee": (answer.knees.half, 1.0),
+        "memory_knee": (answer.knees.memory, 1.0), "ridge_knee": (answer.knees.ridge, 1.0),
+        "slo_knee": (answer.knees.slo, 1.0), "knee": (answer.knee, 1.0), "usd_per_hour": (answer.usd_per_hour, 1.0),
+        "usd_per_m_output_tok": (answer.usd_per_m_output_tok, 1.0), "isl": (answer.workload.isl, 1.0),
+        "osl": (answer.workload.osl, 1.0), "batch": (answer.workload.batch if answer.load == "burst" else None, 1.0),
+        "concurrency": (answer.concurrency, 1.0), "request_rate": (answer.request_rate, 1.0),
+        "util": (answer.util, 1.0), "running": (answer.running, 1.0), "waiting": (answer.waiting, 1.0),
+        "queue_ms": (answer.queue, 1e3), "max_request_rate": (answer.max_request_rate, 1.0),
+        "prefix": (answer.workload.prefix, 1.0),
         **{
             f"{result}_{end}_ms": (None if interval is None else interval[position], 1e3)
             for result, interval in (
@@ -810,31 +819,7 @@ def test_a_row_says_the_same_as_the_attributes_in_its_own_units(answer):
             )
             for position, end in enumerate(("low", "high"))
         },
-        "tok_s_user": (answer.tok_s_user, 1.0),
-        "output_tok_s": (answer.output_tok_s, 1.0),
-        "output_tok_s_gpu": (answer.output_tok_s_gpu, 1.0),
-        "weights_gb": (answer.memory.weights, 1e-9),
-        "kv_cache_gb": (answer.memory.kv_cache, 1e-9),
-        "hbm_used_frac": (answer.memory.used / answer.memory.usable, 1.0),
-        "half_knee": (answer.knees.half, 1.0),
-        "memory_knee": (answer.knees.memory, 1.0),
-        "ridge_knee": (answer.knees.ridge, 1.0),
-        "slo_knee": (answer.knees.slo, 1.0),
-        "knee": (answer.knee, 1.0),
-        "usd_per_hour": (answer.usd_per_hour, 1.0),
-        "usd_per_m_output_tok": (answer.usd_per_m_output_tok, 1.0),
-        "isl": (answer.workload.isl, 1.0),
-        "osl": (answer.workload.osl, 1.0),
-        "batch": (answer.workload.batch if answer.load == "burst" else None, 1.0),
-        "concurrency": (answer.concurrency, 1.0),
-        "request_rate": (answer.request_rate, 1.0),
-        "util": (answer.util, 1.0),
-        "running": (answer.running, 1.0),
-        "waiting": (answer.waiting, 1.0),
-        "queue_ms": (answer.queue, 1e3),
-        "max_request_rate": (answer.max_request_rate, 1.0),
-        "prefix": (answer.workload.prefix, 1.0),
-    }
+    }  # fmt: skip
     for key, (value, scale) in stated.items():
         expected = np.full((), math.nan) if value is None else np.asarray(value, dtype=float) * scale
         expected = np.where(np.isfinite(expected), expected, math.nan)

@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from cli.asking import answered, ask, noted, rows, shown, strict_json
+from cli.asking import answered, ask, noted, once, rows, shown, strict_json
 from cli.asking import row as shell_row
 from conftest import SAMPLE_MODELS
 from every_case import each
@@ -373,7 +373,8 @@ def test_the_plan_shows_experts_and_stages_where_there_are_some():
     assert "pp2" in line[heading.index("plan")].split()
 
 
-def test_of_the_catalog_those_that_meet_it_are_rows_and_the_nearest_misses_lines_below():
+def test_of_the_catalog_those_that_meet_it_are_rows_and_the_nearest_misses_lines_below(monkeypatch):
+    monkeypatch.setattr("roofline.questions.size.size", once(size))
     of_users = ("--isl", "4k", "--osl", "500", "-c", "64", "--slo", "ttft:300")
     case = ("size", "-m", "llama-3.3-70b", "-q", "fp8", *of_users)
     exact = rows(*case)

@@ -419,25 +419,12 @@ def test_a_bare_number_is_milliseconds_as_elsewhere():
 
 
 def test_gpus_that_cannot_meet_a_target_are_rows_beside_those_that_can():
-    done = run("solve", "--for", "bandwidth", "--ttft", "150ms", "-m", "llama-3.1-8b", "--isl", "4000")
+    words = ("solve", "--for", "bandwidth", "--ttft", "150ms", "-m", "llama-3.1-8b", "--isl", "4000")
+    done = run(*words)
     assert done.exit_code == 0
     assert "cannot be met" in done.stdout
     assert re.search(r"^\* +1x b200 +tp1 +[\d.]+ [GT]B/s +pass\?", done.stdout, re.MULTILINE)
-    named = run(
-        "solve",
-        "--for",
-        "bandwidth",
-        "--ttft",
-        "150ms",
-        "-m",
-        "llama-3.1-8b",
-        "-g",
-        "l4",
-        "-g",
-        "b200",
-        "--isl",
-        "4000",
-    )
+    named = run(*words, "-g", "l4", "-g", "b200")
     assert named.exit_code == 1
     assert "l4: ttft = 150 ms cannot be met" in named.stderr
     assert "b200" in named.stdout
