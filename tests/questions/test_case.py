@@ -355,10 +355,6 @@ def test_the_defaults_in_the_help_are_those_of_the_api(command):
         assert described[1] == str(defaults[option]), option
 
 
-def test_the_command_gives_the_defaults_of_the_api():
-    assert row("predict", "-m", "llama-3.1-8b", "-g", "h100-sxm") == rl.predict("llama-3.1-8b", "h100-sxm").to_dict()
-
-
 def test_specifications_of_ones_own_are_found_through_the_option_and_the_environment(tmp_path):
     content = (
         "name: tiny-gpu\naliases: [tiny]\nvendor: Acme\ngeneration: rubin\n"
