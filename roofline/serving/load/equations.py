@@ -722,9 +722,11 @@ def _prompts_of_users_first(
     count = maximum(ended / maximum(number, _TINY), 1.0)
     passes = _passes(server, prompt, time, count, rate)
     fixed, each = passes.fixed, passes.each
-    # Others are not computed in one's own pass: their prompts fall into the rest of the time.
-    own_share = rate * (fixed + each * minimum(count, maximum(passes.most, 1.0))) / maximum(users - 1.0, 1.0)
-    rate = rate / (1.0 - minimum(own_share, _HALF))
+    # Of the other users, those who share one's own pass stall nobody; the rest is computed outside of it.
+    others_of_rank = maximum(users - 1.0, 1.0)
+    shared_pass = minimum(count, maximum(passes.most, 1.0))
+    own_share = minimum(rate * (fixed + each * shared_pass) / others_of_rank, _HALF)
+    rate = rate * maximum(1.0 - (shared_pass - 1.0) / others_of_rank, 0.0) / (1.0 - own_share)
     busy = (rate * plain * each + fixed * number) / (1.0 - minimum(rate * each, STABLE))
     busy = maximum(busy, _full_passes(rate, passes, plain))
     mean_step = plain + busy
