@@ -69,9 +69,11 @@ def pytest_sessionfinish():
     gc.freeze()
 
 
-#: Files whose tests read the same configurations, or the same syntax trees: one worker reads them for all.
+#: Files whose tests read the same configurations, syntax trees or answers: one worker reads them for all.
 TOGETHER = {
     "tests/catalog/test_shipped_models.py": "configurations",
+    "tests/contract/test_family.py": "answers",
+    "tests/contract/test_output_schema.py": "answers",
     "tests/huggingface/test_counts_of_torch.py": "configurations",
     "tests/huggingface/test_imported_specs.py": "configurations",
     "tests/specs/test_kernels.py": "trees",

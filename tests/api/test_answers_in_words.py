@@ -75,17 +75,14 @@ def test_an_answer_is_one_readable_line_in_a_repl(question):
     assert line in repr([answer])
 
 
-@each(
-    ("options", "end"),
-    [
-        ({"batch": 16}, "; isl 1024, osl 128, batch 16>"),
-        ({"concurrency": 8, "isl": 2000}, "; isl 2000, osl 128, 8 users>"),
-        ({"request_rate": 1.5, "prefix": 64}, "; isl 1024, osl 128, prefix 64, 1.5 requests/s>"),
-        ({"basis": "ideal"}, "; isl 1024, osl 128, batch 1, ideal>"),
-        ({"slo": "ttft:10s"}, "; isl 1024, osl 128, batch 1, SLO pass>"),
-        ({"slo": "ttft:10s,tpot:1"}, "; isl 1024, osl 128, batch 1, SLO fail>"),
-    ],
-)
+@each("options, end", [
+    ({"batch": 16}, "; isl 1024, osl 128, batch 16>"),
+    ({"concurrency": 8, "isl": 2000}, "; isl 2000, osl 128, 8 users>"),
+    ({"request_rate": 1.5, "prefix": 64}, "; isl 1024, osl 128, prefix 64, 1.5 requests/s>"),
+    ({"basis": "ideal"}, "; isl 1024, osl 128, batch 1, ideal>"),
+    ({"slo": "ttft:10s"}, "; isl 1024, osl 128, batch 1, SLO pass>"),
+    ({"slo": "ttft:10s,tpot:1"}, "; isl 1024, osl 128, batch 1, SLO fail>"),
+])  # fmt: skip
 def test_the_line_of_a_prediction_says_what_where_how_fast_and_under_which_load(options, end):
     p = rl.predict("llama-3.1-70b", GPU, tp=4, quantization="fp8", **options)
     times = f"TTFT {to_text(p.ttft, 's')}, TPOT {to_text(p.tpot, 's')}"
@@ -148,15 +145,12 @@ def test_many_cases_are_a_table_of_ten_rows_and_a_count():
         assert float(cells[2]) == pytest.approx(p.tpot[place] * 1e3, rel=0.005)
 
 
-@pytest.mark.parametrize(
-    ("options", "varied"),
-    [
-        ({"batch": [1, 2, 4], "isl": 500}, ["batch"]),
-        ({"isl": [[500], [1000]], "osl": [10, 100, 200]}, ["isl", "osl"]),
-        ({"request_rate": [1, 2], "slo": "ttft:300@p95"}, ["requests/s"]),
-        ({"concurrency": [1, 64, 4096], "prefix": [0, 10, 20]}, ["prefix", "users"]),
-    ],
-)
+@pytest.mark.parametrize("options, varied", [
+    ({"batch": [1, 2, 4], "isl": 500}, ["batch"]),
+    ({"isl": [[500], [1000]], "osl": [10, 100, 200]}, ["isl", "osl"]),
+    ({"request_rate": [1, 2], "slo": "ttft:300@p95"}, ["requests/s"]),
+    ({"concurrency": [1, 64, 4096], "prefix": [0, 10, 20]}, ["prefix", "users"]),
+])  # fmt: skip
 def test_a_table_has_a_column_for_what_varies(options, varied):
     p = rl.predict(MODEL, GPU, **options)
     lines = str(p).splitlines()

@@ -83,17 +83,14 @@ def test_a_scalar_is_a_plain_value_and_what_is_none_stays_as_it_is():
     assert several("isl", range(3)) == several("isl", iter([0, 1, 2])) == several("isl", np.arange(3)) == [0, 1, 2]
 
 
-@each(
-    ("value", "said"),
-    [
-        ({1, 2}, "is an unordered set; use a list"),
-        ([[1, 2]], r"contains a list, \[1, 2\]; use one flat list"),
-        (np.array([[1, 2]]), r"contains a list, \[1, 2\]; use one flat list"),
-        (np.ma.array([1, 2], mask=[False, True]), "has masked elements"),
-        (itertools.repeat(1), "has more than 2000000 values; use fewer at a time"),
-        ([], "must not be an empty list"),
-    ],
-)
+@each("value, said", [
+    ({1, 2}, "is an unordered set; use a list"),
+    ([[1, 2]], r"contains a list, \[1, 2\]; use one flat list"),
+    (np.array([[1, 2]]), r"contains a list, \[1, 2\]; use one flat list"),
+    (np.ma.array([1, 2], mask=[False, True]), "has masked elements"),
+    (itertools.repeat(1), "has more than 2000000 values; use fewer at a time"),
+    ([], "must not be an empty list"),
+])  # fmt: skip
 def test_sequences_are_flat_ordered_and_of_known_length(value, said):
     with pytest.raises(rl.BadInput, match=f"isl {said}|isl = .* {said}"):
         rl.table(*CASE, isl=value)
@@ -168,25 +165,19 @@ def test_odd_arguments_of_the_other_questions_are_refused_by_the_packages_own_er
         refused_or_answered(answer.to_dict, value)
 
 
-@each(
-    ("ask", "said"),
-    [
-        (lambda: rl.table(*CASE, dp=0), "dp = 0 must be between 1"),
-        (lambda: rl.table(*CASE, isl=[[1, 2]]), r"isl = \[\[1, 2\]\] contains a list, \[1, 2\]; use one flat list"),
-        (lambda: rl.sheet("a.xlsx", *CASE, slo="x"), "'x' is not a limit; write an SLO as ttft:300@p95"),
-        (lambda: rl.sheet("a\0.xlsx", *CASE), "path = .* must be the path of a file"),
-        (lambda: rl.sensitivity(*CASE, of=[5]), "unknown result 5; choose from"),
-        (
-            lambda: rl.predict(*CASE).to_dict(["x"]),
-            "unknown key 'x'; choose from model, model_id, gpu, .*ttft_ms, tpot_ms",
-        ),
-        (lambda: rl.predict(*CASE).to_dict(5), "keys = 5 must be a list of keys"),
-        (lambda: rl.predict(*CASE, specs=5), "specs = 5 must be the path"),
-        (lambda: rl.gpus(5), "specs = 5 must be the path"),
-        (lambda: rl.predict(*CASE, basis=np.array(["ideal", "x"])), "basis = .* must be a single number or text"),
-        (lambda: rl.models(moe="yes"), "moe = 'yes' must be True or False"),
-    ],
-)
+@each("ask, said", [
+    (lambda: rl.table(*CASE, dp=0), "dp = 0 must be between 1"),
+    (lambda: rl.table(*CASE, isl=[[1, 2]]), r"isl = \[\[1, 2\]\] contains a list, \[1, 2\]; use one flat list"),
+    (lambda: rl.sheet("a.xlsx", *CASE, slo="x"), "'x' is not a limit; write an SLO as ttft:300@p95"),
+    (lambda: rl.sheet("a\0.xlsx", *CASE), "path = .* must be the path of a file"),
+    (lambda: rl.sensitivity(*CASE, of=[5]), "unknown result 5; choose from"),
+    (lambda: rl.predict(*CASE).to_dict(["x"]), "unknown key 'x'; choose from model, model_id, gpu, .*ttft_ms, tpot_ms"),
+    (lambda: rl.predict(*CASE).to_dict(5), "keys = 5 must be a list of keys"),
+    (lambda: rl.predict(*CASE, specs=5), "specs = 5 must be the path"),
+    (lambda: rl.gpus(5), "specs = 5 must be the path"),
+    (lambda: rl.predict(*CASE, basis=np.array(["ideal", "x"])), "basis = .* must be a single number or text"),
+    (lambda: rl.models(moe="yes"), "moe = 'yes' must be True or False"),
+])  # fmt: skip
 def test_refusals_name_the_argument_and_what_it_may_be(ask, said):
     with pytest.raises(rl.RooflineError, match=said):
         ask()

@@ -71,6 +71,19 @@ def noted(*arguments):
     return result.stderr
 
 
+def once(question):
+    """A question that is asked once for the same arguments, for commands that show one answer in several ways."""
+    answers = {}
+
+    def asked(*arguments, **options):
+        key = repr((arguments, options))
+        if key not in answers:
+            answers[key] = question(*arguments, **options)
+        return answers[key]
+
+    return asked
+
+
 def strict_json(text):
     """JSON without NaN and Infinity, which are none."""
 

@@ -103,7 +103,7 @@ def examples():
     return [line for line in found if not line.startswith(others) and not MORE & set(line.split())]
 
 
-#: A program that runs many command lines, each in a terminal of another size; a group separator ends each.
+#: A program that runs many command lines, each in a terminal of another size; its exit code and a separator end each.
 DRIVER = """
 import fcntl, json, struct, sys, termios
 from roofline.questions import goodput, size
@@ -120,11 +120,12 @@ size.size, goodput.goodput = once(size.size), once(goodput.goodput)
 for words, (columns, lines) in json.loads(sys.argv[1]):
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     sys.argv[:] = ["roofline", *words]
+    code = 0
     try:
         main()
-    except SystemExit:
-        pass  # the answer says it
-    sys.stdout.write("\\x1d")
+    except SystemExit as end:
+        code = end.code
+    sys.stdout.write(f"\\x1e{code or 0}\\x1d")
     sys.stdout.flush()
 """
 
@@ -154,12 +155,14 @@ def in_terminal(command, size, cwd, **env):
 
 
 def driven(cases, cwd, **env):
-    """What commands write at their sizes."""
+    """What commands write at their sizes, and their exit codes."""
     runs = [(shlex.split(COMMANDS.get(command, command)), SIZES[size]) for command, size in cases]
     written = in_terminal([sys.executable, "-c", DRIVER, json.dumps(runs)], (80, 24), cwd, **env)
     *parts, rest = written.split(b"\x1d")
     assert rest == b""
-    return dict(zip(cases, parts, strict=True))
+    ends = [part.rpartition(b"\x1e") for part in parts]
+    codes = {case: int(code) for case, (_, _, code) in zip(cases, ends, strict=True)}
+    return {case: text for case, (text, _, _) in zip(cases, ends, strict=True)}, codes
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +176,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def outputs(folder):
     """What every command writes at every size: one process answers them all."""
-    return driven(CASES, folder)
+    return driven(CASES, folder)[0]
 
 
 @cache
@@ -253,7 +256,7 @@ def narrow(outputs):
 
 def quick(folder, **env):
     """What quick commands write in 80 columns."""
-    written = driven([(command, "80x24") for command in QUICK], folder, **env)
+    written, _ = driven([(command, "80x24") for command in QUICK], folder, **env)
     return {command: text for (command, _), text in written.items()}
 
 
@@ -296,19 +299,22 @@ def test_a_pipe_is_a_terminal_of_80_columns_without_colours(narrow, folder, comm
 
 @pytest.fixture(scope="module")
 def screens(tmp_path_factory):
-    """Lines of the terminal after each example of help and what is further, from the command to the next prompt."""
+    """Lines of the terminal after each example of help, which all work, and what is further, to the next prompt."""
     here = tmp_path_factory.mktemp("screens")
     for name in ("vllm.json", "result.json", "before.json", "after.json"):
         shutil.copy(RESULT, here / name)
+    (here / "specs").mkdir()
     commands = [*examples(), *FURTHER]
-    outputs = driven([(command, "80x24") for command in commands], here)
+    outputs, codes = driven([(command, "80x24") for command in commands], here)
+    assert {command: codes[command, "80x24"] for command in examples() if codes[command, "80x24"]} == {}
     return {command: left_by(command, text) for (command, _), text in outputs.items()}
 
 
 def left_by(command, written):
     """Lines that a command leaves, its own and the prompt included; and the same without the terminal's wrapping."""
     typed = f"$ roofline {command}\r\n".encode()
-    at_80, wide = (drawn(typed + written + b"$ ", columns, 700) for columns in (80, 400))
+    most = written.count(b"\n") + len(written) // 80 + 5  # lines of a terminal on which none is lost
+    at_80, wide = (drawn(typed + written + b"$ ", columns, most) for columns in (80, 400))
     return ["\n".join(lines).rstrip("\n").split("\n") for lines in (at_80, wide)]
 
 
@@ -325,15 +331,12 @@ def has_more_digits_than_anybody_reads(number):
     return len(number.replace(".", "").lstrip("0")) > 6
 
 
-@each(
-    ("what", "pattern", "not_in"),
-    [
-        ("percentages with exponents", r"\de[+-]?\d+ ?%", ()),
-        ("milliseconds above ten seconds", r"\b\d{5,}(\.\d+)? ms\b", ()),
-        ("keys in sentences", r"\b[a-z]+_[a-z0-9_]+\b", OF_NAMES),
-        ("unrounded numbers", r"(?<![\w.,])\d+\.\d+(?![\w.])", ()),
-    ],
-)
+@each("what, pattern, not_in", [
+    ("percentages with exponents", r"\de[+-]?\d+ ?%", ()),
+    ("milliseconds above ten seconds", r"\b\d{5,}(\.\d+)? ms\b", ()),
+    ("keys in sentences", r"\b[a-z]+_[a-z0-9_]+\b", OF_NAMES),
+    ("unrounded numbers", r"(?<![\w.,])\d+\.\d+(?![\w.])", ()),
+])  # fmt: skip
 def test_screens_are_written_for_people(screens, what, pattern, not_in):
     matches = {
         (command, match[0])

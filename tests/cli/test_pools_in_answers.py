@@ -15,18 +15,15 @@ from roofline.support.errors import BadInput
 MODEL = "llama-3.1-8b"
 
 
-@each(
-    ("text", "options"),
-    [
-        ("8xh100", {"num_gpus": 8}),
-        ("h100:tp2", {"tp": 2}),
-        ("h100:tp2pp2", {"tp": 2, "pp": 2}),
-        ("h100:fp8", {"quantization": "fp8"}),
-        ("h100:tp2:fp8x2", {"tp": 2, "quantization": "fp8", "num_gpus": 4}),
-        ("8xh100:tp4", {"tp": 4, "num_gpus": 8}),
-        ("h100:x3", {"num_gpus": 3}),
-    ],
-)
+@each("text, options", [
+    ("8xh100", {"num_gpus": 8}),
+    ("h100:tp2", {"tp": 2}),
+    ("h100:tp2pp2", {"tp": 2, "pp": 2}),
+    ("h100:fp8", {"quantization": "fp8"}),
+    ("h100:tp2:fp8x2", {"tp": 2, "quantization": "fp8", "num_gpus": 4}),
+    ("8xh100:tp4", {"tp": 4, "num_gpus": 8}),
+    ("h100:x3", {"num_gpus": 3}),
+])  # fmt: skip
 def test_a_pool_answers_as_its_options_do(text, options):
     assert rl.predict(MODEL, text) == rl.predict(MODEL, "h100", **options)
     assert rl.predict(MODEL, text, concurrency=16) == rl.predict(MODEL, "h100", concurrency=16, **options)
@@ -75,24 +72,21 @@ def test_one_gpu_may_be_compared_with_itself_at_another_plan():
     assert {line["label"] for line in json.loads(done.stdout)["kernels"]} == {"h100-sxm:tp8:fp8"}
 
 
-@each(
-    ("question", "said"),
-    [
-        (lambda: rl.predict(MODEL, "h100:tp4", tp=8), r"tp is stated twice: 4 in 'h100:tp4', and tp = 8"),
-        (lambda: rl.predict(MODEL, "h100:pp2", pp=4), "pp is stated twice"),
-        (lambda: rl.predict(MODEL, "8xh100", num_gpus=4), "num_gpus is stated twice"),
-        (lambda: rl.predict(MODEL, "h100:tp2x2", num_gpus=8), "num_gpus is stated twice: 2 replicas of 2 GPUs"),
-        (lambda: rl.predict(MODEL, "h100:x2", num_gpus=8), "state its tp, as in h100:tp4x2"),
-        (lambda: rl.predict(MODEL, "h100:fp8", quantization="int8"), "quantization is stated twice"),
-        (lambda: rl.table(MODEL, "h100:tp2", tp=[1, 2]), "tp is stated twice"),
-        (lambda: rl.size(MODEL, "8xh100", slo="ttft:300"), "size finds the number of GPUs itself: leave 8x out"),
-        (lambda: rl.size(MODEL, "h100:tp2x2", slo="ttft:300"), "leave x2 out of 'h100:tp2x2' and write h100:tp2"),
-        (lambda: rl.goodput(MODEL, "h100:x2", slo="ttft:300"), "state it, as in h100:tp4x2"),
-        (lambda: rl.quantize(MODEL, "h100:fp8"), "goes through the number formats itself: leave fp8 out"),
-        (lambda: rl.sheet("a.xlsx", MODEL, "h100:tp2x2"), "leave x2 out"),
-        (lambda: rl.solve(MODEL, "h100:tp2", "tp", ttft=0.1), "tp is .*for|tp is what"),
-    ],
-)
+@each("question, said", [
+    (lambda: rl.predict(MODEL, "h100:tp4", tp=8), r"tp is stated twice: 4 in 'h100:tp4', and tp = 8"),
+    (lambda: rl.predict(MODEL, "h100:pp2", pp=4), "pp is stated twice"),
+    (lambda: rl.predict(MODEL, "8xh100", num_gpus=4), "num_gpus is stated twice"),
+    (lambda: rl.predict(MODEL, "h100:tp2x2", num_gpus=8), "num_gpus is stated twice: 2 replicas of 2 GPUs"),
+    (lambda: rl.predict(MODEL, "h100:x2", num_gpus=8), "state its tp, as in h100:tp4x2"),
+    (lambda: rl.predict(MODEL, "h100:fp8", quantization="int8"), "quantization is stated twice"),
+    (lambda: rl.table(MODEL, "h100:tp2", tp=[1, 2]), "tp is stated twice"),
+    (lambda: rl.size(MODEL, "8xh100", slo="ttft:300"), "size finds the number of GPUs itself: leave 8x out"),
+    (lambda: rl.size(MODEL, "h100:tp2x2", slo="ttft:300"), "leave x2 out of 'h100:tp2x2' and write h100:tp2"),
+    (lambda: rl.goodput(MODEL, "h100:x2", slo="ttft:300"), "state it, as in h100:tp4x2"),
+    (lambda: rl.quantize(MODEL, "h100:fp8"), "goes through the number formats itself: leave fp8 out"),
+    (lambda: rl.sheet("a.xlsx", MODEL, "h100:tp2x2"), "leave x2 out"),
+    (lambda: rl.solve(MODEL, "h100:tp2", "tp", ttft=0.1), "tp is .*for|tp is what"),
+])  # fmt: skip
 def test_what_a_question_or_an_option_contradicts_is_refused(question, said):
     with pytest.raises(BadInput, match=said):
         question()

@@ -63,18 +63,15 @@ def test_shell_and_python_read_a_text_as_the_same_value(name, text, value):
         assert differing == set()
 
 
-@each(
-    ("name", "text", "values"),
-    [
-        ("isl", "1k,4k", [1024, 4096]),
-        ("batch", "1:16:x4", [1, 4, 16]),
-        ("concurrency", "2:6:2", [2, 4, 6]),
-        ("request_rate", "0.5:2:x2", [0.5, 1.0, 2.0]),
-        ("prefix", "0,50%", [0, 512]),
-        ("tp", "1,2", [1, 2]),
-        ("quantization", "bf16, awq", ["bf16", "int4"]),
-    ],
-)
+@each("name, text, values", [
+    ("isl", "1k,4k", [1024, 4096]),
+    ("batch", "1:16:x4", [1, 4, 16]),
+    ("concurrency", "2:6:2", [2, 4, 6]),
+    ("request_rate", "0.5:2:x2", [0.5, 1.0, 2.0]),
+    ("prefix", "0,50%", [0, 512]),
+    ("tp", "1,2", [1, 2]),
+    ("quantization", "bf16, awq", ["bf16", "int4"]),
+])  # fmt: skip
 def test_lists_are_the_same_in_a_sweep_and_in_a_table(name, text, values):
     expected = rl.table(*CASE, **{name: values})
     for found in (
@@ -110,24 +107,21 @@ def test_targets_shares_and_counts_of_other_questions_are_texts_too():
     assert str(rl.compare(CASE[0], gpus, isl="1k")) == str(rl.compare(CASE[0], ["h100", "b200"], isl=1024))
 
 
-@each(
-    ("options", "said"),
-    [
-        ({"isl": "4k tokens"}, "isl = '4k tokens' is not a whole number such as 4096, 4k or 32K"),
-        ({"isl": "1k,4k"}, "a single value is wanted"),
-        ({"batch": "1:8:x2"}, "a single value is wanted"),
-        ({"prefix": "most"}, "prefix = 'most' is neither tokens"),
-        ({"network": "20"}, "network = '20' has no unit; write 20ms or 20s"),
-        ({"gpu_memory_utilization": "most"}, "gpu_memory_utilization = 'most' is not a share such as 80%"),
-        ({"tp": "two"}, "tp = 'two' is not a whole number"),
-        ({"concurrency": "many"}, "concurrency = 'many' is not a number such as 64"),
-        ({"concurrency": 4, "isl_cv": "wide"}, "isl_cv = 'wide' is not a share"),
-        ({"measured": "tpot:12"}, "measured = 'tpot:12' is not key=value"),
-        ({"measured": {"tpot": "12"}}, "tpot = '12' has no unit"),
-        ({"cold_start": "1%:soon", "concurrency": 4}, "'soon' is not a time such as 300ms"),
-        ({"slo": {"ttft": "300"}}, "must be a time in seconds, such as 0.3 or '300 ms'"),
-    ],
-)
+@each("options, said", [
+    ({"isl": "4k tokens"}, "isl = '4k tokens' is not a whole number such as 4096, 4k or 32K"),
+    ({"isl": "1k,4k"}, "a single value is wanted"),
+    ({"batch": "1:8:x2"}, "a single value is wanted"),
+    ({"prefix": "most"}, "prefix = 'most' is neither tokens"),
+    ({"network": "20"}, "network = '20' has no unit; write 20ms or 20s"),
+    ({"gpu_memory_utilization": "most"}, "gpu_memory_utilization = 'most' is not a share such as 80%"),
+    ({"tp": "two"}, "tp = 'two' is not a whole number"),
+    ({"concurrency": "many"}, "concurrency = 'many' is not a number such as 64"),
+    ({"concurrency": 4, "isl_cv": "wide"}, "isl_cv = 'wide' is not a share"),
+    ({"measured": "tpot:12"}, "measured = 'tpot:12' is not key=value"),
+    ({"measured": {"tpot": "12"}}, "tpot = '12' has no unit"),
+    ({"cold_start": "1%:soon", "concurrency": 4}, "'soon' is not a time such as 300ms"),
+    ({"slo": {"ttft": "300"}}, "must be a time in seconds, such as 0.3 or '300 ms'"),
+])  # fmt: skip
 def test_a_text_that_is_none_is_refused_under_the_name_of_its_option(options, said):
     with pytest.raises(rl.BadInput) as caught:
         rl.predict(*CASE, **options)

@@ -246,11 +246,11 @@ def _prompts_alone(server: Server, prompt: Prompt, users: Real) -> Real:
     bunches = minimum(users, 2.0)
     for _ in range(_BUNCH_ROUNDS):
         count = users / bunches
-        passes = _alone(server, prompt, count, 0.0)
+        passes = alone_passes(server, prompt, count)
         time = passes.fixed + passes.each * count
         bunches = minimum(maximum(bunches, 1.0 + before / time), users)
     count = users / bunches
-    passes = _alone(server, prompt, count, 0.0)
+    passes = alone_passes(server, prompt, count)
     time = passes.fixed + passes.each * count
     return maximum(maximum(bunches * time, users * passes.full), before + prompt.alone)
 
@@ -534,10 +534,10 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
     idle = idle_time(prompt, rate, usual, squares[0] if prompt.nodes else None)
     next_seen = biased
     if users is None and not never(server.osl <= 1.0):
-        passes = _alone(server, prompt, 1.0 + rate * seen, rate)
-        singles, _, _, count = _idle(rate, passes, prompt, seen, _second(server, prompt, passes.each))
+        passes = alone_passes(server, prompt, 1.0 + rate * seen, rate)
+        singles, _, _, count = _idle(rate, passes, prompt, seen, second_moment(server, prompt, passes.each))
         idle = where(server.osl <= 1.0, singles, idle)
-        next_seen = where(server.osl <= 1.0, passes.fixed + passes.each * count, biased)
+        next_seen = where(server.osl <= 1.0, _nearer(seen, rate, passes, count), biased)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
     excess = rate * ((1.0 - nobody) * (own_step + extra) + nobody * idle) - rate * mean_step * (1.0 + extra / per_full)
     rounds = maximum(1.0, rate * first * length / room) / (1.0 - rho_chunks)
@@ -609,7 +609,7 @@ def _after_an_answer(
     return where(before > 0.0, rest, 0.0), mates
 
 
-class _Passes(NamedTuple):
+class Passes(NamedTuple):
     """Passes that compute all waiting prompts: time alpha + beta k for k of them."""
 
     fixed: Real  # [s] alpha
@@ -620,7 +620,7 @@ class _Passes(NamedTuple):
     own: Real  # [s] of `once`, for a request's own prompt
 
 
-def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count: Real, rate: Real) -> _Passes:
+def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count: Real, rate: Real) -> Passes:
     r"""Passes for about some number of prompts.
 
     .. math:: \beta = Y(k + 1) - Y(k),\quad \alpha = Y(k) - \beta k
@@ -654,7 +654,7 @@ def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count:
     partly = maximum(least * least / (2.0 * most * full) - fixed, 0.0)
     only = _E ** (0.0 - minimum(rate * (fixed + each), _LONGEST_RUN))
     once = only * maximum(alone - fixed - each, 0.0) + (1.0 - only) * partly
-    return _Passes(fixed, each, full, most, once, once * only)
+    return Passes(fixed, each, full, most, once, once * only)
 
 
 def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
@@ -672,7 +672,7 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     mean_step = plain + follow.busy
     rho = follow.busy / mean_step
     together = maximum(rate * mean_step / maximum(follow.number, _TINY), 1.0)
-    second = _second(server, prompt, each)
+    second = second_moment(server, prompt, each)
     shared = rate * (fixed * fixed / together + 2.0 * fixed * each + second)
     biased = ((1.0 - rho) * plain + shared) / (1.0 - minimum(rate * each, STABLE) ** 2)
     mates = rate * biased
@@ -696,7 +696,7 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     gain = (1.0 + fixed * rate * (1.0 - begun) * run) / free_of_prompts
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)
     return Meeting(
-        stage, step, decode, plain, mean_step, fixed + each * where(server.osl > 1.0, together, count),
+        stage, step, decode, plain, mean_step, _nearer(seen, rate, passes, where(server.osl > 1.0, together, count)),
         fixed / together + each, rho, passes.full, minimum(rate * passes.full, STABLE), nobody, idle, first - own,
         server.budget, surge, 0.0, biased, float("inf"), each, fixed, together, stalls, surges,
         gain,
@@ -721,16 +721,18 @@ def _prompts_of_users_first(
     count = maximum(ended / maximum(number, _TINY), 1.0)
     passes = _passes(server, prompt, time, count, rate)
     fixed, each = passes.fixed, passes.each
-    # Others are not computed in one's own pass: their prompts fall into the rest of the time.
-    own_share = rate * (fixed + each * minimum(count, maximum(passes.most, 1.0))) / maximum(users - 1.0, 1.0)
-    rate = rate / (1.0 - minimum(own_share, _HALF))
+    # Of the other users, those who share one's own pass stall nobody; the rest is computed outside of it.
+    others_of_rank = maximum(users - 1.0, 1.0)
+    shared_pass = minimum(count, maximum(passes.most, 1.0))
+    own_share = minimum(rate * (fixed + each * shared_pass) / others_of_rank, _HALF)
+    rate = rate * maximum(1.0 - (shared_pass - 1.0) / others_of_rank, 0.0) / (1.0 - own_share)
     busy = (rate * plain * each + fixed * number) / (1.0 - minimum(rate * each, STABLE))
     busy = maximum(busy, _full_passes(rate, passes, plain))
     mean_step = plain + busy
     rho = busy / mean_step
     together = maximum(rate * mean_step / maximum(number, _TINY), 1.0)
     usual = fixed / together + each
-    second = _second(server, prompt, each)
+    second = second_moment(server, prompt, each)
     shared = rate * (fixed * fixed / together + 2.0 * fixed * each + second)
     # Prompts of a bunch that one pass holds; and prompts that the budget cuts, which follow one another.
     cut = 1.0 / maximum(passes.most, 1.0)
@@ -762,7 +764,7 @@ def _run_variance(begun: Real, run: Real) -> Real:
     return maximum(begun * run * (2.0 * run - 1.0 - begun * run), 0.0)
 
 
-def _stalls(passes: _Passes, second: Real, prompts: Real, spread: Real) -> Real:
+def _stalls(passes: Passes, second: Real, prompts: Real, spread: Real) -> Real:
     """Variance of the time of all passes between two decode steps [s^2].
 
     `prompts`: their mean number, Poisson [1]; `spread`: variance of the number of passes [1].
@@ -771,7 +773,7 @@ def _stalls(passes: _Passes, second: Real, prompts: Real, spread: Real) -> Real:
     return passes.fixed**2 * spread + together + second * prompts
 
 
-def _second(server: Server, prompt: Prompt, each: Real) -> Real:
+def second_moment(server: Server, prompt: Prompt, each: Real) -> Real:
     """Mean square of the time that a prompt adds to a pass [s^2]."""
     if not prompt.nodes:
         return each * each
@@ -785,12 +787,12 @@ class Following(NamedTuple):
     number: Real  # of passes
 
 
-def _full_passes(rate: Real, passes: _Passes, begin: Real) -> Real:
+def _full_passes(rate: Real, passes: Passes, begin: Real) -> Real:
     """Time of the passes that follow a stage, if each takes all of the budget [s]."""
     return rate * begin * passes.full / (1.0 - minimum(rate * passes.full, STABLE))
 
 
-def _following(rate: Real, passes: _Passes, begin: Real, seen: Real | None) -> Following:
+def _following(rate: Real, passes: Passes, begin: Real, seen: Real | None) -> Following:
     r"""Passes after a stage until no prompt waits: each begins if a request arrived in the stage before.
 
     .. math:: n = (1 - e^{-l x})\, e^{l Y},\quad B = \frac{l x \beta + \alpha n}{1 - l \beta}
@@ -807,14 +809,27 @@ def _following(rate: Real, passes: _Passes, begin: Real, seen: Real | None) -> F
     runs = 1.0 - _E ** (0.0 - rate * begin)
     number = runs
     if seen is not None:
-        each = maximum(rate * passes.each, NANO)
-        prompts = rate * maximum(seen - passes.fixed, 0.0) * (1.0 - _E ** (0.0 - each)) / each
+        prompts = rate * maximum(seen - passes.fixed, 0.0) * _share_of_none(rate * passes.each)
         number = runs * _E ** minimum(rate * passes.fixed + prompts, _LONGEST_RUN)
     busy = (rate * begin * passes.each + passes.fixed * number + passes.once * runs) / (1.0 - minimum(rate * passes.each, STABLE))
     return Following(maximum(busy, _full_passes(rate, passes, begin)), number)
 
 
-def _idle(rate: Real, passes: _Passes, prompt: Prompt, seen: Real, second: Real) -> tuple[Real, Real, Real, Real]:
+def _share_of_none(load: Real) -> Real:
+    """(1 - e^-x)/x: a prompt more in a pass makes the next pass likelier by that part of its time over the gap [1]."""
+    load = maximum(load, NANO)
+    return (1.0 - _E ** (0.0 - load)) / load
+
+
+def _nearer(seen: Real, rate: Real, passes: Passes, count: Real) -> Real:
+    """Time of a mean pass for the next round, by a Newton step: longer passes are more, and hold fewer prompts [s]."""
+    load = rate * passes.each
+    falls = maximum(count - rate * passes.fixed / (1.0 - minimum(load, STABLE)), 0.0)
+    found = passes.fixed + passes.each * count
+    return seen + (found - seen) / (1.0 + load * _share_of_none(load) * falls)
+
+
+def _idle(rate: Real, passes: Passes, prompt: Prompt, seen: Real, second: Real) -> tuple[Real, Real, Real, Real]:
     """Where a request finds the server idle, and others arrive until no prompt waits: their mean time to first token
     [s], their number, and prompts of a pass."""
     alone, fixed, each = prompt.alone, passes.fixed, passes.each
@@ -856,7 +871,7 @@ def _passes_of_users(most: Real, time: Real, before: Real, plain: Real) -> Real:
     return most / (1.0 + most * (spans - 1.0) / 2.0)
 
 
-def _alone(server: Server, prompt: Prompt, count: Real, rate: Real) -> _Passes:
+def alone_passes(server: Server, prompt: Prompt, count: Real, rate: Real = 0.0) -> Passes:
     """Passes for about so many prompts while no sequence decodes."""
 
     def time(tokens: Real) -> Real:

@@ -36,8 +36,10 @@ from roofline.serving.latency import (
 from roofline.serving.load.equations import (
     FULL,
     Meeting,
+    alone_passes,
     meeting,
     saturation,
+    second_moment,
     served,
     server_of,
     slot_wait,
@@ -119,6 +121,8 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
         # Not known where prompts wait for slots that their own passes keep taken: a mean that cannot hold.
         late = where(under_load.waiting_share > case.slot_share + MICRO, _FAR * (under_load.ttft + under_load.decode), 0.0)
         first = tuple(part._replace(least=part.least + late) for part in first)
+    if case.users is not None and not never(case.server.osl <= 1.0):
+        first = _single_tokens(case, under_load, workload.load.users_on(lanes(deployment)), first)
     return Tails(first, step, _end_to_end(case, first, step))
 
 
@@ -222,6 +226,22 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
         if load_time is not None:
             parts[first_new:] = [_with_load(case, part, load_time) for part in parts[first_new:]]
     return _with_cold_starts(server, parts)
+
+
+def _single_tokens(
+    case: _Settled, under_load: Served, users: Real, first: Sequence[Component]
+) -> tuple[Component, ...]:
+    """TTFT of users whose answers are single tokens: a round of everybody's prompts, whose lengths vary."""
+    server, is_single = case.server, case.server.osl <= 1.0
+    passes = alone_passes(server, case.prompt, 1.0)
+    spread = maximum(second_moment(server, case.prompt, passes.full) - passes.full**2, 0.0)
+    least = server.engine.network + server.engine.request
+    rest = maximum(under_load.ttft - least, _TINY)
+    one = Component(1.0, least, rest, maximum(users * spread, (_LEAST_REST * rest) ** 2))
+    return (
+        *(part._replace(weight=where(is_single, 0.0, part.weight)) for part in first),
+        one._replace(weight=where(is_single, 1.0, 0.0)),
+    )
 
 
 def _with_load(case: _Settled, part: Component, time: Real) -> Component:
