@@ -269,6 +269,12 @@ def last_pass(prompt, rate, alpha, beta, alone, slow=2):
     return once, only * once
 
 
+def nearer(seen, rate, alpha, beta, k):
+    """A mean pass of the next round: a longer one makes passes more, and takes so many prompts from each."""
+    fewer = (1 - exp(-rate * beta)) * max(k - rate * alpha / (1 - rate * beta), 0)
+    return seen + (alpha + beta * k - seen) / (1 + fewer)
+
+
 def behind_a_stage(m, rate, alpha, beta, most, own):
     """From an arrival to the end of its pass, and of that the time of its passes."""
     q = min(1, most / (1 + rate * m))
@@ -327,7 +333,14 @@ def test_a_round_of_random_arrivals_that_decoding_pauses_for(prompt, rate, seen,
     mean, k = 8 + busy, max(rate * (8 + busy) / n, 1)
     m = (8 * 8 / mean + rate * (alpha**2 / k + 2 * alpha * beta + square)) / (1 - (rate * beta) ** 2)
     matches(met, plain=8, mean_step=mean, rho=busy / mean, together=k, fixed=alpha, each=beta, biased=m, room=203)
-    matches(met, prompt=alpha / k + beta, seen=alpha + beta * k, in_full=full, rho_chunks=rate * full, rounds=0)
+    matches(
+        met,
+        prompt=alpha / k + beta,
+        seen=nearer(seen, rate, alpha, beta, k),
+        in_full=full,
+        rho_chunks=rate * full,
+        rounds=0,
+    )
     first, window = behind_a_stage(m, rate, alpha, beta, most, own)
     matches(met, wait=first - (alpha + beta * (1 + rate * m) + own))
     idle, later, number, _ = behind_who_finds_nobody(prompt, 20, rate, alpha, beta, run, once, full, square)
@@ -384,7 +397,10 @@ def test_users_who_ask_again_come_in_bunches_and_share_passes(
         alpha, beta = pair[0] - count * (pair[1] - pair[0]), pair[1] - pair[0]
     once, own = last_pass(prompt, rate, alpha, beta, alone)
     square, full = square or beta**2, pass_of(prompt, 203) / most
-    rate = rate / (1 - min(rate * (alpha + beta * min(count, max(most, 1))) / max(users - 1, 1), 0.5))
+    # who shares one's own pass stalls nobody, nor is anybody computed in it
+    mates = min(count, max(most, 1))
+    own_share = min(rate * (alpha + beta * mates) / max(users - 1, 1), 0.5)
+    rate = rate * max(1 - (mates - 1) / max(users - 1, 1), 0) / (1 - own_share)
     busy = (rate * plain * beta + alpha * n) / (1 - rate * beta)
     busy = max(busy, rate * plain * full / (1 - rate * full))
     mean, k = plain + busy, max(rate * (plain + busy) / n, 1)
@@ -428,7 +444,7 @@ def test_prompts_of_single_tokens_wait_for_prompts_alone(scheduler, launches, ra
     once, _ = last_pass(prompt, rate, alpha, beta, pass_of(prompt, 50, slow=1), slow=1)
     full = pass_of(prompt, 203, slow=1) * 50 / 203
     idle, *_, k = behind_who_finds_nobody(prompt, 20, rate, alpha, beta, run, once, full, beta**2)
-    matches(met, nobody=1.0, idle=idle, stage=idle, seen=alpha + beta * k, decode=0.0)
+    matches(met, nobody=1.0, idle=idle, stage=idle, seen=nearer(seen, rate, alpha, beta, k), decode=0.0)
 
 
 # --- steps of an answer ----------------------------------------------------------------------------
