@@ -357,11 +357,23 @@ def test_a_round_of_random_arrivals_that_decoding_pauses_for(prompt, rate, seen,
     matches(met, surges=surges, gain=(1 + alpha * rate * exp(-rate * 8) * run) / (1 - rate * beta))
 
 
-def test_a_pass_of_a_convex_cost_has_no_part_that_is_below_nothing():
-    convex = type("Convex", (type(rank()),), {"linear": lambda self, sequences, prompt: prompt**2 / 10.0})
-    server = convex(rank(scheduler=PROMPTS_FIRST, prefill=0.0).deployment, 50.0, 101.0)
-    met = meeting(server, prompt_of_length(50), 1e-9, 3.0, 0.0, None)
-    matches(met, fixed=0.0, each=2 * (240.1 + 1.6 + 1))
+@each(
+    ("matrices", "alpha", "beta"),
+    [
+        (lambda tokens: tokens**2 / 10, 0, 2 * (240.1 + 1.6 + 1)),  # the more, the longer for each: no part is fixed
+        # what a third prompt adds is less than a second did: the line through both is above a prompt alone
+        (lambda tokens: min(tokens, 99) / 5, 2 * (19.8 + 1.6), 2),
+    ],
+)
+def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
+    bent = type("Bent", (type(rank()),), {"linear": lambda self, sequences, prompt: matrices(prompt)})
+    server = bent(rank(scheduler=PROMPTS_FIRST, prefill=0.0).deployment, 50.0, 101.0)
+    rate, seen = (1e-9, 0.0) if alpha == 0 else (1 / 50, 60.0)
+    met = meeting(server, prompt_of_length(50), rate, 3.0, seen, None)
+    matches(met, fixed=alpha, each=beta)
+    if alpha:
+        busy, _ = passes_after(rate, 8, alpha, beta, passes_of_a_run(rate, alpha, beta, seen), 0, 0)
+        matches(met, mean_step=8 + busy)
 
 
 # --- one round of users, prompts first -------------------------------------------------------------
@@ -374,7 +386,7 @@ def test_a_pass_of_a_convex_cost_has_no_part_that_is_below_nothing():
         (prompt_of_length(50), 1 / 112, 60.0, 0.0, 3.0, 7.0, 32, 12, 44, 144),
         (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, None, 44, None),
         (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, 32, 12, 44, 144),  # half of the time is one's own at most
-        (prompt_of_length(50), 0.028, 8 / 0.028, 200.0, 3.0, 7.0, 0, 80.72 / 4.06, 44, None),  # a bunch is cut
+        (prompt_of_length(50), 0.045, 2 / 0.045, 300.0, 3.0, 40.0, 0, 80.72 / 4.06, 44, None),  # a bunch is cut
         (BOTH, 1 / 112, 60.0, 28.0, 3.0, 7.0, 32, 12, 44, (36 + 324) / 2),
         (LONG, 1 / 1000, 120.0, 28.0, 3.0, 7.0, 0, 80.72 * 500 / 203, 2 * 80.72 + pass_of(LONG, 94), None),
     ],

@@ -199,31 +199,40 @@ def own_prompts(server, met, others):
     return for_slices
 
 
-@each(("scheduler", "others"), [("decode first", 3.0), (PROMPTS_FIRST, 3.0), ("decode first", 5.7)])
-def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others):
+@each(
+    ("scheduler", "others", "gap"),
+    [
+        ("decode first", 3.0, 384.0),
+        (PROMPTS_FIRST, 3.0, 384.0),
+        ("decode first", 5.7, 384.0),
+        ("decode first", 3.0, 26.0),
+    ],
+)
+def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others, gap):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        users_meet(monkeypatch, scheduler, others)
+        users_meet(monkeypatch, scheduler, others, gap)
 
 
-def users_meet(monkeypatch, scheduler, others):
-    server, users, rate, free = rank(scheduler=scheduler, lengths=UNEVEN), 7.0, 7 / 6 / 384, 1 - others / 6
+def users_meet(monkeypatch, scheduler, others, gap):
+    server, users, rate, free = rank(scheduler=scheduler, lengths=UNEVEN), 7.0, 7 / 6 / gap, 1 - others / 6
     prompt = prompt_of(server)
-    met = meeting(server, prompt, 1 / 384, others, 384.0, users)
+    met = meeting(server, prompt, 1 / gap, others, gap, users)
+    assert (met.step == met.longest) == (gap == 26.0)  # steps take all of the budget
     own = own_prompts(server, met, others)
     mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
     ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
-    found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=users)
-    variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, free, rest, users)
+    found = found_tails(monkeypatch, server, ttft, (others, gap, rate), concurrency=users)
+    variance = variance_of_the_rest(server, prompt, met, 1 / gap, others, free, rest, users)
     end = 6 * met.prompt + 2 * met.plain
     variance = min(variance * (1 - rest / end), rest * rest * max(1 / met.rho - 1, 1))
-    wait, busy = met.idle - prompt.alone, prompt.alone / 384
+    wait, busy = met.idle - prompt.alone, prompt.alone / gap
     expected = []
     for weight, time, alone in own:
         expected.append(Component(weight * (1 - met.nobody), 1.75 + time, rest, variance, end))
         expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
     assert_parts(found.ttft, expected)
     cycle = 1.25 + met.stage + met.decode
-    assert_parts(found.tpot, list(per_token(server, prompt, met, 1 / 384, others, free, users, cycle)))
+    assert_parts(found.tpot, list(per_token(server, prompt, met, 1 / gap, others, free, users, cycle)))
 
 
 def test_users_beyond_the_slots_wait_until_as_many_answers_have_ended(monkeypatch):
@@ -292,6 +301,21 @@ def test_where_all_slots_are_taken_every_answer_takes_as_long(waiting_share, is_
     assert mean_of(found.ttft) - ttft == pytest.approx(0 if is_known else 4 * (ttft + 1000), rel=0.05, abs=0.05 * ttft)
     means = {"ttft": ttft, "tpot": mean, "e2el": ttft + 4 / rate}
     assert isnan(module.latency_percentile(found, means, STEPS, "ttft", 99.0)) != is_known
+
+
+@each(
+    ("lengths", "spread"), [(EVEN, None), (Lengths(prompts=UNEVEN.prompts), (1.96 - 0.36 + 0.8 * 38.3 * 50 / 203) / 2)]
+)
+def test_single_tokens_of_users_end_with_a_round_of_the_prompts_of_all(lengths, spread):
+    server = rank(osl=1.0, lengths=lengths)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, 101.25, (0.0, 5.0, 9 / 101.25), concurrency=9.0)
+    # full passes of 34.3 + 4 s and attention: 30 tokens or 70, nine users
+    variance = 0.1**2 if spread is None else 9 * spread**2
+    *none, one = found.ttft
+    assert tuple(one) == approximate((1.0, 1.25, 100.0, variance, inf))
+    assert {part.weight for part in none} == {0.0}
+    assert found.e2el == found.ttft
 
 
 def test_a_share_of_cold_starts_is_the_same_distribution_twice(monkeypatch):
