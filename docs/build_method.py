@@ -35,7 +35,7 @@ from roofline.physics.memory import ParameterCount
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Scheme
 from roofline.serving.cost import ByPhase
-from roofline.serving.load.equations import Following, _Passes
+from roofline.serving.load.equations import Following, Passes
 from roofline.serving.load.server import DECODE_FIRST, PROMPTS_FIRST, PromptNode
 from roofline.serving.load.tails import Component
 from roofline.specs.gpu import (
@@ -164,7 +164,7 @@ NOTES = {
     "step. Of prompts that spread, `node_...` stands for a share `weight`, and sums go "
     "over all. `begin` with each step; `added` by so many tokens of prompts in it. A pass of prompts: `pass_...` and "
     "`fixed`, `each`, `full`, `once`, `own` are those of `_passes` for so many prompts; `busy_...`, `passes_...` the "
-    "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` finds. "
+    "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` does. "
     "`together` prompts of a pass, `bunches` steps in which an answer ends, `own_share` of the time in which a user's "
     "own prompt is computed, `cut` of the prompts that the budget separates, `mates` in the own pass.",
     "serving/load/tails": "`least`, `mean` beyond it, `variance` of a gamma; `normal_survival` of a normal.",
@@ -712,11 +712,11 @@ def components(v: Letters) -> list[Component]:
     ]
 
 
-def passes_of(v: Letters, name: str, server: Any, prompt: Any, _: Any, count: Any, rate: Any) -> _Passes:
+def passes_of(v: Letters, name: str, server: Any, prompt: Any, _: Any, count: Any, rate: Any) -> Passes:
     """Passes of which the times are known."""
     fixed, each = v(f"{name}_fixed", count), v(f"{name}_each", count)
     once, own = v(f"{name}_once", count, rate), v(f"{name}_own", count, rate)
-    return _Passes(fixed, each, getattr(v, f"{name}_full"), server.budget / prompt.length, once, own)
+    return Passes(fixed, each, getattr(v, f"{name}_full"), server.budget / prompt.length, once, own)
 
 
 def following(v: Letters, rate: Any, _: Any, begin: Any, seen: Any) -> Following:
@@ -775,7 +775,7 @@ ROUND = {
     **ADDED,
     **FOLLOWING,
     "_passes": lambda v: partial(passes_of, v, "pass"),
-    "_alone": lambda v: lambda server, prompt, *given: passes_of(v, "alone", server, prompt, None, *given),
+    "alone_passes": lambda v: lambda server, prompt, *given: passes_of(v, "alone", server, prompt, None, *given),
     "_idle": lambda v: partial(idle, v),
 }
 CROSSING = {"crossing": lambda v: lambda surplus, _: surplus(v.batch)}
