@@ -644,9 +644,10 @@ def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count:
         rest = minimum(tokens, budget)  # in the last pass
         return ((tokens - rest) * full + rest * time(rest)) / length
 
-    few = maximum(count, 1.0)
+    swing = maximum(count, 1.0) ** 0.5  # standard deviation of a Poisson number
+    few, more = maximum(count - swing, 1.0), maximum(count + swing, 2.0)
     at_few = together(few)
-    each = minimum(together(few + 1.0) - at_few, at_few / few)
+    each = minimum((together(more) - at_few) / (more - few), at_few / few)
     fixed = at_few - each * few
     most = budget / length
     single = turns(length, budget, 0.0) - 1.0
