@@ -368,7 +368,7 @@ def test_the_gpus_must_be_a_multiple_of_those_of_a_replica(num_gpus):
 
 def test_what_is_overloaded_meets_no_slo_not_even_of_a_single_token():
     case = {"isl": 2000, "osl": 1, "slo": "tpot:40"}
-    light, heavy = (rl.table("llama-3.1-8b", "h100", request_rate=rate, **case)[0] for rate in (1, 60))
+    light, heavy = (rl.table("llama-3.1-8b", "h100", request_rate=rate, **case)[0] for rate in (1, 100))
     assert light["slo_met"] is None
     assert heavy["reason"].startswith("overloaded")
     assert heavy["slo_met"] is False

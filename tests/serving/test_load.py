@@ -129,7 +129,9 @@ def test_more_load_never_answers_sooner(server, engine, lengths):
     case = {"isl": lengths[0], "osl": lengths[1], "engine": engine}
     users = answer(server, concurrency=USERS, **case)
     rates = answer(server, request_rate=SHARES * most(server, **case), **case)
-    for found in (users.ttft, users.tpot, rates.ttft, rates.tpot):
+    # Where prompts that come first keep all slots taken, answers take slots/rate, which falls with the rate.
+    has_room = rates.served.waiting_share < 0.01
+    for found in (users.ttft, users.tpot, rates.ttft, rates.tpot[has_room]):
         known = found[~np.isnan(found)]
         assert len(known) >= len(found) - 2  # near the saturation of some there is no steady state
         assert all(more >= fewer * (1.0 - 1e-9) for fewer, more in pairwise(known))
@@ -148,7 +150,8 @@ def test_a_faster_gpu_never_answers_later(server, engine, rate):
             base, {name: 1.3 * (gpu.bandwidth if name == "bandwidth" else gpu.peaks[name[5:]]) for name in names}
         )
         # Users who are answered sooner ask again sooner, and may meet more of each other's prompts.
-        assert fast.ttft <= base.ttft * (1.02 if "concurrency" in load else 1.0 + 1e-9)
+        # Where prompts come first, a pass that begins sooner holds fewer of them.
+        assert fast.ttft <= base.ttft * (1.02 if "concurrency" in load or engine == "sglang" else 1.0 + 1e-9)
         assert fast.e2el <= base.e2el * (1.0 + 1e-9)
         assert fast.tpot <= base.tpot * (1.0 + 1e-9)
         assert fast.served.max_request_rate >= base.served.max_request_rate * (1.0 - 1e-9)
@@ -392,7 +395,7 @@ def test_a_rate_far_below_the_largest_is_answered_where_the_equations_have_no_st
     found = rl.predict("llama-3.1-8b", "h100", engine="sglang", isl=100, osl=64, request_rate=40, slo="tpot:10s")
     assert found.max_request_rate > 130
     assert found.verdict == "pass?"
-    full = found.served.slots / found.max_request_rate  # no answer takes longer than with all slots taken
+    full = found.served.slots / 40  # no answer takes longer than with all slots taken
     assert found.served.decode == pytest.approx(full, rel=1e-9)
     assert found.concurrency == pytest.approx(40 * (found.ttft + full), rel=1e-9)
 

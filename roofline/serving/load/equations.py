@@ -643,9 +643,10 @@ def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count:
         rest = minimum(tokens, budget)  # in the last pass
         return ((tokens - rest) * full + rest * time(rest)) / length
 
-    few = maximum(count, 1.0)
+    swing = maximum(count, 1.0) ** 0.5  # standard deviation of a Poisson number
+    few, more = maximum(count - swing, 1.0), maximum(count + swing, 2.0)
     at_few = together(few)
-    each = minimum(together(few + 1.0) - at_few, at_few / few)
+    each = minimum((together(more) - at_few) / (more - few), at_few / few)
     fixed = at_few - each * few
     most = budget / length
     single = turns(length, budget, 0.0) - 1.0
@@ -670,7 +671,7 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     follow = _following(rate, passes, plain, seen)
     fixed, each = passes.fixed, passes.each
     mean_step = plain + follow.busy
-    rho = follow.busy / mean_step
+    rho = minimum(follow.busy / mean_step, STABLE)
     together = maximum(rate * mean_step / maximum(follow.number, _TINY), 1.0)
     second = second_moment(server, prompt, each)
     shared = rate * (fixed * fixed / together + 2.0 * fixed * each + second)
@@ -729,7 +730,7 @@ def _prompts_of_users_first(
     busy = (rate * plain * each + fixed * number) / (1.0 - minimum(rate * each, STABLE))
     busy = maximum(busy, _full_passes(rate, passes, plain))
     mean_step = plain + busy
-    rho = busy / mean_step
+    rho = minimum(busy / mean_step, STABLE)
     together = maximum(rate * mean_step / maximum(number, _TINY), 1.0)
     usual = fixed / together + each
     second = second_moment(server, prompt, each)
