@@ -25,6 +25,7 @@ from roofline.serving.load.equations import (
 )
 from roofline.serving.load.server import PromptNode, added, added_by_node, link_rate, link_wait, prompt_of, turns
 
+exactly_each = lambda numbers: pytest.approx(tuple(numbers), rel=1e-12, abs=1e-12)  # noqa: E731
 exactly = lambda number: pytest.approx(number, rel=1e-12, abs=1e-12)  # noqa: E731
 
 
@@ -248,6 +249,17 @@ def pass_of(prompt, tokens, slow=2):
     return max(slow * (matrices + 1.6 + prompt.attention * tokens / prompt.length), prompt.launches) + 4
 
 
+def line_of_passes(prompt, count, slow=2):
+    """alpha and beta: the line through passes of a standard deviation of a Poisson number less, and more."""
+    room = 203 / prompt.length
+    few, many = max(count - count**0.5, 1), max(count + count**0.5, 2)
+    low, high = (
+        pass_of(prompt, min(k, room) * prompt.length, slow) * max(k / room, 1) for k in (few, many)
+    )  # beyond the budget full ones
+    beta = min((high - low) / (many - few), low / few)
+    return low - beta * few, beta
+
+
 def passes_of_a_run(rate, alpha, beta, seen):
     """Until none arrived in the last one, where the prompts of a mean pass are Poisson."""
     prompts = (seen - alpha) / beta if seen > alpha else 0.0
@@ -304,28 +316,29 @@ LONG = prompt_of_length(500)._replace(attention=10.0)
 BOTH = prompt_of_length(50)._replace(nodes=(PromptNode(0.5, 25.0, 0.5, 10.0), PromptNode(0.5, 75.0, 1.5, 30.0)))
 NEARLY = prompt_of_length(203.203)
 SOME = 0.001 / (1 / 203 * 1.001 + 0.002)  # of a second pass, by the blur
-CUT = 4.5 * 80.72 / 4.06 - 74  # three and a half prompts take 74 s, with another they fill a pass and more
 
 
 @each(
-    ("prompt", "rate", "seen", "alpha", "beta", "alone", "square"),
+    ("prompt", "rate", "seen", "line", "alone", "square"),
     [
-        (prompt_of_length(50), 1 / 112, 50.0, 32, 12, 44, 144),
-        (prompt_of_length(50), 1 / 900, 44.0, 32, 12, 44, 144),
-        (prompt_of_length(50), 1 / 900, 900.0, 32, 12, 44, 144),  # more passes than prompts
-        (prompt_of_length(50), 1 / 40, 100.0, 74 - 3.5 * CUT, CUT, 44, None),
-        (prompt_of_length(50), 1 / 40, 200.0, 0, 80.72 / 4.06, 44, None),  # six are full passes only
-        (prompt_of_length(50), 1 / 20.5, 40.0, 32, 12, 44, 144),  # no fewer passes than the budget needs
-        (BOTH, 1 / 112, 50.0, 32, 12, 44, (36 + 324) / 2),
+        (prompt_of_length(50), 1 / 112, 50.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 900, 44.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 900, 900.0, (32, 12), 44, None),  # more passes than prompts
+        (prompt_of_length(50), 1 / 40, 100.0, None, 44, None),  # the budget cuts the longer ones
+        (prompt_of_length(50), 1 / 40, 300.0, (0, 80.72 / 4.06), 44, None),  # 8.5 are full passes only
+        (prompt_of_length(50), 1 / 20.5, 20.0, (32, 12), 44, None),  # no fewer passes than the budget needs
+        (BOTH, 1 / 112, 50.0, (32, 12), 44, (36 + 324) / 2),
         # 500 tokens: two full passes, and 94 tokens
-        (LONG, 1 / 1000, 120.0, 0, 80.72 * 500 / 203, 2 * 80.72 + pass_of(LONG, 94), None),
+        (LONG, 1 / 1000, 120.0, (0, 80.72 * 500 / 203), 2 * 80.72 + pass_of(LONG, 94), None),
         # 203.203 tokens now and then take another pass, for what is left
-        (NEARLY, 1 / 1000, 0.0, 0, pass_of(NEARLY, 203) * 1.001,
+        (NEARLY, 1 / 1000, 0.0, (0, pass_of(NEARLY, 203) * 1.001),
          SOME * pass_of(NEARLY, 203) + pass_of(NEARLY, 203.203 - 203 * SOME), None),
     ],
 )  # fmt: skip
-def test_a_round_of_random_arrivals_that_decoding_pauses_for(prompt, rate, seen, alpha, beta, alone, square):
+def test_a_round_of_random_arrivals_that_decoding_pauses_for(prompt, rate, seen, line, alone, square):
     met = meeting(rank(scheduler=PROMPTS_FIRST), prompt, rate, 3.0, seen, None)
+    alpha, beta = line or line_of_passes(prompt, 1 + rate * seen)
+    assert (alpha, beta) == exactly_each(line_of_passes(prompt, 1 + rate * seen))
     square, most = square or beta**2, 203 / prompt.length
     full, (once, own) = pass_of(prompt, 203) / most, last_pass(prompt, rate, alpha, beta, alone)
     run = passes_of_a_run(rate, alpha, beta, seen)
@@ -361,15 +374,15 @@ def test_a_round_of_random_arrivals_that_decoding_pauses_for(prompt, rate, seen,
     ("matrices", "alpha", "beta"),
     [
         (lambda tokens: tokens**2 / 10, 0, 2 * (240.1 + 1.6 + 1)),  # the more, the longer for each: no part is fixed
-        # what a third prompt adds is less than a second did: the line through both is above a prompt alone
-        (lambda tokens: min(tokens, 99) / 5, 2 * (19.8 + 1.6), 2),
+        # beyond 55 tokens all but attention is free: the line through 2 and 6 prompts is above a prompt alone
+        (lambda tokens: min(tokens, 54) / 5, 2 * (10.8 + 1.6), 2),
     ],
 )
 def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
     bent = type("Bent", (type(rank()),), {"linear": lambda self, sequences, prompt: matrices(prompt)})
-    server = bent(rank(scheduler=PROMPTS_FIRST, prefill=0.0).deployment, 50.0, 101.0)
-    rate, seen = (1e-9, 0.0) if alpha == 0 else (1 / 50, 60.0)
-    met = meeting(server, prompt_of_length(50), rate, 3.0, seen, None)
+    few = rank(scheduler=PROMPTS_FIRST, prefill=0.0, max_num_batched_tokens=1000)
+    rate, seen = (1e-9, 0.0) if alpha == 0 else (1 / 50, 150.0)
+    met = meeting(bent(few.deployment, 50.0, 101.0), prompt_of_length(50), rate, 3.0, seen, None)
     matches(met, fixed=alpha, each=beta)
     if alpha:
         busy, _ = passes_after(rate, 8, alpha, beta, passes_of_a_run(rate, alpha, beta, seen), 0, 0)
@@ -380,19 +393,20 @@ def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
 
 
 @each(
-    ("prompt", "rate", "seen", "before", "others", "users", "alpha", "beta", "alone", "square"),
+    ("prompt", "rate", "seen", "before", "others", "users", "line", "alone", "square"),
     [
-        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 3.0, 7.0, 32, 12, 44, 144),
-        (prompt_of_length(50), 1 / 112, 60.0, 0.0, 3.0, 7.0, 32, 12, 44, 144),
-        (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, None, 44, None),
-        (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, 32, 12, 44, 144),  # half of the time is one's own at most
-        (prompt_of_length(50), 0.045, 2 / 0.045, 300.0, 3.0, 40.0, 0, 80.72 / 4.06, 44, None),  # a bunch is cut
-        (BOTH, 1 / 112, 60.0, 28.0, 3.0, 7.0, 32, 12, 44, (36 + 324) / 2),
-        (LONG, 1 / 1000, 120.0, 28.0, 3.0, 7.0, 0, 80.72 * 500 / 203, 2 * 80.72 + pass_of(LONG, 94), None),
+        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 112, 60.0, 0.0, 3.0, 7.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, 44, None),
+        (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, None, 44, None),  # the other user is always in the own pass
+        (prompt_of_length(50), 1 / 60, 60.0, 0.0, 0.5, 2.0, (32, 12), 44, None),  # which takes half at most
+        (prompt_of_length(50), 0.045, 2 / 0.045, 300.0, 3.0, 40.0, (0, 80.72 / 4.06), 44, None),  # a bunch is cut
+        (BOTH, 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, (36 + 324) / 2),
+        (LONG, 1 / 1000, 120.0, 28.0, 3.0, 7.0, (0, 80.72 * 500 / 203), 2 * 80.72 + pass_of(LONG, 94), None),
     ],
 )  # fmt: skip
 def test_users_who_ask_again_come_in_bunches_and_share_passes(
-    prompt, rate, seen, before, others, users, alpha, beta, alone, square
+    prompt, rate, seen, before, others, users, line, alone, square
 ):
     first_rank = rank(scheduler=PROMPTS_FIRST, network=before, request=0.0, arrival=0.0)
     met = meeting(first_rank, prompt, rate, others, seen, users)
@@ -404,9 +418,8 @@ def test_users_who_ask_again_come_in_bunches_and_share_passes(
     z = max(min(before, 1.4 * pass_of(prompt, tokens) * bunch * prompt.length / tokens) / plain, 1)
     n = some / (1 + some * (z - 1) / 2)
     count = max(ended / n, 1)
-    if alpha is None:
-        pair = [32 + 12 * number if number <= 4.06 else number * 80.72 / 4.06 for number in (count, count + 1)]
-        alpha, beta = pair[0] - count * (pair[1] - pair[0]), pair[1] - pair[0]
+    alpha, beta = line or line_of_passes(prompt, count)
+    assert (alpha, beta) == exactly_each(line_of_passes(prompt, count))
     once, own = last_pass(prompt, rate, alpha, beta, alone)
     square, full = square or beta**2, pass_of(prompt, 203) / most
     # who shares one's own pass stalls nobody, nor is anybody computed in it
@@ -442,15 +455,16 @@ def test_users_who_ask_again_come_in_bunches_and_share_passes(
 
 @each("scheduler", ["decode first", PROMPTS_FIRST])
 @each(
-    ("launches", "rate", "seen", "alpha", "beta"),
+    ("launches", "rate", "seen", "line"),
     [
-        (0.0, 1 / 30, 30.0, 18, 6),  # nothing decodes that a prompt could slow down: 14 + 5 k + k + 4
-        (0.0, 1 / 12, 50.0, 0, 42.36 / 4.06),  # more than the budget come together
-        (60.0, 1 / 96, 0.0, 64, 0),  # the host launches a pass
+        (0.0, 1 / 30, 30.0, (18, 6)),  # nothing decodes that a prompt could slow down: 14 + 5 k + k + 4
+        (0.0, 1 / 12, 90.0, (0, 42.36 / 4.06)),  # more than the budget come together
+        (60.0, 1 / 96, 0.0, (64, 0)),  # the host launches a pass
     ],
 )
-def test_prompts_of_single_tokens_wait_for_prompts_alone(scheduler, launches, rate, seen, alpha, beta):
-    prompt = prompt_of_length(50)._replace(launches=launches)
+def test_prompts_of_single_tokens_wait_for_prompts_alone(scheduler, launches, rate, seen, line):
+    prompt, (alpha, beta) = prompt_of_length(50)._replace(launches=launches), line
+    assert line == exactly_each(line_of_passes(prompt, 1 + rate * seen, slow=1))
     met = meeting(rank(scheduler=scheduler, osl=1.0), prompt, rate, 0.0, seen, None)
     run = passes_of_a_run(rate, alpha, beta, seen)
     once, _ = last_pass(prompt, rate, alpha, beta, pass_of(prompt, 50, slow=1), slow=1)
