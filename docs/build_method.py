@@ -117,8 +117,8 @@ CHAPTERS = {
     "mtp_parameters stream_parameters ngram_parameters",
     "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el "
     "computed load_time cached_prefixes lanes",
-    "serving/load/server": "link_rate link_wait Server.cold Server.before Server.slots Server.decode_pass "
-    "Server.linear Server.prompt added added_by_node turns",
+    "serving/load/server": "link_rate link_wait Server.slowdown Server.cold Server.before Server.slots "
+    "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
     "serving/verdict": "pass_sigma load_sigma spread",
     "serving/load/equations": "queue_wait idle_time meeting _passes _following _idle _passes_of_users step_of_answer "
@@ -165,8 +165,8 @@ NOTES = {
     "over all. `begin` with each step; `added` by so many tokens of prompts in it. A pass of prompts: `pass_...` and "
     "`fixed`, `each`, `full`, `once`, `own` are those of `_passes` for so many prompts; `busy_...`, `passes_...` the "
     "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` does. "
-    "`together` prompts of a pass, `bunches` steps in which an answer ends, `own_share` of the time in which a user's "
-    "own prompt is computed, `cut` of the prompts that the budget separates, `mates` in the own pass.",
+    "`together` prompts of a pass, `bunches` steps in which an answer ends, `outside` one's own "
+    "pass the rate of others, `cut` of the prompts that the budget separates, `mates` in the own pass.",
     "serving/load/tails": "`least`, `mean` beyond it, `variance` of a gamma; `normal_survival` of a normal.",
 }
 

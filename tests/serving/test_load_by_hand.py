@@ -149,7 +149,7 @@ def test_one_user_of_a_run_is_alone(answered):
         (2.0, 0.25, 2),  # one is computed, one waits
         (8.0, 0.25, 2),
         (20.0, 0.25, 2),
-        (8.0, 99.0, None),  # a hundred seconds on the way: as many passes as fit in
+        (12.0, 99.0, None),  # a hundred seconds on the way: as many passes as fit in
         (40.0, 59.0, 2),
     ],
 )
@@ -163,7 +163,7 @@ def test_single_tokens_of_many_users_follow_each_other_without_a_gap(users, netw
         bunches = 2.0
         for _ in range(3):
             bunches = 1 + before / pass_of_about(users / bunches)
-        assert 5 < bunches < 5.5
+        assert 3.5 < bunches < 3.6
     assert found.ttft == close(max(bunches * pass_of_about(users / bunches), before + ALONE))
     assert found.decode == 0.0
     assert found.request_rate == close(users / found.ttft)

@@ -400,6 +400,8 @@ def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
         (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, 44, None),
         (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, None, 44, None),  # the other is always in one pass with it
         (prompt_of_length(50), 1 / 60, 60.0, 0.0, 0.5, 2.0, (32, 12), 44, None),  # which takes half at most
+        # no fewer passes than the budget needs
+        (prompt_of_length(50), 1 / 22, 22.0, 0.0, 3.0, 400.0, (32, 12), 44, None),
         (prompt_of_length(50), 0.045, 2 / 0.045, 300.0, 3.0, 40.0, (0, 80.72 / 4.06), 44, None),  # a bunch is cut
         (BOTH, 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, (36 + 324) / 2),
         (LONG, 1 / 1000, 120.0, 28.0, 3.0, 7.0, (0, 80.72 * 500 / 203), 2 * 80.72 + pass_of(LONG, 94), None),

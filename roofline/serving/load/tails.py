@@ -119,7 +119,9 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     first, step = _first_token(case), _decode_step(case)
     if case.users is None and case.server.engine.scheduler == PROMPTS_FIRST:
         # Not known where prompts wait for slots that their own passes keep taken: a mean that cannot hold.
-        late = where(under_load.waiting_share > case.slot_share + MICRO, _FAR * (under_load.ttft + under_load.decode), 0.0)
+        late = where(
+            under_load.waiting_share > case.slot_share + MICRO, _FAR * (under_load.ttft + under_load.decode), 0.0
+        )
         first = tuple(part._replace(least=part.least + late) for part in first)
     if case.users is not None and not never(case.server.osl <= 1.0):
         first = _single_tokens(case, under_load, workload.load.users_on(lanes(deployment)), first)
