@@ -278,7 +278,7 @@ def test_what_an_arrival_waits_comes_with_the_company_and_without_a_jump(schedul
         # Users then meet another part of the step that their answers end with.
         most_less = 0.004 if "concurrency" in load and scheduler == "prompts first" else 1e-9
         assert all(-most_less <= more - fewer <= 0.015 for fewer, more in pairwise(waits)), waits
-        assert 0.038 <= waits[-1] <= (0.045 if "concurrency" in load else 0.04)
+        assert 0.037 <= waits[-1] <= (0.045 if "concurrency" in load else 0.04)
 
 
 @each("scheduler", ["decode first", "prompts first"])

@@ -131,7 +131,7 @@ def test_more_load_never_answers_sooner(server, engine, lengths):
     rates = answer(server, request_rate=SHARES * most(server, **case), **case)
     # Where prompts that come first keep all slots taken, answers take slots/rate, which falls with the rate.
     has_room = rates.served.waiting_share < 0.01
-    for found in (users.ttft, users.tpot, rates.ttft, rates.tpot[has_room]):
+    for found in (users.ttft, users.tpot, rates.ttft[has_room], rates.tpot[has_room]):
         known = found[~np.isnan(found)]
         assert len(known) >= len(found) - 2  # near the saturation of some there is no steady state
         assert all(more >= fewer * (1.0 - 1e-9) for fewer, more in pairwise(known))
@@ -152,8 +152,9 @@ def test_a_faster_gpu_never_answers_later(server, engine, rate):
         # Users who are answered sooner ask again sooner, and may meet more of each other's prompts.
         # Where prompts come first, a pass that begins sooner holds fewer of them.
         assert fast.ttft <= base.ttft * (1.02 if "concurrency" in load or engine == "sglang" else 1.0 + 1e-9)
-        assert fast.e2el <= base.e2el * (1.0 + 1e-9)
-        assert fast.tpot <= base.tpot * (1.0 + 1e-9)
+        more_passes = 1.01 if engine == "sglang" else 1.0 + 1e-9
+        assert fast.e2el <= base.e2el * more_passes
+        assert fast.tpot <= base.tpot * more_passes
         assert fast.served.max_request_rate >= base.served.max_request_rate * (1.0 - 1e-9)
 
 
@@ -395,16 +396,19 @@ def test_a_rate_far_below_the_largest_is_answered_where_the_equations_have_no_st
     found = rl.predict("llama-3.1-8b", "h100", engine="sglang", isl=100, osl=64, request_rate=40, slo="tpot:10s")
     assert found.max_request_rate > 130
     assert found.verdict == "pass?"
-    full = found.served.slots / 40  # no answer takes longer than with all slots taken
-    assert found.served.decode == pytest.approx(full, rel=1e-9)
-    assert found.concurrency == pytest.approx(40 * (found.ttft + full), rel=1e-9)
+    assert found.ttft == pytest.approx(0.198, rel=0.05)  # a simulation of 20,000 requests
+    assert found.e2el == pytest.approx(12.8, rel=0.15)
+    full = rl.predict("qwen3-32b", "b200", engine="sglang", isl=80, osl=39, tp=1, quantization="fp8", request_rate=63)
+    assert full.served.decode == pytest.approx(full.served.slots / 63, rel=1e-9)  # every answer takes a turn of all slots
+    assert full.latency("ttft_p99") is None
+    assert full.latency("tpot_p99") == pytest.approx(full.tpot, rel=0.02)
 
 
 def test_users_whose_throughput_was_not_found_have_no_times():
-    case = {"engine": "sglang", "isl": 7145, "osl": 1786, "max_num_batched_tokens": 512, "max_num_seqs": 16, "tp": 2}
-    with pytest.raises(rl.Overloaded, match=r"no steady state was found for 17 users.*ask for a lower load"):
-        rl.predict("qwen2.5-0.5b", "mi355x", concurrency=17, **case)
-    found, missing = rl.table("qwen2.5-0.5b", ["mi355x"], concurrency=[4, 17], **case)
+    case = {"engine": "sglang", "isl": 6516, "osl": 17, "max_num_batched_tokens": 1024, "tp": 1}
+    with pytest.raises(rl.Overloaded, match=r"no steady state was found for 256 users.*ask for a lower load"):
+        rl.predict("llama-3.1-8b", "h100", concurrency=256, **case)
+    found, missing = rl.table("llama-3.1-8b", ["h100"], concurrency=[4, 256], **case)
     assert (found["reason"], missing["reason"]) == (None, "no steady state was found")
-    assert found["ttft_ms"] == pytest.approx(1e3 * rl.predict("qwen2.5-0.5b", "mi355x", concurrency=4, **case).ttft)
+    assert found["ttft_ms"] == pytest.approx(1e3 * rl.predict("llama-3.1-8b", "h100", concurrency=4, **case).ttft)
     assert [missing[key] for key in ("ttft_ms", "tpot_ms", "e2el_ms", "ttft_p99_ms")] == [None] * 4

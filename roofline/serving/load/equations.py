@@ -387,7 +387,7 @@ LEAST_BUDGET = 0.02
 _E = 2.718281828459045
 _HALF = 0.5  # bound on the share of time that a first prompt saves
 _BUNCH_ROUNDS = 3
-_SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
+SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
 _LONGEST_RUN = 40.0  # logarithm of the passes that follow each other
 _MERGED = 1.4  # time in which bunches of requests come into one pass, over a pass
 
@@ -587,7 +587,7 @@ def over_answers(
     for weight, share in server.lengths.answers.nodes:
         steps = maximum(server.steps_of(share), 0.0)
         step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain, longest)
-        counted = where(steps >= _SEVERAL, weight, 0.0)
+        counted = where(steps >= SEVERAL, weight, 0.0)
         several, mean, decode = several + counted, mean + counted * step, decode + weight * steps * step
     return where(several > 0.0, mean / maximum(several, _TINY), mean_step), decode
 

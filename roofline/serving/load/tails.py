@@ -35,6 +35,7 @@ from roofline.serving.latency import (
 )
 from roofline.serving.load.equations import (
     FULL,
+    SEVERAL,
     Meeting,
     alone_passes,
     meeting,
@@ -124,7 +125,7 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
         )
         first = tuple(part._replace(least=part.least + late) for part in first)
     if case.users is not None and not never(case.server.osl <= 1.0):
-        first = _single_tokens(case, under_load, workload.load.users_on(lanes(deployment)), first)
+        first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
     return Tails(first, step, _end_to_end(case, first, step))
 
 
@@ -230,15 +231,13 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     return _with_cold_starts(server, parts)
 
 
-def _single_tokens(
-    case: _Settled, under_load: Served, users: Real, first: Sequence[Component]
-) -> tuple[Component, ...]:
+def _single_tokens(case: _Settled, users: Real, first: Sequence[Component]) -> tuple[Component, ...]:
     """TTFT of users whose answers are single tokens: a round of everybody's prompts, whose lengths vary."""
     server, is_single = case.server, case.server.osl <= 1.0
     passes = alone_passes(server, case.prompt, 1.0)
     spread = maximum(second_moment(server, case.prompt, passes.full) - passes.full**2, 0.0)
     least = server.engine.network + server.engine.request
-    rest = maximum(under_load.ttft - least, _TINY)
+    rest = maximum(case.ttft - least, _TINY)
     one = Component(1.0, least, rest, maximum(users * spread, (_LEAST_REST * rest) ** 2))
     return (
         *(part._replace(weight=where(is_single, 0.0, part.weight)) for part in first),
@@ -418,8 +417,15 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
             cycles = steps * time / cycle
             randomness = minimum(1.0 - met.rho, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
             variance = crowd_part + randomness * stalls
-        parts.append(_per_token(server, Component(weight, least, time - least, variance), share))
-    return tuple(parts)
+        counted = weight if answers.is_fixed else where(server.steps_of(share) >= SEVERAL, weight, 0.0)
+        parts.append(_per_token(server, Component(counted, least, time - least, variance), share))
+    if answers.is_fixed:
+        return tuple(parts)
+    several = sum(part.weight for part in parts)  # single tokens have no TPOT
+    return tuple(
+        part._replace(weight=where(several > 0.0, part.weight / maximum(several, _TINY), weight))
+        for part, (weight, _) in zip(parts, answers.slices, strict=True)
+    )
 
 
 def _per_token(server: Server, part: Component, share: float) -> Component:
@@ -476,12 +482,12 @@ def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Compo
         size = len(first) // (len(case.server.kinds) * (2 if is_mixed else 1))
         groups = [first[start : start + size] for start in range(0, len(first), size)]
         first = [ttft for group in groups for ttft in by_prompt_length(group, prompts)]
-    for (_, share), step_time in zip(case.server.lengths.answers.slices, step, strict=True):
+    for (weight, share), step_time in zip(case.server.lengths.answers.slices, step, strict=True):
         steps = where(case.server.osl > 1.0, maximum(case.server.osl * share - 1.0, 0.0), 0.0)
         for ttft in first:
             least, mean = ttft.least + steps * step_time.least, ttft.mean + steps * step_time.mean
             variance = ttft.variance + steps**2 * step_time.variance
-            parts.append(Component(ttft.weight * step_time.weight, least, mean, variance))
+            parts.append(Component(ttft.weight * weight, least, mean, variance))
     return tuple(parts)
 
 
