@@ -186,6 +186,20 @@ def random_arrivals(monkeypatch, scheduler, lengths):
         assert_parts(found.e2el, both(expected, step, lengths))
 
 
+@each(("osl", "counted"), [(101.0, (0.0, 0.3 / 0.8, 0.5 / 0.8)), (1.0, (0.2, 0.3, 0.5))])
+def test_an_answer_of_less_than_half_a_step_has_no_time_per_token(osl, counted):
+    # 1.4 tokens, 1.6 and 200.7; where no answer has a step, all stand for the mean one
+    slices = ((0.2, 1.4 / 101), (0.3, 1.6 / 101), (0.5, 200.7 / 101))
+    server = rank(osl=osl, lengths=Lengths(answers=Spread(cv=1.0, nodes=slices, slices=slices)))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, 100.0, (3.0, 384.0), request_rate=1 / 384)
+    assert [part.weight for part in found.tpot] == pytest.approx(counted)
+    assert sum(part.weight for part in found.e2el) == pytest.approx(1.0)
+    if osl > 1.0:
+        of_each = [sum(part.weight for part in found.e2el[2 * place : 2 * place + 2]) for place in range(3)]
+        assert of_each == pytest.approx([weight for weight, _ in slices])
+
+
 def own_prompts(server, met, others):
     """Weight of each slice of the prompts, what it takes among others, and alone."""
     for_slices = []
