@@ -35,6 +35,7 @@ from roofline.physics.memory import ParameterCount
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Scheme
 from roofline.serving.cost import ByPhase
+from roofline.serving.load.equations import Following, Passes
 from roofline.serving.load.server import DECODE_FIRST, PROMPTS_FIRST, PromptNode
 from roofline.serving.load.tails import Component
 from roofline.specs.gpu import (
@@ -116,11 +117,12 @@ CHAPTERS = {
     "mtp_parameters stream_parameters ngram_parameters",
     "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el "
     "computed load_time cached_prefixes lanes",
-    "serving/load/server": "link_rate link_wait Server.cold Server.before Server.slots Server.decode_pass "
-    "Server.linear Server.prompt added added_by_node turns",
+    "serving/load/server": "link_rate link_wait Server.slowdown Server.cold Server.before Server.slots "
+    "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
     "serving/verdict": "pass_sigma load_sigma spread",
-    "serving/load/equations": "queue_wait idle_time meeting step_of_answer over_answers saturation",
+    "serving/load/equations": "queue_wait idle_time meeting _passes _following _idle _passes_of_users step_of_answer "
+    "over_answers saturation",
     "serving/load/tails": "survival gamma_survival merged",
     "serving/prediction": "memory_of",
     "serving/cost": "usd_per_m_output_tok token_prices break_even_rate",
@@ -153,14 +155,18 @@ NOTES = {
     "serving/load/equations": "Of the rank: `rate` of requests; `others` that decode, `last_seen` by the round "
     "before; `added` by so many tokens of prompts in a step. Found: `plain` step without a "
     "prompt; `room` for prompts in a step; `usual` what a prompt adds to the steps of "
-    "others, `alone` to the step that ends it, `in_full` to full steps; `rho` share of the "
+    "others, `alone` to the step that ends it, `in_full` to full steps, `per_full` such a step; `rho` share of the "
     "time; `biased` step that a request arrives in; `wait` that the budget adds, `extra` "
     "of further chunks, too; `own_step` with those who came with it; `first` token where "
     "others decode, `nobody` that none does; `stage` TTFT without network and request; "
     "`excess` prompts behind mine; `rounds` steps in which they go; `surge` by which those "
     "are longer; `rest` of the step that runs; `in_one` chance that all prompts fit one "
     "step. Of prompts that spread, `node_...` stands for a share `weight`, and sums go "
-    "over all. `begin` with each step; `added` by so many tokens of prompts in it.",
+    "over all. `begin` with each step; `added` by so many tokens of prompts in it. A pass of prompts: `pass_...` and "
+    "`fixed`, `each`, `full`, `once`, `own` are those of `_passes` for so many prompts; `busy_...`, `passes_...` the "
+    "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` does. "
+    "`together` prompts of a pass, `bunches` steps in which an answer ends, `outside` one's own "
+    "pass the rate of others, `cut` of the prompts that the budget separates, `mates` in the own pass.",
     "serving/load/tails": "`least`, `mean` beyond it, `variance` of a gamma; `normal_survival` of a normal.",
 }
 
@@ -175,6 +181,7 @@ RESULTS = {
     "over_answers": "mean whole",
     "link_roof": "bandwidth least",
     "meeting": "stage step decode",
+    "_idle": "idle window number together",
     "merged": "weight least mean variance",
 }
 
@@ -633,6 +640,7 @@ def merged(terms: Iterable[Term]) -> list[Term]:
 #: Sources of formulas whose docstrings state none.
 SOURCES = {
     "Server": '"A server under load"',
+    **dict.fromkeys(("_passes", "_following", "_idle"), '"Open loop, prompts first"'),
     "turns": "Arithmetic: a further step where the sequences, a Poisson number, leave too little room",
     "over_answers": 'Means over requests: "Lengths that spread"',
     "lanes": "Arithmetic",
@@ -704,6 +712,24 @@ def components(v: Letters) -> list[Component]:
     ]
 
 
+def passes_of(v: Letters, name: str, server: Any, prompt: Any, _: Any, count: Any, rate: Any) -> Passes:
+    """Passes of which the times are known."""
+    fixed, each = v(f"{name}_fixed", count), v(f"{name}_each", count)
+    once, own = v(f"{name}_once", count, rate), v(f"{name}_own", count, rate)
+    return Passes(fixed, each, getattr(v, f"{name}_full"), server.budget / prompt.length, once, own)
+
+
+def following(v: Letters, rate: Any, _: Any, begin: Any, seen: Any) -> Following:
+    """Passes of which the time is known."""
+    given = (rate, begin) if seen is None else (rate, begin, seen)
+    return Following(v("busy_after", *given), v("passes_after", *given))
+
+
+def idle(v: Letters, rate: Any, _: Any, __: Any, seen: Any, ___: Any) -> tuple[Any, ...]:
+    """What a request meets that finds nobody."""
+    return tuple(v(f"{name}_alone", rate, seen) for name in ("first", "window", "number", "together"))
+
+
 def phases(name: str) -> Callable[[Letters], Any]:
     """A number of each phase of a request."""
     return lambda v: ByPhase(*(getattr(v, f"{phase}_{name}") for phase in ByPhase._fields))
@@ -744,6 +770,14 @@ MEMORY_OF_STAGE = {"stage_parameters": one_section("stage_parameters")}
 SIDE = symbols("positions layer_input layer_vocab altup laurel")
 NODE = {"nodes": lambda v: (PromptNode(v.weight, v.node_length, v.node_attention, v.node_alone),)}
 ADDED = {"added": lambda v: lambda *given: v("added", given[4])}
+FOLLOWING = {"_following": lambda v: partial(following, v)}
+ROUND = {
+    **ADDED,
+    **FOLLOWING,
+    "_passes": lambda v: partial(passes_of, v, "pass"),
+    "alone_passes": lambda v: lambda server, prompt, *given: passes_of(v, "alone", server, prompt, None, *given),
+    "_idle": lambda v: partial(idle, v),
+}
 CROSSING = {"crossing": lambda v: lambda surplus, _: surplus(v.batch)}
 SIDES = {"weight_sides": lambda v: lambda batch: (v("compute", batch), v("memory", batch))}
 SPANS = (Case("prompt"), Case("decode", {"is_decode": True}))
@@ -929,10 +963,13 @@ CASES: dict[str, tuple[Case, ...]] = {
     "added_by_node": (Case("", {"node": lambda v: PromptNode(1.0, v.node_length, v.node_attention, v.node_alone)}),),
     "idle_time": (Case("", {"square": None}), Case("spread", NODE)),
     "meeting": tuple(
-        Case(note or name, {"seen": lambda v: v.last_seen, **scheduler, **given}, ADDED)
+        Case(note or name, {"seen": lambda v: v.last_seen, **scheduler, **given}, ROUND)
         for name, scheduler in SCHEDULERS.items()
-        for note, given in (("", {"users": None}), ("  users", {}), ("  spread", {"users": None, **NODE}))
+        for note, given in (("", {"users": None}), ("  spread", {"users": None, **NODE}), ("  users", {}))
     ),
+    "_passes": (Case("", {"time": lambda v: partial(v, "time")}),),
+    "_following": (Case("random arrivals"), Case("a single pass", {"seen": None})),
+    "_idle": (Case("", {}, FOLLOWING), Case("spread", NODE, FOLLOWING)),
     "step_of_answer": (Case(DECODE_FIRST), Case(PROMPTS_FIRST, {"rounds": 0.0})),
     "over_answers": (
         Case("equal answers"),

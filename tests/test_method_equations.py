@@ -57,6 +57,8 @@ EXCLUDED = {
     "serving/load/server.py: Server.budget": "a setting of the engine",
     "serving/load/server.py: Server.decode": "parts of Server.decode_pass; of dp ranks, a line",
     "serving/load/server.py: prompt_of": "Server.prompt of the mean prompt, or its mean over nodes of the lengths",
+    "serving/load/server.py: attention_time": "prefill_pass of a chunk, without what is shared",
+    "serving/load/equations.py: second_moment": "mean over prompts of the square of added_by_node",
     "serving/load/equations.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
     "serving/load/tails.py: by_prompt_length": "merged, of some groups of the prompts",
     "serving/load/tails.py: percentile": "a search: the root of survival less the share that is left",
@@ -134,7 +136,8 @@ def numbers(case, draw):
         size *= 10.0 ** (SPREADS[draw % 3] * (crc32(f"{draw} {name}".encode()) / 2.0**31 - 1.0))
         if name in ("ep", "pp"):  # with one of them there is nothing to share, and no equation
             return 1.0 + size
-        return size * (1.0 + sum(value / (place + 2.0 + abs(value)) for place, value in enumerate(arguments)))
+        shares = (value / (place + 2.0 + abs(value)) for place, value in enumerate(arguments) if value < math.inf)
+        return size * (1.0 + sum(shares))
 
     return number
 

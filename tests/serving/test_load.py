@@ -399,7 +399,9 @@ def test_a_rate_far_below_the_largest_is_answered_where_the_equations_have_no_st
     assert found.ttft == pytest.approx(0.198, rel=0.05)  # a simulation of 20,000 requests
     assert found.e2el == pytest.approx(12.8, rel=0.15)
     full = rl.predict("qwen3-32b", "b200", engine="sglang", isl=80, osl=39, tp=1, quantization="fp8", request_rate=63)
-    assert full.served.decode == pytest.approx(full.served.slots / 63, rel=1e-9)  # every answer takes a turn of all slots
+    assert full.served.decode == pytest.approx(
+        full.served.slots / 63, rel=1e-9
+    )  # every answer takes a turn of all slots
     assert full.latency("ttft_p99") is None
     assert full.latency("tpot_p99") == pytest.approx(full.tpot, rel=0.02)
 

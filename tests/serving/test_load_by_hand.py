@@ -66,6 +66,27 @@ def test_random_arrivals_wait_for_slots_besides(answered):
     assert not answered(options={"slots": 4.0}, request_rate=1 / 50)[0].is_stable
 
 
+@each(("osl", "share_of_most"), [(3.0, 0.9), (101.0, 0.95)])
+def test_where_all_slots_are_taken_an_answer_takes_as_long_as_they_come_round(osl, share_of_most):
+    server = rank(scheduler=PROMPTS_FIRST, slots=4.0, osl=osl)
+    prompt = prompt_of(server)
+    full = saturation(server, prompt)
+    rate = share_of_most * full.rate
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
+        found = module.served(server.deployment, Workload(50.0, osl, Rate(rate)))
+    met = meeting(server, prompt, rate, 4.0, found.state[1], None)
+    assert found.state == close((4.0, met.seen))
+    needed = rate * met.decode  # by the passes that every free slot admits
+    assert needed > 4.0
+    assert (found.decode, found.tpot) == close((4 / rate, 4 / rate / (osl - 1)))
+    met = met._replace(decode=4 / rate)
+    share, wait = slot_wait(server, full, met, rate, 4.0)
+    assert found.waiting_share == close(max(share, 1 - 4 / needed))
+    assert found.ttft == close(1.25 + met.stage + wait)
+    assert (share > 1 - 4 / needed) == (osl == 101.0)
+
+
 def test_more_than_can_be_served_is_looked_at_where_all_but_a_ten_thousandth_of_it_comes(answered):
     found, server = answered(request_rate=1.0)
     most = saturation(server, prompt_of(server)).rate
@@ -120,19 +141,39 @@ def test_one_user_of_a_run_is_alone(answered):
     assert (run.ttft, run.tpot) == close((1.25 + ALONE, 5.0))
 
 
-def test_single_tokens_of_many_users_follow_each_other_without_a_gap(answered):
-    # 203 tokens in a pass: 32.7 of matrices and 1.6 of head, a quarter of it a prompt; never more than alone
-    each_prompt = (12.4 + 20.3 + 1.6) * 50 / 203 + 1 + 4 * 50 / 203
-    found, _ = answered(osl=1.0, concurrency=8.0)
-    alone = 1.25 + ALONE
-    expected = alone * (1 + ((8 * each_prompt) ** 3 - each_prompt**3) / alone**3) ** (1 / 3)
-    assert found.ttft == close(expected)
+@each(
+    ("users", "network", "bunches"),
+    [
+        (1.0, 0.25, 1),  # alone, which takes longer than a pass
+        (1.5, 0.25, 1.5),  # no more bunches than users
+        (2.0, 0.25, 2),  # one is computed, one waits
+        (8.0, 0.25, 2),
+        (20.0, 0.25, 2),
+        (12.0, 99.0, None),  # a hundred seconds on the way: as many passes as fit in
+        (40.0, 59.0, 2),
+    ],
+)
+def test_single_tokens_of_many_users_follow_each_other_without_a_gap(users, network, bunches):
+    server = rank(osl=1.0, network=network, prefill=0.0, scheduler=PROMPTS_FIRST)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
+        found = module.served(server.deployment, Workload(50.0, 1.0, Users(users)))
+    before = network + 1.0
+    if bunches is None:
+        bunches = 2.0
+        for _ in range(3):
+            bunches = 1 + before / pass_of_about(users / bunches)
+        assert 3.5 < bunches < 3.6
+    assert found.ttft == close(max(bunches * pass_of_about(users / bunches), before + ALONE))
     assert found.decode == 0.0
-    pair, _ = answered(osl=1.0, concurrency=2.0)
-    each_prompt = (12.4 + 10 + 1.6) / 2 + 1 + 2  # both in one pass
-    assert pair.ttft == close(alone * (1 + ((2 * each_prompt) ** 3 - each_prompt**3) / alone**3) ** (1 / 3))
-    one, _ = answered(osl=1.0, concurrency=1.0)
-    assert one.ttft == close(alone)
+    assert found.request_rate == close(users / found.ttft)
+
+
+def pass_of_about(count):
+    """On the line through one standard deviation of a Poisson number less, and more: 14 + 5 k + k, or full passes."""
+    few, many = max(count - count**0.5, 1), max(count + count**0.5, 2)
+    low, high = (14 + 6 * k if k <= 4.06 else 38.36 * k / 4.06 for k in (few, many))
+    return low + (high - low) * (count - few) / (many - few)
 
 
 def test_prefixes_that_are_loaded_wait_for_their_link(answered):

@@ -25,6 +25,7 @@ from roofline.serving.load.equations import (
 )
 from roofline.serving.load.server import PromptNode, added, added_by_node, link_rate, link_wait, prompt_of, turns
 
+exactly_each = lambda numbers: pytest.approx(tuple(numbers), rel=1e-12, abs=1e-12)  # noqa: E731
 exactly = lambda number: pytest.approx(number, rel=1e-12, abs=1e-12)  # noqa: E731
 
 
@@ -138,6 +139,16 @@ def test_a_round_of_random_arrivals_whose_prompts_take_several_steps():
     matches(met, rounds=rounds, surge=180 * back / (1 - rho))
 
 
+def test_no_step_is_longer_than_one_that_takes_all_of_the_budget():
+    # 24 of 26 seconds are prompts: 8 s would be 104, but 80 s compute the four prompts that a step has room for
+    met = meeting(rank(), prompt_of_length(50), 1 / 26, 3.0, 26.0, None)
+    rho = 24 / 26
+    m = (8 * 8 / 80 + 2 * 8 * rho + 24 * 24 / 26) / (1 - rho * rho)
+    matches(met, plain=8, prompt=24, rho=rho, mean_step=80, biased=m, longest=80)
+    back = ((1 - exp(-3)) * (8 + 36 + m * rho + met.wait) + exp(-3) * met.idle - 80 * (1 + met.wait / 80)) / 26
+    matches(met, surge=24 * back / (1 - rho), step=80, decode=8000)
+
+
 def test_a_round_of_users_has_fewer_prompts_to_meet_and_begins_where_an_answer_ended():
     # 1.5 of 3 others decode: D(2.5) = 6.5, room 201.5; one in eight finds nobody
     met = meeting(rank(), prompt_of_length(50), 1 / 96, 1.5, 96.0, 4.0)
@@ -227,62 +238,241 @@ def test_lengths_that_differ_count_by_their_squares():
 
 
 # --- one round, prompts first ----------------------------------------------------------------------
+#
+# k prompts of 50 tokens and 1 s of attention are a pass of 2 (14 + 5 k + k) + 4 = 32 + 12 k seconds, up to the 4.06
+# prompts of the budget, 80.72 s.
 
 
-def test_a_round_of_random_arrivals_that_decoding_pauses_for():
-    # 3 others: D = 8. n = 100: 2 (24/2 + 1) + 2 = 28 at 1/112; alone n = 50: 2 (17.4 + 1.6 + 1) + 4
-    first_rank = rank(scheduler=PROMPTS_FIRST)
-    met = meeting(first_rank, prompt_of_length(50), 1 / 112, 3.0, 112.0, None)
-    usual, own, rho = 28.0, 44.0, 0.25
-    square = 28 * 28 / 112  # 7
-    m = (square + 8 * 0.75) / (1 - 1 / 16)
-    mine = own + m / 4
-    share = 1.0  # 50 (1 + m/112) tokens fit in 203
-    assert 50 * (1 + m / 112) < 203
-    first = share * (m / 2 + mine)
-    idle, nobody = idle_time(prompt_of_length(50), 1 / 112, 28.0), exp(-3)
-    matches(met, prompt=usual, seen=usual, in_full=usual, rho=rho, rho_chunks=rho, mean_step=8 / 0.75, biased=m)
-    matches(met, stage=(1 - nobody) * (0.5 + first) + nobody * idle, wait=first - own, room=203, rounds=0)
-    surge = 28 / 112 * mine / 0.75
-    matches(met, surge=surge, step=8 / 0.75 + surge / 100)
+def pass_of(prompt, tokens, slow=2):
+    """Time of a pass; a single token reads no matrices here."""
+    matrices = 12.4 + tokens / 10 if tokens > 1 else 2.5
+    return max(slow * (matrices + 1.6 + prompt.attention * tokens / prompt.length), prompt.launches) + 4
 
 
-def test_a_round_of_prompts_that_fill_their_passes():
-    # 500 tokens, attention 10: 506.8 come together, in three passes of equal length or on average 2.5 of 203
-    first_rank, long = rank(scheduler=PROMPTS_FIRST), prompt_of_length(500)._replace(attention=10.0)
-    met = meeting(first_rank, long, 1 / 1000, 3.0, 120.0, None)
-    passes = 3.0  # 560 tokens are 2.76 passes, 0.76 well beyond the blur
-    shared = (2 + 0.5 + 10 + (560 / passes - 1) / 10 + 1.6) * 500 / (560 / passes)
-    usual = 2 * (shared + 10) + 4 * 500 / (560 / passes)
-    alone = (2 + 0.5 + 10 + (500 / 3 - 1) / 10 + 1.6) * 3  # 500 tokens are three passes, too
-    own = 2 * (alone + 10) + 4 * 3
-    rho = usual / 1000
-    m = (usual**2 / 1000 + 8 * (1 - rho)) / (1 - rho * rho)
-    mine, share = own + m * rho, 203 / (500 * (1 + m / 1000))
-    assert share < 0.41
-    behind = own + usual**2 / 1000 / (2 * (1 - rho)) + (1 - rho) * 8 / 2
-    first = share * (m / 2 + mine) + (1 - share) * behind
-    matches(met, prompt=usual, rho=rho, biased=m, wait=first - own)
-    idle, nobody = idle_time(long, 1 / 1000, usual), exp(-3)
-    matches(met, stage=(1 - nobody) * (0.5 + first) + nobody * idle)
-    matches(met, surge=usual / 1000 * (share * mine + (1 - share) * first) / (1 - rho))
+def line_of_passes(prompt, count, slow=2):
+    """alpha and beta: the line through passes of a standard deviation of a Poisson number less, and more."""
+    room = 203 / prompt.length
+    few, many = max(count - count**0.5, 1), max(count + count**0.5, 2)
+    low, high = (
+        pass_of(prompt, min(k, room) * prompt.length, slow) * max(k / room, 1) for k in (few, many)
+    )  # beyond the budget full ones
+    beta = min((high - low) / (many - few), low / few)
+    return low - beta * few, beta
 
 
-def test_a_prompt_that_hardly_exceeds_a_pass_takes_another_one_now_and_then():
-    first_rank, long = rank(scheduler=PROMPTS_FIRST), prompt_of_length(203.203)
-    met = meeting(first_rank, long, 1e-9, 3.0, 0.0, None)
-    passes = 1 + 0.001 / (1 / 203 * 1.001 + 0.002)
-    tokens = 203.203 / passes
-    alone = 2 * ((12.5 + (tokens - 1) / 10 + 1.6) * passes + 1) + 4 * passes
-    assert met.prompt == pytest.approx(alone, rel=1e-6)
-    assert met.stage == pytest.approx(exp(-3) * met.idle + (1 - exp(-3)) * (0.5 + met.wait + alone), rel=1e-9)
+def passes_of_a_run(rate, alpha, beta, seen):
+    """Until none arrived in the last one, where the prompts of a mean pass are Poisson."""
+    prompts = (seen - alpha) / beta if seen > alpha else 0.0
+    return exp(rate * alpha + prompts * (1 - exp(-rate * beta)))
 
 
-@each(("before", "power"), [(28.0, 0.0), (0.0, 1.0), (84.0, -0.5)])
-def test_users_come_in_bunches_where_they_take_longer_on_their_way_than_a_prompt(before, power):
+def passes_after(rate, x, alpha, beta, run, once, full):
+    """B and n, of which some request arrives in x before the first."""
+    begun = 1 - exp(-rate * x)
+    busy = (rate * x * beta + alpha * begun * run + begun * once) / (1 - rate * beta)
+    return max(busy, rate * x * full / (1 - rate * full)), begun * run
+
+
+def last_pass(prompt, rate, alpha, beta, alone, slow=2):
+    """Time of the last pass of a run beyond that of full ones, over all and for one's own prompt."""
+    only = exp(-rate * (alpha + beta))  # nobody else came
+    partly = pass_of(prompt, 1, slow) ** 2 / (2 * pass_of(prompt, 203, slow)) - alpha
+    once = only * max(alone - alpha - beta, 0) + (1 - only) * max(partly, 0)
+    return once, only * once
+
+
+def nearer(seen, rate, alpha, beta, k):
+    """A mean pass of the next round: a longer one makes passes more, and takes so many prompts from each."""
+    fewer = (1 - exp(-rate * beta)) * max(k - rate * alpha / (1 - rate * beta), 0)
+    return seen + (alpha + beta * k - seen) / (1 + fewer)
+
+
+def behind_a_stage(m, rate, alpha, beta, most, own):
+    """From an arrival to the end of its pass, and of that the time of its passes."""
+    q = min(1, most / (1 + rate * m))
+    first = m / 2 + alpha + beta * (1 + rate * m * (1 + q) / 2) + own
+    return first, q * (alpha + beta * (1 + rate * m) + own) + (1 - q) * first
+
+
+def behind_who_finds_nobody(prompt, alone, rate, alpha, beta, run, once, full, square):
+    """Mean over the first and those who come until no prompt waits: to the first token, and in passes; how many."""
+    after, passes = passes_after(rate, alone, alpha, beta, run, once, full)
+    both, k = alone + after, max(rate * (alone + after) / passes, 1)
+    squares = sum(node.weight * node.alone**2 for node in prompt.nodes) or alone**2
+    squares = squares + passes * alpha * (alpha + 2 * beta * k) + square * rate * both
+    m = squares / both / (1 - (rate * beta) ** 2)
+    first, window = behind_a_stage(m, rate, alpha, beta, 203 / prompt.length, 0)
+    more = rate * both
+    return (alone + more * first) / (1 + more), (alone + more * window) / (1 + more), 1 + more, k
+
+
+def variance_of_passes(alpha, beta, square, prompts, begun, run):
+    spread = max(begun * run * (2 * run - 1) - (begun * run) ** 2, 0)
+    return alpha**2 * spread + 2 * alpha * beta * min(spread, prompts) + square * prompts
+
+
+LONG = prompt_of_length(500)._replace(attention=10.0)
+#: Half of 25 tokens, half of 75: 6 and 18 s of the 12, of which 1 and 3 of 2 x 2 are attention.
+BOTH = prompt_of_length(50)._replace(nodes=(PromptNode(0.5, 25.0, 0.5, 10.0), PromptNode(0.5, 75.0, 1.5, 30.0)))
+NEARLY = prompt_of_length(203.203)
+SOME = 0.001 / (1 / 203 * 1.001 + 0.002)  # of a second pass, by the blur
+
+
+@each(
+    ("prompt", "rate", "seen", "line", "alone", "square"),
+    [
+        (prompt_of_length(50), 1 / 112, 50.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 900, 44.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 900, 900.0, (32, 12), 44, None),  # more passes than prompts
+        (prompt_of_length(50), 1 / 40, 100.0, None, 44, None),  # the budget cuts the longer ones
+        (prompt_of_length(50), 1 / 40, 300.0, (0, 80.72 / 4.06), 44, None),  # 8.5 are full passes only
+        (prompt_of_length(50), 1 / 20.5, 20.0, (32, 12), 44, None),  # no fewer passes than the budget needs
+        (BOTH, 1 / 112, 50.0, (32, 12), 44, (36 + 324) / 2),
+        # 500 tokens: two full passes, and 94 tokens
+        (LONG, 1 / 1000, 120.0, (0, 80.72 * 500 / 203), 2 * 80.72 + pass_of(LONG, 94), None),
+        # 203.203 tokens now and then take another pass, for what is left
+        (NEARLY, 1 / 1000, 0.0, (0, pass_of(NEARLY, 203) * 1.001),
+         SOME * pass_of(NEARLY, 203) + pass_of(NEARLY, 203.203 - 203 * SOME), None),
+    ],
+)  # fmt: skip
+def test_a_round_of_random_arrivals_that_decoding_pauses_for(prompt, rate, seen, line, alone, square):
+    met = meeting(rank(scheduler=PROMPTS_FIRST), prompt, rate, 3.0, seen, None)
+    alpha, beta = line or line_of_passes(prompt, 1 + rate * seen)
+    assert (alpha, beta) == exactly_each(line_of_passes(prompt, 1 + rate * seen))
+    square, most = square or beta**2, 203 / prompt.length
+    full, (once, own) = pass_of(prompt, 203) / most, last_pass(prompt, rate, alpha, beta, alone)
+    run = passes_of_a_run(rate, alpha, beta, seen)
+    busy, n = passes_after(rate, 8, alpha, beta, run, once, full)
+    mean, k = 8 + busy, max(rate * (8 + busy) / n, 1)
+    m = (8 * 8 / mean + rate * (alpha**2 / k + 2 * alpha * beta + square)) / (1 - (rate * beta) ** 2)
+    matches(met, plain=8, mean_step=mean, rho=busy / mean, together=k, fixed=alpha, each=beta, biased=m, room=203)
+    matches(
+        met,
+        prompt=alpha / k + beta,
+        seen=nearer(seen, rate, alpha, beta, k),
+        in_full=full,
+        rho_chunks=rate * full,
+        rounds=0,
+    )
+    first, window = behind_a_stage(m, rate, alpha, beta, most, own)
+    matches(met, wait=first - (alpha + beta * (1 + rate * m) + own))
+    idle, later, number, _ = behind_who_finds_nobody(prompt, 20, rate, alpha, beta, run, once, full, square)
+    nobody = exp(-rate * 800) * number
+    nobody = nobody / (nobody + (1 - exp(-rate * 800)) * mean / 8)
+    matches(met, idle=idle, nobody=nobody, stage=(1 - nobody) * (0.5 + first) + nobody * idle)
+    window = (1 - nobody) * window + nobody * later
+    others, _ = passes_after(rate, window, alpha, beta, run, once, full)
+    matches(met, surge=others - busy, step=max(mean + (others - busy) / 100, 8))
+    begun, followed = 1 - exp(-rate * 8), 1 - exp(-rate * window)
+    matches(met, stalls=variance_of_passes(alpha, beta, square, rate * mean, begun, run) / (1 - rate * beta) ** 2)
+    window = window + others
+    surges = variance_of_passes(alpha, beta, square, rate * window, followed, run) / (1 - rate * beta) ** 2
+    matches(met, surges=surges, gain=(1 + alpha * rate * exp(-rate * 8) * run) / (1 - rate * beta))
+
+
+@each(
+    ("matrices", "alpha", "beta"),
+    [
+        (lambda tokens: tokens**2 / 10, 0, 2 * (240.1 + 1.6 + 1)),  # the more, the longer for each: no part is fixed
+        # beyond 55 tokens all but attention is free: the line through 2 and 6 prompts is above a prompt alone
+        (lambda tokens: min(tokens, 54) / 5, 2 * (10.8 + 1.6), 2),
+    ],
+)
+def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
+    bent = type("Bent", (type(rank()),), {"linear": lambda self, sequences, prompt: matrices(prompt)})
+    few = rank(scheduler=PROMPTS_FIRST, prefill=0.0, max_num_batched_tokens=1000)
+    rate, seen = (1e-9, 0.0) if alpha == 0 else (1 / 50, 150.0)
+    met = meeting(bent(few.deployment, 50.0, 101.0), prompt_of_length(50), rate, 3.0, seen, None)
+    matches(met, fixed=alpha, each=beta)
+    if alpha:
+        busy, _ = passes_after(rate, 8, alpha, beta, passes_of_a_run(rate, alpha, beta, seen), 0, 0)
+        matches(met, mean_step=8 + busy)
+
+
+# --- one round of users, prompts first -------------------------------------------------------------
+
+
+@each(
+    ("prompt", "rate", "seen", "before", "others", "users", "line", "alone", "square"),
+    [
+        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 112, 60.0, 0.0, 3.0, 7.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, 44, None),
+        (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, None, 44, None),  # the other is always in one pass with it
+        (prompt_of_length(50), 1 / 60, 60.0, 0.0, 0.5, 2.0, (32, 12), 44, None),  # which takes half at most
+        # no fewer passes than the budget needs
+        (prompt_of_length(50), 1 / 22, 22.0, 0.0, 3.0, 400.0, (32, 12), 44, None),
+        (prompt_of_length(50), 0.045, 2 / 0.045, 300.0, 3.0, 40.0, (0, 80.72 / 4.06), 44, None),  # a bunch is cut
+        (BOTH, 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, (36 + 324) / 2),
+        (LONG, 1 / 1000, 120.0, 28.0, 3.0, 7.0, (0, 80.72 * 500 / 203), 2 * 80.72 + pass_of(LONG, 94), None),
+    ],
+)  # fmt: skip
+def test_users_who_ask_again_come_in_bunches_and_share_passes(
+    prompt, rate, seen, before, others, users, line, alone, square
+):
     first_rank = rank(scheduler=PROMPTS_FIRST, network=before, request=0.0, arrival=0.0)
-    met = meeting(first_rank, prompt_of_length(50), 1 / 112, 3.0, 112.0, 7.0)
-    matches(met, biased=(7 * 0.75**power + 8 * 0.75) / (1 - 1 / 16), nobody=1 / 64)
+    met = meeting(first_rank, prompt, rate, others, seen, users)
+    plain, most = 5 + others, 203 / prompt.length
+    ended = rate * seen
+    some = 1 - exp(-ended)  # of the decode steps have an answer that ends
+    bunch = max(ended / some, 1)
+    tokens = min(bunch * prompt.length, 203)
+    z = max(min(before, 1.4 * pass_of(prompt, tokens) * bunch * prompt.length / tokens) / plain, 1)
+    n = some / (1 + some * (z - 1) / 2)
+    count = max(ended / n, 1)
+    alpha, beta = line or line_of_passes(prompt, count)
+    assert (alpha, beta) == exactly_each(line_of_passes(prompt, count))
+    once, own = last_pass(prompt, rate, alpha, beta, alone)
+    square, full = square or beta**2, pass_of(prompt, 203) / most
+    # who shares one's own pass stalls nobody, nor is anybody computed in it
+    mates = min(count, max(most, 1))
+    own_share = min(rate * (alpha + beta * mates) / max(users - 1, 1), 0.5)
+    rate = rate * max(1 - (mates - 1) / max(users - 1, 1), 0) / (1 - own_share)
+    busy = (rate * plain * beta + alpha * n) / (1 - rate * beta)
+    busy = max(busy, rate * plain * full / (1 - rate * full))
+    mean, k = plain + busy, max(rate * (plain + busy) / n, 1)
+    rho, usual = busy / mean, alpha / k + beta
+    matches(met, plain=plain, mean_step=mean, seen=mean, rho=rho, fixed=alpha, each=beta, together=k, prompt=usual)
+    together = (1 - rho) * plain + rate * (alpha**2 / k + 2 * alpha * beta + square + beta**2 * k)
+    turn = rate * square * (1 - rho) ** ((usual - before) / (usual + before)) + plain * (1 - rho)
+    cut, turn = 1 / max(most, 1), turn / (1 - rho * rho)
+    m, mates = (1 - cut) * together + cut * turn, (1 - cut) * (k - 1) + cut * rate * turn
+    behind = beta * mates * (1 - min(1, most / (1 + mates))) / 2
+    mine = alpha + beta * (1 + mates) + own - behind
+    first = max(m / 2, m - before) + mine
+    nobody = (1 - others / (users - 1)) ** (users - 1)
+    idle = idle_time(prompt, rate, usual, square if prompt.nodes else None)
+    matches(met, biased=m, nobody=nobody, idle=idle, wait=first - mine, stage=(1 - nobody) * first + nobody * idle)
+    x = min(mine, before)
+    others_later, _ = passes_after(rate, x, alpha, beta, 1.0, once, full)
+    surge = behind + others_later - busy
+    matches(met, surge=surge, step=max(mean + surge / 100, plain), surges=0.0, gain=1.0)
+    spread = n * max(1 - n, 0)
+    stalls = alpha**2 * spread + 2 * alpha * beta * min(spread, rate * mean) + square * rate * mean
+    matches(met, stalls=stalls)
+
+
+# --- answers of one token --------------------------------------------------------------------------
+
+
+@each("scheduler", ["decode first", PROMPTS_FIRST])
+@each(
+    ("launches", "rate", "seen", "line"),
+    [
+        (0.0, 1 / 30, 30.0, (18, 6)),  # nothing decodes that a prompt could slow down: 14 + 5 k + k + 4
+        (0.0, 1 / 12, 90.0, (0, 42.36 / 4.06)),  # more than the budget come together
+        (60.0, 1 / 96, 0.0, (64, 0)),  # the host launches a pass
+    ],
+)
+def test_prompts_of_single_tokens_wait_for_prompts_alone(scheduler, launches, rate, seen, line):
+    prompt, (alpha, beta) = prompt_of_length(50)._replace(launches=launches), line
+    assert line == exactly_each(line_of_passes(prompt, 1 + rate * seen, slow=1))
+    met = meeting(rank(scheduler=scheduler, osl=1.0), prompt, rate, 0.0, seen, None)
+    run = passes_of_a_run(rate, alpha, beta, seen)
+    once, _ = last_pass(prompt, rate, alpha, beta, pass_of(prompt, 50, slow=1), slow=1)
+    full = pass_of(prompt, 203, slow=1) * 50 / 203
+    idle, *_, k = behind_who_finds_nobody(prompt, 20, rate, alpha, beta, run, once, full, beta**2)
+    matches(met, nobody=1.0, idle=idle, stage=idle, seen=nearer(seen, rate, alpha, beta, k), decode=0.0)
 
 
 # --- steps of an answer ----------------------------------------------------------------------------
@@ -292,15 +482,25 @@ def test_the_first_steps_of_an_answer_are_the_longer():
     assert step_of_answer(10.0, 3.0, 20.0, 5.0, 1.0) == exactly(3 + 2 * (1 - exp(-2)))
     assert step_of_answer(10.0, 3.0, 20.0, 0.0, 1.0) == exactly(3 + 2)  # at once
     assert step_of_answer(10.0, 3.0, -20.0, 0.0, 1.5) == 1.5  # never less than a step without prompts
+    assert step_of_answer(10.0, 3.0, 20.0, 0.0, 1.5, 4.5) == 4.5  # nor more than one that takes all of the budget
 
 
-def test_answers_that_differ_are_averaged_by_request_and_by_their_time():
-    spread = Lengths(answers=Spread(cv=0.5, nodes=((0.5, 0.005), (0.5, 1.995))))
-    # of 101 tokens: none to decode of half a token, 200.495 of the other half
-    longest = 101 * 1.995 - 1
+@each(("short", "is_counted"), [(0.005, False), (1.4 / 101, False), (1.6 / 101, True)])
+def test_answers_that_differ_are_averaged_by_request_and_by_their_time(short, is_counted):
+    spread = Lengths(answers=Spread(cv=0.5, nodes=((0.5, short), (0.5, 1.995))))
+    # of 101 tokens: of the one half none to decode, 0.4 or 0.6, whose time per token is that of a step; 200.495 of the
+    # other half; without half a step an answer has none
+    longest, shortest = 101 * 1.995 - 1, max(101 * short - 1, 0)
     step, decode = over_answers(rank(lengths=spread), 3.0, 20.0, 0.0, 1.0)
-    assert step == exactly(((3 + 20) + (3 + 20 / longest)) / 2)
-    assert decode == exactly((longest * 3 + 20) / 2)
+    long_step = 3 + 20 / longest
+    assert step == exactly((3 + 20 + long_step) / 2 if is_counted else long_step)
+    assert decode == exactly((longest * 3 + 20 + shortest * 23) / 2)
+    assert over_answers(rank(lengths=spread), 3.0, 200.0, 0.0, 1.0, 3.5)[0] == exactly(3.5)  # in full steps
+
+
+def test_where_no_answer_has_a_step_it_would_be_the_mean_one():
+    spread = Lengths(answers=Spread(cv=0.5, nodes=((0.5, 0.5), (0.5, 1.4))))
+    assert over_answers(rank(osl=1.0, lengths=spread), 3.0, 20.0, 0.0, 1.0) == (3.0, 0.0)
 
 
 # --- saturation ------------------------------------------------------------------------------------
@@ -340,7 +540,7 @@ def test_where_prompts_come_first_the_budget_is_theirs_alone():
 def test_answers_of_one_token_leave_the_budget_to_prompts():
     found = saturation(rank(osl=1.0), prompt_of_length(50))
     # 203/50 prompts a step; one sequence stands for the step itself, 5 s; 202 tokens
-    each_prompt = 2 * ((10 + 20.2) * 50 / 202 + 1) + 4 * 50 / 202
+    each_prompt = (10 + 20.2) * 50 / 202 + 1 + 4 * 50 / 202
     assert found.rate == exactly(203 / 50 / (5 + 203 / 50 * each_prompt))
     assert found.sequences == 1
 

@@ -1,6 +1,6 @@
 """Distributions of latencies on a made-up rank, written out once more in the letters of docs/method.md, "Tails"."""
 
-from math import exp, inf
+from math import exp, inf, isnan
 from types import SimpleNamespace
 
 import pytest
@@ -33,10 +33,10 @@ SLOPE = 1.0
 STEPS = 100.0
 
 
-def found_tails(monkeypatch, server, ttft, state, **load):
+def found_tails(monkeypatch, server, ttft, state, waiting_share=0.0, **load):
     """Tails of a load whose means are these."""
     monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-    found = SimpleNamespace(state=state, is_stable=True, ttft=ttft)
+    found = SimpleNamespace(state=state, is_stable=True, ttft=ttft, decode=1000.0, waiting_share=waiting_share)
     return module.tails(server.deployment, Workload(server.isl, server.osl, load_of(load)), found)
 
 
@@ -65,12 +65,13 @@ def swing(others, free, met):
 
 
 def moments(server, prompt, met):
-    """p_2 and p_3."""
+    """p_2 and p_3; with prompts first of what a further prompt adds to a pass."""
+    usual = met.each if server.engine.scheduler == PROMPTS_FIRST else met.prompt
 
     def whole(node):
-        return 2 * ((met.prompt / 2 - prompt.attention) * node.length / prompt.length + node.attention)
+        return 2 * ((usual / 2 - prompt.attention) * node.length / prompt.length + node.attention)
 
-    nodes = [(node.weight, whole(node)) for node in prompt.nodes] or [(1.0, met.prompt)]
+    nodes = [(node.weight, whole(node)) for node in prompt.nodes] or [(1.0, usual)]
     return tuple(sum(weight * time**power for weight, time in nodes) for power in (2, 3))
 
 
@@ -80,17 +81,15 @@ def variance_of_the_rest(server, prompt, met, rate, others, free, rest, users=No
     rho, m, plain = met.rho, met.biased, met.plain
     first = server.engine.scheduler == PROMPTS_FIRST
     if first:
-        cube = rate * p3 + 3 * rate * p2 * rho * m + plain**2 * (1 - rho)
+        alpha, beta = met.fixed, met.each  # a pass of j prompts takes (alpha + beta j)^3, of k on average
+        cube = plain**2 * (1 - rho) + rate * (alpha**3 / met.together + 3 * alpha**2 * beta)
+        rho = rate * beta  # of the time that prompts take, what grows with their number
+        cube += rate * (3 * alpha * p2 * (1 + rate * m) + p3 + 3 * p2 * rho * m)
     else:
         cube = plain**3 / met.mean_step + 3 * plain * rho * (plain + rho * m)
         cube += 3 * rate * p2 * (plain + rho * m) + rate * p3
     cube /= 1 - rho**3
-    few = min(met.room, 50 * (1 + rate * met.seen))
-    more = min(met.room, few + 50)
-    one, other = adds(server, 50, few), adds(server, 50, more)
-    mean_attention = prompt.attention - 1.0  # of lengths that differ, beyond that of the mean one
-    one, other = one + 2 * mean_attention, other + 2 * mean_attention
-    x = (more * other - few * one) / ((more - few) * one) if more > few else 1.0
+    x = 1.0 if first else marginal(server, prompt, met, rate)
     k = x * rho
     variance = max(cube * (1 / 3 + k + k * k) - (m / 2 + k * m) ** 2 + x * x * rate * p2 * m, 0)
     wait = 0.0 if first else met.wait
@@ -101,6 +100,15 @@ def variance_of_the_rest(server, prompt, met, rate, others, free, rest, users=No
     number, _ = swing(others, free, met)
     budget = wait**2 * (2 / met.rho_chunks - 1)
     return variance + budget + number * (SLOPE / (2 if first else 1)) ** 2
+
+
+def marginal(server, prompt, met, rate):
+    """x: what a further prompt adds to a step with prompts, over what they add on average."""
+    few = min(met.room, 50 * (1 + rate * met.seen))
+    more = min(met.room, few + 50)
+    attention = prompt.attention - 1.0  # of lengths that differ, beyond that of the mean one
+    one, other = adds(server, 50, few) + 2 * attention, adds(server, 50, more) + 2 * attention
+    return (more * other - few * one) / ((more - few) * one) if more > few else 1.0
 
 
 def share_kept(z, cv):
@@ -115,16 +123,22 @@ def per_token(server, prompt, met, rate, others, free, users=None, cycle=None):
     """TPOT of each slice of the answers."""
     number, returning = swing(others, free, met)
     p2, _ = moments(server, prompt, met)
-    cv = server.lengths.answers.cv
+    cv, first = server.lengths.answers.cv, server.engine.scheduler == PROMPTS_FIRST
+    grown = rate * met.each
+    late = variance_of_the_rest(server, prompt, met, rate, others, free, met.biased / 2, users)
     for weight, share in server.lengths.answers.slices:
         steps = 101 * share - 1
-        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain)
+        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest)
         least = min(4 + max(1 + others - 4 * number**0.5, 1), 0.98 * time)
         company = number * SLOPE**2 * share_kept(returning * share, cv)
-        stalls = rate * p2 * met.mean_step / steps
+        stalls = (met.stalls if first else rate * p2 * met.mean_step) / steps
         if users is None:
             q = (1 - min(1, cv * cv)) * 0.612 + min(1, cv * cv) * 0.429
-            variance = (company + stalls + 2 * q * (company * stalls) ** 0.5) / (1 - met.rho) ** 2
+            if first:
+                company *= met.gain**2
+                stalls += (met.surges + (grown / (1 - grown)) ** 2 * late) / steps**2
+            variance = company + stalls + 2 * q * (company * stalls) ** 0.5
+            variance /= 1.0 if first else (1 - met.rho) ** 2
         else:
             variance = company + min(1 - met.rho, 0.8 * cv + abs(steps * time / cycle - 1)) * stalls
         yield Component(weight, least, time - least, variance)
@@ -172,6 +186,20 @@ def random_arrivals(monkeypatch, scheduler, lengths):
         assert_parts(found.e2el, both(expected, step, lengths))
 
 
+@each(("osl", "counted"), [(101.0, (0.0, 0.3 / 0.8, 0.5 / 0.8)), (1.0, (0.2, 0.3, 0.5))])
+def test_an_answer_of_less_than_half_a_step_has_no_time_per_token(osl, counted):
+    # 1.4 tokens, 1.6 and 200.7; where no answer has a step, all stand for the mean one
+    slices = ((0.2, 1.4 / 101), (0.3, 1.6 / 101), (0.5, 200.7 / 101))
+    server = rank(osl=osl, lengths=Lengths(answers=Spread(cv=1.0, nodes=slices, slices=slices)))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, 100.0, (3.0, 384.0), request_rate=1 / 384)
+    assert [part.weight for part in found.tpot] == pytest.approx(counted)
+    assert sum(part.weight for part in found.e2el) == pytest.approx(1.0)
+    if osl > 1.0:
+        of_each = [sum(part.weight for part in found.e2el[2 * place : 2 * place + 2]) for place in range(3)]
+        assert of_each == pytest.approx([weight for weight, _ in slices])
+
+
 def own_prompts(server, met, others):
     """Weight of each slice of the prompts, what it takes among others, and alone."""
     for_slices = []
@@ -185,31 +213,40 @@ def own_prompts(server, met, others):
     return for_slices
 
 
-@each(("scheduler", "others"), [("decode first", 3.0), (PROMPTS_FIRST, 3.0), ("decode first", 5.7)])
-def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others):
+@each(
+    ("scheduler", "others", "gap"),
+    [
+        ("decode first", 3.0, 384.0),
+        (PROMPTS_FIRST, 3.0, 384.0),
+        ("decode first", 5.7, 384.0),
+        ("decode first", 3.0, 26.0),
+    ],
+)
+def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others, gap):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        users_meet(monkeypatch, scheduler, others)
+        users_meet(monkeypatch, scheduler, others, gap)
 
 
-def users_meet(monkeypatch, scheduler, others):
-    server, users, rate, free = rank(scheduler=scheduler, lengths=UNEVEN), 7.0, 7 / 6 / 384, 1 - others / 6
+def users_meet(monkeypatch, scheduler, others, gap):
+    server, users, rate, free = rank(scheduler=scheduler, lengths=UNEVEN), 7.0, 7 / 6 / gap, 1 - others / 6
     prompt = prompt_of(server)
-    met = meeting(server, prompt, 1 / 384, others, 384.0, users)
+    met = meeting(server, prompt, 1 / gap, others, gap, users)
+    assert (met.step == met.longest) == (gap == 26.0)  # steps take all of the budget
     own = own_prompts(server, met, others)
     mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
     ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
-    found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=users)
-    variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, free, rest, users)
+    found = found_tails(monkeypatch, server, ttft, (others, gap, rate), concurrency=users)
+    variance = variance_of_the_rest(server, prompt, met, 1 / gap, others, free, rest, users)
     end = 6 * met.prompt + 2 * met.plain
     variance = min(variance * (1 - rest / end), rest * rest * max(1 / met.rho - 1, 1))
-    wait, busy = met.idle - prompt.alone, prompt.alone / 384
+    wait, busy = met.idle - prompt.alone, prompt.alone / gap
     expected = []
     for weight, time, alone in own:
         expected.append(Component(weight * (1 - met.nobody), 1.75 + time, rest, variance, end))
         expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
     assert_parts(found.ttft, expected)
     cycle = 1.25 + met.stage + met.decode
-    assert_parts(found.tpot, list(per_token(server, prompt, met, 1 / 384, others, free, users, cycle)))
+    assert_parts(found.tpot, list(per_token(server, prompt, met, 1 / gap, others, free, users, cycle)))
 
 
 def test_users_beyond_the_slots_wait_until_as_many_answers_have_ended(monkeypatch):
@@ -258,6 +295,41 @@ def test_random_arrivals_that_find_no_slot_wait_for_one_besides(monkeypatch):
     assert tuple(nobody)[1:4] == approximate((1.25 + 19.6, usual, usual**2 * (2 - busy) / busy))
     mean = sum(part.weight * (part.least + part.mean) for part in found.ttft)
     assert mean == pytest.approx(500.0 - met.nobody * wait, rel=1e-9)  # whoever finds nobody decoding finds a slot
+
+
+@each(("waiting_share", "is_known"), [(0.6, True), (0.9, False)])
+def test_where_all_slots_are_taken_every_answer_takes_as_long(waiting_share, is_known):
+    server, rate = rank(scheduler=PROMPTS_FIRST, slots=4.0), 1 / 255
+    prompt = prompt_of(server)
+    full, met = module.saturation(server, prompt), meeting(server, prompt, rate, 4.0, 44.0, None)
+    assert rate * met.decode > 4.0
+    mean = 4 / rate / STEPS
+    taken = met._replace(mean_step=met.mean_step * mean / met.step, decode=4 / rate)
+    share, wait = module.slot_wait(server, full, taken, rate, 4.0)
+    assert (waiting_share < share) == is_known
+    ttft = 1.25 + met.stage + wait
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, ttft, (4.0, 44.0), waiting_share, request_rate=rate)
+    assert_parts(found.tpot, [Component(1.0, 5.0, mean - 5, 0.0)])  # 5 s where only one decodes
+    # slots that are kept by the prompts of those who wait for them: no distribution has the mean that was found
+    assert mean_of(found.ttft) - ttft == pytest.approx(0 if is_known else 4 * (ttft + 1000), rel=0.05, abs=0.05 * ttft)
+    means = {"ttft": ttft, "tpot": mean, "e2el": ttft + 4 / rate}
+    assert isnan(module.latency_percentile(found, means, STEPS, "ttft", 99.0)) != is_known
+
+
+@each(
+    ("lengths", "spread"), [(EVEN, None), (Lengths(prompts=UNEVEN.prompts), (1.96 - 0.36 + 0.8 * 38.3 * 50 / 203) / 2)]
+)
+def test_single_tokens_of_users_end_with_a_round_of_the_prompts_of_all(lengths, spread):
+    server = rank(osl=1.0, lengths=lengths)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, 101.25, (0.0, 5.0, 9 / 101.25), concurrency=9.0)
+    # full passes of 34.3 + 4 s and attention: 30 tokens or 70, nine users
+    variance = 0.1**2 if spread is None else 9 * spread**2
+    *none, one = found.ttft
+    assert tuple(one) == approximate((1.0, 1.25, 100.0, variance, inf))
+    assert {part.weight for part in none} == {0.0}
+    assert found.e2el == found.ttft
 
 
 def test_a_share_of_cold_starts_is_the_same_distribution_twice(monkeypatch):

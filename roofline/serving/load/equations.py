@@ -45,7 +45,6 @@ _INNER = 12  # rounds per trial throughput, where plain iteration does not conve
 _DAMPED = 0.25  # share of a round's `seen` that is taken there
 _LEAST = 2.0**-40  # smallest trial throughput, over the largest
 _SETTLED_WITHIN = MICRO  # relative change in another round, of what a search found
-_ORDER = 3.0  # of the interpolation between one user and many, for single-token answers
 _TINY = 2.0**-200  # of a time, against division by zero
 _ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput
 
@@ -626,13 +625,17 @@ class Passes(NamedTuple):
 def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count: Real, rate: Real) -> Passes:
     r"""Passes for about some number of prompts.
 
-    .. math:: \beta = Y(k + 1) - Y(k),\quad \alpha = Y(k) - \beta k
+    .. math:: \beta = \frac{Y(k + \sqrt{k}) - Y(k - \sqrt{k})}{2 \sqrt{k}},\quad
+              \alpha = Y(k - \sqrt{k}) - \beta\, (k - \sqrt{k})
+
+    k - sqrt(k) is at least 1.
 
     Args:
         server: a rank.
         prompt: its mean prompt.
         time: of a prompt, by the tokens of its pass [function].
         count: k [1].
+        rate: l, by which a run has a single pass [1/s].
 
     Returns:
         The times.
@@ -729,34 +732,35 @@ def _prompts_of_users_first(
     others_of_rank = maximum(users - 1.0, 1.0)
     shared_pass = minimum(count, maximum(passes.most, 1.0))
     own_share = minimum(rate * (fixed + each * shared_pass) / others_of_rank, _HALF)
-    rate = rate * maximum(1.0 - (shared_pass - 1.0) / others_of_rank, 0.0) / (1.0 - own_share)
-    busy = (rate * plain * each + fixed * number) / (1.0 - minimum(rate * each, STABLE))
-    busy = maximum(busy, _full_passes(rate, passes, plain))
+    outside = rate * maximum(1.0 - (shared_pass - 1.0) / others_of_rank, 0.0) / (1.0 - own_share)
+    busy = (outside * plain * each + fixed * number) / (1.0 - minimum(outside * each, STABLE))
+    busy = maximum(busy, _full_passes(outside, passes, plain))
     mean_step = plain + busy
     rho = minimum(busy / mean_step, STABLE)
-    together = maximum(rate * mean_step / maximum(number, _TINY), 1.0)
+    together = maximum(outside * mean_step / maximum(number, _TINY), 1.0)
     usual = fixed / together + each
     second = second_moment(server, prompt, each)
-    shared = rate * (fixed * fixed / together + 2.0 * fixed * each + second)
+    shared = outside * (fixed * fixed / together + 2.0 * fixed * each + second)
     # Prompts of a bunch that one pass holds; and prompts that the budget cuts, which follow one another.
     cut = 1.0 / maximum(passes.most, 1.0)
-    square = rate * second * (1.0 - rho) ** ((usual - before) / (usual + before))
+    square = outside * second * (1.0 - rho) ** ((usual - before) / (usual + before))
     in_turn = (square + plain * (1.0 - rho)) / (1.0 - rho * rho)
-    biased = (1.0 - cut) * ((1.0 - rho) * plain + shared + rate * each * each * together) + cut * in_turn
-    mates = (1.0 - cut) * (together - 1.0) + cut * rate * in_turn
+    biased = (1.0 - cut) * ((1.0 - rho) * plain + shared + outside * each * each * together) + cut * in_turn
+    mates = (1.0 - cut) * (together - 1.0) + cut * outside * in_turn
     in_one = minimum(1.0, passes.most / (1.0 + mates))
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
     own = fixed + each * (1.0 + mates) + passes.own - after
     first = maximum(biased / 2.0, biased - before) + own
     nobody = _nobody(others, users)
-    idle = idle_time(prompt, rate, usual, second if prompt.nodes else None)
+    idle = idle_time(prompt, outside, usual, second if prompt.nodes else None)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
-    surge = after + _following(rate, passes, minimum(own, before), None).busy - busy
-    stalls = _stalls(passes, second, rate * mean_step, number * maximum(1.0 - number, 0.0))
+    surge = after + _following(outside, passes, minimum(own, before), None).busy - busy
+    stalls = _stalls(passes, second, outside * mean_step, number * maximum(1.0 - number, 0.0))
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)
     return Meeting(
-        stage, step, decode, plain, mean_step, mean_step, usual, rho, passes.full, minimum(rate * passes.full, STABLE),
-        nobody, idle, first - own, server.budget, surge, 0.0, biased, float("inf"), each, fixed, together, stalls,
+        stage, step, decode, plain, mean_step, mean_step, usual, rho, passes.full,
+        minimum(outside * passes.full, STABLE), nobody, idle, first - own, server.budget, surge, 0.0, biased,
+        float("inf"), each, fixed, together, stalls,
     )  # fmt: skip
 
 
@@ -799,7 +803,10 @@ def _full_passes(rate: Real, passes: Passes, begin: Real) -> Real:
 def _following(rate: Real, passes: Passes, begin: Real, seen: Real | None) -> Following:
     r"""Passes after a stage until no prompt waits: each begins if a request arrived in the stage before.
 
-    .. math:: n = (1 - e^{-l x})\, e^{l Y},\quad B = \frac{l x \beta + \alpha n}{1 - l \beta}
+    .. math:: n = (1 - e^{-l x})\, e^{l \alpha + \frac{Y - \alpha}{\beta} (1 - e^{-l \beta})},\quad
+              B = \frac{l x \beta + \alpha n}{1 - l \beta}
+
+    A run ends with a pass in which nobody asks: e^... is one over that chance, with a Poisson number of prompts in it.
 
     Args:
         rate: l [1/s].
@@ -815,7 +822,8 @@ def _following(rate: Real, passes: Passes, begin: Real, seen: Real | None) -> Fo
     if seen is not None:
         prompts = rate * maximum(seen - passes.fixed, 0.0) * _share_of_none(rate * passes.each)
         number = runs * _E ** minimum(rate * passes.fixed + prompts, _LONGEST_RUN)
-    busy = (rate * begin * passes.each + passes.fixed * number + passes.once * runs) / (1.0 - minimum(rate * passes.each, STABLE))
+    work = rate * begin * passes.each + passes.fixed * number + passes.once * runs
+    busy = work / (1.0 - minimum(rate * passes.each, STABLE))
     return Following(maximum(busy, _full_passes(rate, passes, begin)), number)
 
 
@@ -834,8 +842,10 @@ def _nearer(seen: Real, rate: Real, passes: Passes, count: Real) -> Real:
 
 
 def _idle(rate: Real, passes: Passes, prompt: Prompt, seen: Real, second: Real) -> tuple[Real, Real, Real, Real]:
-    """Where a request finds the server idle, and others arrive until no prompt waits: their mean time to first token
-    [s], their number, and prompts of a pass."""
+    """A request that finds the server idle, and those who arrive until no prompt waits.
+
+    Their mean time to first token, and its part in passes [s]; their number; prompts of a pass [1].
+    """
     alone, fixed, each = prompt.alone, passes.fixed, passes.each
     follow = _following(rate, passes, alone, seen)
     busy = alone + follow.busy
