@@ -750,7 +750,8 @@ def _prompts_of_users_first(
     in_one = minimum(1.0, passes.most / (1.0 + mates))
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
     own = fixed + each * (1.0 + mates) + passes.own - after
-    first = maximum(biased / 2.0, biased - before) + own
+    # The next request comes after a step has ended: at once, or into what follows.
+    first = where(before > 0.0, maximum(biased / 2.0, biased - before), 0.0) + own
     nobody = _nobody(others, users)
     idle = idle_time(prompt, outside, usual, second if prompt.nodes else None)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
