@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isnan
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
@@ -128,7 +129,7 @@ def _time(server: Server, chunks: Array, contexts: Array) -> float | Array:
 
 
 def _one_step(server: Server, chunks: list[tuple[float, float]], contexts: list[float]) -> float:
-    contexts = [context for context in contexts if context == context]
+    contexts = [context for context in contexts if not isnan(context)]
     step = _decode_step(server, contexts) if contexts else 0.0
     if not chunks:
         return step

@@ -287,7 +287,11 @@ def test_every_answer_is_of_the_family(answers, name):
 
 def test_every_public_question_is_asked_here():
     asked = {name.partition(",")[0] for name in CASES}
-    numbers, records, names = {"ttft", "tpot", "sheet", "step_time"}, {"load_gpu", "load_model", "load_workload"}, {"check_specs"}
+    numbers, records, names = (
+        {"ttft", "tpot", "sheet", "step_time"},
+        {"load_gpu", "load_model", "load_workload"},
+        {"check_specs"},
+    )
     names |= {"gpus", "models", "workloads", "workload_options"}
     public = {name for name in rl.__all__ if inspect.isfunction(getattr(rl, name))}
     assert asked == public - numbers - records - names

@@ -8,8 +8,8 @@ from cli.asking import ask
 from every_case import each
 
 import roofline as rl
-from roofline.cli.screen import refusal_words
 from roofline.cli.main import cli
+from roofline.cli.screen import refusal_words
 from roofline.questions.inputs import options
 
 M, CASE = "-m llama-3.1-8b", "-m llama-3.1-8b -g h100"

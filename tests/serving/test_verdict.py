@@ -150,12 +150,18 @@ def test_no_error_is_stated_for_a_load_outside_the_validated_range():
 # --- percentiles that are not known ------------------------------------------------------------
 
 
+#: TPOT p99 of users that has no figure: answers of few tokens that differ much.
+UNKNOWN_P99 = {"isl": 1016, "osl": 8, "isl_cv": 1.0, "osl_cv": 1.0, "engine": "sglang", "slo": "tpot:2s@p99"}
+#: Prompts that come first keep all slots taken.
+FULL = {"engine": "sglang", "isl": 80, "osl": 39, "tp": 1, "quantization": "fp8"}
+
+
 def test_a_percentile_that_contradicts_its_mean_has_no_figure_and_no_verdict():
-    case = {"isl": 141, "osl": 1, "concurrency": 256, "tp": 2, "slo": "ttft:2s@p99"}
-    p = rl.predict("llama-3.1-70b", "h200", **case)
+    case = {**FULL, "request_rate": 60, "slo": "ttft:2s@p99"}
+    p = rl.predict("qwen3-32b", "b200", **case)
     assert p.latency("ttft_p99") is None
     assert p.to_dict()["ttft_p99_ms"] is None
-    word, reason, _, met = by_every_door("llama-3.1-70b", "h200", **case)
+    word, reason, _, met = by_every_door("qwen3-32b", "b200", **case)
     assert (word, reason, met) == (None, UNKNOWN, False)
     assert "SLO not known" in repr(p)
     assert ": not known (this percentile is not known" in " ".join(str(p).split())
@@ -297,9 +303,6 @@ def test_pools_on_gpus_that_were_never_timed_are_judged_by_the_same_rule():
 
 # --- limits that do not apply, and percentiles that are not known ---------------------------------
 
-#: Of single tokens of users, whose p99 has no figure; the simulation of 8 GPUs gives 1.09 s.
-UNKNOWN_P99 = {"isl": 141, "osl": 1, "slo": "ttft:2s@p99"}
-
 
 @each("limit", ["tpot:40", "tpot:40@p50", "tpot:40@p99"])
 def test_a_limit_on_tpot_does_not_apply_to_answers_of_one_token(limit):
@@ -334,44 +337,43 @@ def test_two_pools_are_judged_of_single_tokens_by_the_same_rule():
 
 
 def test_size_does_not_buy_gpus_for_a_percentile_that_is_not_known():
-    (sized,) = rl.size("llama-3.1-70b", "h200", concurrency=256, **UNKNOWN_P99).sizes
+    (sized,) = rl.size("gpt-oss-20b", "h100", concurrency=40, **UNKNOWN_P99).sizes
     assert (sized.verdict, sized.meets, sized.meets_high) == (None, None, None)
-    assert sized.prediction.ttft < 2.0  # the mean is within the limit; one replica fewer takes 2.02 s
-    assert sized.prediction.deployment.num_gpus == 6
-    assert "TTFT p99 has no figure below 96 GPUs" in sized.reason
+    assert sized.prediction.tpot < 2.0  # the mean is within the limit
+    assert sized.prediction.deployment.num_gpus == 1
+    assert "TPOT p99 has no figure below 32 GPUs" in sized.reason
     fleet = rl.size(MODEL, ["h100-sxm", "b200"], isl=2000, osl=1, concurrency=3, slo="ttft:1s@p95")
     assert [size.meets for size in fleet.sizes] == sorted((size.meets for size in fleet.sizes), key=lambda met: not met)
 
 
 def test_users_beyond_whom_a_percentile_is_not_known_are_no_most_and_no_knee():
-    case = {"tp": 2, **UNKNOWN_P99}
-    most = rl.solve("llama-3.1-70b", "h200", "concurrency", isl=141, osl=1, tp=2, slo="ttft:2s@p99")
-    assert (most.whole, most.is_known, most.limited_by) == (5, False, "not known beyond")
+    case = {"tp": 1, **UNKNOWN_P99}
+    most = rl.solve("gpt-oss-20b", "h100", "concurrency", **case)
+    assert (most.whole, most.is_known, most.limited_by) == (1, False, "not known beyond")
     assert "not known beyond: its closed form contradicts the mean" in most.reason
     assert "at most" not in str(most)
-    p = rl.predict("llama-3.1-70b", "h200", concurrency=256, **case)
+    p = rl.predict("gpt-oss-20b", "h100", concurrency=40, **case)
     assert (p.knees.slo, p.knee_bound) == (None, "half")
-    several = rl.predict("llama-3.1-70b", "h200", concurrency=[4, 256], **case)
+    several = rl.predict("gpt-oss-20b", "h100", concurrency=[4, 40], **case)
     assert p.to_dict(["slo_knee"]) == several.to_dict(["slo_knee"])
-    least = rl.solve("llama-3.1-70b", "h200", "tp", isl=141, osl=1, concurrency=256, slo="ttft:2s@p99")
+    least = rl.solve("gpt-oss-20b", "h100", "tp", concurrency=40, **UNKNOWN_P99)
     assert (least.value, least.verdict, least.is_known) == (None, None, False)
 
 
 def test_levers_rank_by_the_mean_where_the_p99_of_the_case_is_not_known():
-    answer = rl.levers(MODEL, GPU, isl=2000, osl=1, concurrency=64, tp=1)
+    answer = rl.levers("qwen3-32b", "b200", request_rate=60, **FULL)
     assert (answer.goal_text, answer.start.figure("ttft_p99")) == ("mean TTFT", None)
     assert answer.best.figure("ttft") < answer.start.figure("ttft")
     assert any("ranked by the mean TTFT" in note for note in answer.notes)
 
 
 def test_a_goodput_beyond_which_a_percentile_is_not_known_says_so():
-    case = {"tp": 1, "engine": "sglang", "isl": 8000, "osl": 2}
-    (found,) = rl.goodput(MODEL, GPU, slo="tpot:100s@p99", **case)
+    (found,) = rl.goodput("qwen3-32b", "b200", slo="ttft:9s@p99", **FULL)
     assert (found.found.is_known, found.found.binding) == (False, "not known beyond")
     assert found.reason.startswith("this percentile is not known beyond this rate")
-    assert rl.predict(MODEL, GPU, request_rate=1.01 * found.rate, **case).latency("tpot_p99") is None
-    (limited,) = rl.goodput(MODEL, GPU, slo="tpot:1s@p99", **case)
-    assert limited.found.binding == "tpot_p99"
+    assert rl.predict("qwen3-32b", "b200", request_rate=1.01 * found.rate, **FULL).latency("ttft_p99") is None
+    (limited,) = rl.goodput("qwen3-32b", "b200", slo="ttft:250@p99", **FULL)
+    assert limited.found.binding == "ttft_p99"
 
 
 @each(("time", "figure"), [(0.0080004, "8.0004 ms > 8 ms"), (float("nan"), "not known, against 8 ms")])

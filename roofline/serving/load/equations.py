@@ -126,7 +126,9 @@ def _open_loop(
     others, met = minimum(values[0], full.slots), meeting_at(values)
     share, wait = slot_wait(server, full, met, rate, others)
     if server.engine.scheduler == PROMPTS_FIRST:  # each free slot admits a prompt, which delays the answers
-        share = maximum(share, 1.0 - full.slots / maximum(rate * unbounded(values).decode, full.slots))
+        wanted = maximum(rate * unbounded(values).decode, full.slots)
+        share = maximum(share, 1.0 - full.slots / wanted)
+        wait = maximum(wait, (wanted / full.slots - 1.0) / maximum(full.rate - rate, _TINY))
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
     is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
@@ -748,7 +750,8 @@ def _prompts_of_users_first(
     in_one = minimum(1.0, passes.most / (1.0 + mates))
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
     own = fixed + each * (1.0 + mates) + passes.own - after
-    first = maximum(biased / 2.0, biased - before) + own
+    # The next request comes after a step has ended: at once, or into what follows.
+    first = where(before > 0.0, maximum(biased / 2.0, biased - before), 0.0) + own
     nobody = _nobody(others, users)
     idle = idle_time(prompt, outside, usual, second if prompt.nodes else None)
     stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle

@@ -96,6 +96,7 @@ class _Settled(NamedTuple):
     slot_wait: Real  # [s] mean wait of these
     slot_variance: Real  # [s^2] of it
     link_rate: Real  # [1/s] requests of the rank
+    is_full: Real = False  # prompts that come first keep all slots taken
 
 
 def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tails:
@@ -120,9 +121,7 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     first, step = _first_token(case), _decode_step(case)
     if case.users is None and case.server.engine.scheduler == PROMPTS_FIRST:
         # Not known where prompts wait for slots that their own passes keep taken: a mean that cannot hold.
-        late = where(
-            under_load.waiting_share > case.slot_share + MICRO, _FAR * (under_load.ttft + under_load.decode), 0.0
-        )
+        late = where(case.is_full, _FAR * (case.ttft + case.met.decode), 0.0)
         first = tuple(part._replace(least=part.least + late) for part in first)
     if case.users is not None and not never(case.server.osl <= 1.0):
         first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
@@ -173,10 +172,11 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
     if users is None:
         others = minimum(under_load.state[0], full.slots)
         rate = minimum(workload.request_rate / ranks, FULL * full.rate)
-        met = meeting(server, prompt, rate, others, seen, None)
+        met, is_full = meeting(server, prompt, rate, others, seen, None), False
         if server.engine.scheduler == PROMPTS_FIRST:  # with all slots taken, every answer takes as long
             within = minimum(full.slots / maximum(rate * met.decode, _TINY), 1.0)
-            varies = where(within < 1.0, 0.0, 1.0)
+            is_full = within < 1.0
+            varies = where(is_full, 0.0, 1.0)
             met = met._replace(
                 mean_step=within * met.mean_step, surge=within * met.surge, step=within * met.step,
                 decode=within * met.decode, stalls=varies * met.stalls, surges=varies * met.surges,
@@ -185,7 +185,7 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
         share, wait = slot_wait(server, full, met, rate, others)
         wait = wait / maximum(share, NANO)
         ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
-        return _Settled(server, prompt, met, ttft, rate, others, None, share, wait, wait * wait, rate)
+        return _Settled(server, prompt, met, ttft, rate, others, None, share, wait, wait * wait, rate, is_full)
     inside = maximum(minimum(users, full.slots), 1.0)
     others, completions = minimum(under_load.state[0], inside - 1.0), under_load.state[2]
     rate = completions * (inside - 1.0) / inside
