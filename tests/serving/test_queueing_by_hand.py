@@ -439,7 +439,7 @@ def test_users_who_ask_again_come_in_bunches_and_share_passes(
     m, mates = (1 - cut) * together + cut * turn, (1 - cut) * (k - 1) + cut * rate * turn
     behind = beta * mates * (1 - min(1, most / (1 + mates))) / 2
     mine = alpha + beta * (1 + mates) + own - behind
-    first = max(m / 2, m - before) + mine
+    first = mine + (max(m / 2, m - before) if before > 0 else 0.0)  # at once where nothing lies between
     nobody = (1 - others / (users - 1)) ** (users - 1)
     idle = idle_time(prompt, rate, usual, square if prompt.nodes else None)
     matches(met, biased=m, nobody=nobody, idle=idle, wait=first - mine, stage=(1 - nobody) * first + nobody * idle)

@@ -33,10 +33,10 @@ SLOPE = 1.0
 STEPS = 100.0
 
 
-def found_tails(monkeypatch, server, ttft, state, waiting_share=0.0, **load):
+def found_tails(monkeypatch, server, ttft, state, **load):
     """Tails of a load whose means are these."""
     monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-    found = SimpleNamespace(state=state, is_stable=True, ttft=ttft, decode=1000.0, waiting_share=waiting_share)
+    found = SimpleNamespace(state=state, is_stable=True, ttft=ttft)
     return module.tails(server.deployment, Workload(server.isl, server.osl, load_of(load)), found)
 
 
@@ -297,24 +297,25 @@ def test_random_arrivals_that_find_no_slot_wait_for_one_besides(monkeypatch):
     assert mean == pytest.approx(500.0 - met.nobody * wait, rel=1e-9)  # whoever finds nobody decoding finds a slot
 
 
-@each(("waiting_share", "is_known"), [(0.6, True), (0.9, False)])
-def test_where_all_slots_are_taken_every_answer_takes_as_long(waiting_share, is_known):
-    server, rate = rank(scheduler=PROMPTS_FIRST, slots=4.0), 1 / 255
-    prompt = prompt_of(server)
-    full, met = module.saturation(server, prompt), meeting(server, prompt, rate, 4.0, 44.0, None)
-    assert rate * met.decode > 4.0
-    mean = 4 / rate / STEPS
-    taken = met._replace(mean_step=met.mean_step * mean / met.step, decode=4 / rate)
-    share, wait = module.slot_wait(server, full, taken, rate, 4.0)
-    assert (waiting_share < share) == is_known
+@each(("gap", "is_full"), [(255.0, True), (400.0, False)])
+def test_where_all_slots_are_taken_every_answer_takes_as_long(gap, is_full):
+    server, rate = rank(scheduler=PROMPTS_FIRST, slots=4.0), 1 / gap
+    full, met = module.saturation(server, prompt_of(server)), meeting(server, prompt_of(server), rate, 4.0, 44.0, None)
+    assert (rate * met.decode > 4.0) == is_full
+    mean = 4 / rate / STEPS if is_full else met.step
+    taken = met._replace(mean_step=met.mean_step * mean / met.step, decode=mean * STEPS)
+    _, wait = module.slot_wait(server, full, taken, rate, 4.0)
     ttft = 1.25 + met.stage + wait
     with pytest.MonkeyPatch.context() as monkeypatch:
-        found = found_tails(monkeypatch, server, ttft, (4.0, 44.0), waiting_share, request_rate=rate)
-    assert_parts(found.tpot, [Component(1.0, 5.0, mean - 5, 0.0)])  # 5 s where only one decodes
+        found = found_tails(monkeypatch, server, ttft, (4.0, 44.0), request_rate=rate)
+    assert (found.tpot[0].variance == 0.0) == is_full
+    if is_full:
+        assert_parts(found.tpot, [Component(1.0, 5.0, mean - 5, 0.0)])  # 5 s where only one decodes
     # slots that are kept by the prompts of those who wait for them: no distribution has the mean that was found
-    assert mean_of(found.ttft) - ttft == pytest.approx(0 if is_known else 4 * (ttft + 1000), rel=0.05, abs=0.05 * ttft)
-    means = {"ttft": ttft, "tpot": mean, "e2el": ttft + 4 / rate}
-    assert isnan(module.latency_percentile(found, means, STEPS, "ttft", 99.0)) != is_known
+    late = 4 * (ttft + mean * STEPS) if is_full else 0.0
+    assert mean_of(found.ttft) == pytest.approx(ttft - met.nobody * wait + late, rel=1e-9)
+    means = {"ttft": ttft, "tpot": mean, "e2el": ttft + mean * STEPS}
+    assert isnan(module.latency_percentile(found, means, STEPS, "ttft", 99.0)) == is_full
 
 
 @each(
