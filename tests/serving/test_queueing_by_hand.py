@@ -4,7 +4,7 @@ Worked out from docs/method.md, "A server under load". The rank is made up: its 
 sequences that decode and in the tokens of prompts.
 """
 
-from math import exp
+from math import exp, expm1
 from types import SimpleNamespace
 
 import pytest
@@ -397,6 +397,7 @@ def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
     [
         (prompt_of_length(50), 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),
         (prompt_of_length(50), 1 / 112, 60.0, 0.0, 3.0, 7.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1e-20, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),  # hardly an answer ends
         (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, 44, None),
         (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, None, 44, None),  # the other is always in one pass with it
         (prompt_of_length(50), 1 / 60, 60.0, 0.0, 0.5, 2.0, (32, 12), 44, None),  # which takes half at most
@@ -414,7 +415,7 @@ def test_users_who_ask_again_come_in_bunches_and_share_passes(
     met = meeting(first_rank, prompt, rate, others, seen, users)
     plain, most = 5 + others, 203 / prompt.length
     ended = rate * seen
-    some = 1 - exp(-ended)  # of the decode steps have an answer that ends
+    some = -expm1(-ended)  # of the decode steps have an answer that ends
     bunch = max(ended / some, 1)
     tokens = min(bunch * prompt.length, 203)
     z = max(min(before, 1.4 * pass_of(prompt, tokens) * bunch * prompt.length / tokens) / plain, 1)

@@ -722,7 +722,7 @@ def _prompts_of_users_first(
 ) -> Meeting:
     before = server.before + server.engine.arrival
     ended = rate * seen
-    bunches = 1.0 - _E ** (0.0 - ended)
+    bunches = maximum(1.0 - _E ** (0.0 - ended), ended / (1.0 + ended))  # the latter where the former rounds to 0
     bunch = maximum(ended / maximum(bunches, _TINY), 1.0)
     number = _passes_of_users(bunches, bunch * time(minimum(bunch * prompt.length, server.budget)), before, plain)
     count = maximum(ended / maximum(number, _TINY), 1.0)
