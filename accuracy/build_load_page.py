@@ -39,12 +39,13 @@ DEPLOYMENTS = (
     ("gpt-oss-120b", "b200", 1, None), ("qwen3-235b-a22b", "b200", 8, "fp8"), ("deepseek-r1", "b200", 8, None),
 )  # fmt: skip
 SCHEDULERS = {"decode": ("vllm", "trtllm", "generic"), "prompts": ("sglang",)}
-LOADS = (0.1, 0.3, 0.5, 0.7, 0.8)  # of the saturation
-SPREADS = (0.0, 0.0, 0.3, 1.0)  # coefficients of variation of lengths
+LOADS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.95)  # of the saturation
+SPREADS = (0.0, 0.0, 0.3, 1.0, 1.5)  # coefficients of variation of lengths
+ANSWERS = {"one token": 0.15, "2 to 19 tokens": 0.25, "20 tokens and more": 0.6}  # shares of the cases
 GOODPUT_SHARE, TINY = 0.9, 1e-6
 NEAR_BEST = (0.9, 0.95, 1.0, 1.05)  # of a goodput, at which it is simulated
 TAILS = ("ttft_p50", "ttft_p90", "ttft_p95", "ttft_p99", "tpot_p50", "tpot_p99", "e2el_p99")
-USERS = (2, 4, 8, 16, 32, 64, 128)
+USERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 USERS_SPREAD = 0.3 / 3**0.5  # cv of the lengths of users where none is drawn: equal ones would keep them in step
 
 
@@ -56,10 +57,11 @@ class Judged:
     inside: bool
     fails: tuple[str, ...]
     ttft: float  # closed form / simulation - 1
-    tpot: float
+    tpot: float  # NaN for single tokens
     what: str
     tails: dict[str, float] = field(default_factory=dict)  # percentile -> closed form / simulation - 1
     util: float = 0.0
+    answers: str = ""  # how long they are: one of `ANSWERS`
     goodput: float | None = None  # closed form / simulation - 1
     attained: float | None = None  # share of the requests of a simulation at that rate that meet the limits
     is_answered: bool = True  # whether the closed forms have a steady state where the simulation has one
@@ -69,8 +71,13 @@ def drawn(seed: int, engines: tuple[str, ...]) -> tuple[Any, Workload]:
     """A deployment and lengths at random."""
     draw = random.Random(seed)
     model, gpu, tp, quantization = draw.choice(DEPLOYMENTS)
-    isl = float(round(math.exp(draw.uniform(math.log(128), math.log(12_000)))))
-    osl = float(round(math.exp(draw.uniform(math.log(32), math.log(1500)))))
+    isl = float(round(math.exp(draw.uniform(math.log(32), math.log(32_000)))))
+    longest, shortest = math.log(4000), math.log(20)
+    osl = {
+        "one token": 1.0,
+        "2 to 19 tokens": float(draw.randint(2, 19)),
+        "20 tokens and more": float(round(math.exp(draw.uniform(shortest, longest)))),
+    }[draw.choices([*ANSWERS], [*ANSWERS.values()])[0]]
     one = rl.predict(
         model, gpu, isl=isl, osl=osl, tp=tp, quantization=quantization, engine=draw.choice(engines),
         max_num_batched_tokens=draw.choice((1024, 2048, 8192, 16_384)), max_num_seqs=draw.choice((64, 256, 1024)),
@@ -79,7 +86,7 @@ def drawn(seed: int, engines: tuple[str, ...]) -> tuple[Any, Workload]:
 
 
 def drawn_lengths(seed: int, least: float) -> Lengths:
-    """How lengths spread, at random: half of the cases equal, or as little as users need."""
+    """How lengths spread, at random: two of five equal, or as little as users need."""
     draw = random.Random(seed + 7)
     isl_cv, osl_cv = draw.choice(SPREADS) or least, draw.choice(SPREADS) or least
     law = draw.choice(("lognormal", "lognormal", "uniform"))
@@ -160,7 +167,7 @@ def _judged(deployment: Any, workload: Workload, arrivals: Arrivals, kind: str, 
     fails = tuple(said for is_outside, said in outside(deployment, workload, found) if is_outside)
     gaps = sorted(r.tpot for r in real if not math.isnan(r.tpot))
     measured = {"ttft": sorted(r.ttft for r in real), "tpot": gaps, "e2el": sorted(r.e2el for r in real)}
-    ttft, tpot = statistics.fmean(measured["ttft"]), statistics.fmean(gaps)
+    ttft, tpot = statistics.fmean(measured["ttft"]), statistics.fmean(gaps or [math.nan])
     what = (
         f"{deployment.model.short_name} on {deployment.gpu.name}, {deployment.engine.name}, isl {workload.isl:g}, "
         f"osl {workload.osl:g}, budget {deployment.engine.max_num_batched_tokens}, {load}, lengths {workload.lengths}"
@@ -170,9 +177,11 @@ def _judged(deployment: Any, workload: Workload, arrivals: Arrivals, kind: str, 
     if found.is_stable:
         for key, closed in limited_latencies(deployment, workload, TAILS).items():
             name, level = key.split("_p")
-            tails[key] = closed / quantile(measured[name], float(level)) - 1.0
+            tails[key] = closed / quantile(measured[name], float(level)) - 1.0 if measured[name] else math.nan
+    length = min(math.ceil(math.log(workload.osl, 19.0)), 2) if workload.osl > 1.0 else 0
     return Judged(
-        kind, not fails, fails, *off, what, tails, float(found.util), is_answered=bool(found.is_stable)
+        kind, not fails, fails, *off, what, tails, float(found.util), [*ANSWERS][length],
+        is_answered=bool(found.is_stable),
     )  # fmt: skip
 
 
@@ -187,11 +196,13 @@ def judged_goodput(task: tuple[int, int, str]) -> Judged:
     deployment, wanted = drawn(seed, SCHEDULERS[first])
     lengths = drawn_lengths(seed, 0.0)
     lengths = lengths if lengths.prompts.cv <= 0.3 else lengths_by_law("lognormal", 0.3, lengths.answers.cv)
-    wanted = replace(wanted, lengths=lengths)
+    wanted = replace(wanted, lengths=lengths, osl=max(wanted.osl, 2.0))  # single tokens have no TPOT to limit
     server = server_of(deployment, replace(wanted, load=Rate(1.0)))
     full = saturation(server, prompt_of(server)).rate
     at = replace(wanted, load=Rate(random.Random(seed + 1).choice((0.2, 0.4, 0.6)) * full))
     times = limited_latencies(deployment, at, ("ttft_p95", "tpot_p95"))
+    if not all(map(math.isfinite, times.values())):
+        return Judged(f"{first} first, goodput", inside=False, fails=(), ttft=math.nan, tpot=math.nan, what="not known")
     slo = {"ttft": times["ttft_p95"], "tpot": times["tpot_p95"]}
     best = largest_rate(deployment, wanted, slo, GOODPUT_SHARE)
     met = []
@@ -238,7 +249,10 @@ def line(name: str, cases: Iterable[Judged]) -> str:
         return f"| {name} | 0 | - | - | - | - |"
     cells = []
     for metric in ("tpot", "ttft"):
-        errors = sorted(100.0 * abs(getattr(case, metric)) for case in found)
+        errors = sorted(100.0 * abs(off) for case in found if not math.isnan(off := getattr(case, metric)))
+        if not errors:
+            cells.append("-")
+            continue
         p90 = errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)]
         cells.append(f"{statistics.median(errors):.1f} / {statistics.fmean(errors):.1f} / {p90:.1f} / {errors[-1]:.1f}")
     near = [
@@ -255,9 +269,16 @@ def tail_line(name: str, cases: Iterable[Judged]) -> str:
         return f"| {name} | 0 |" + " - |" * (len(TAILS) + 2)
     cells = []
     for key in TAILS:
-        errors = sorted(100.0 * abs(case.tails[key]) for case in found)
+        errors = sorted(100.0 * abs(off) for case in found if math.isfinite(off := case.tails[key]))
+        if not errors:
+            cells.append("-")
+            continue
         p90 = errors[min(len(errors) - 1, math.ceil(0.9 * len(errors)) - 1)]
-        cells.append(f"{statistics.median(errors):.1f} / {statistics.fmean(errors):.1f} / {p90:.1f}")
+        missing = sum(math.isinf(case.tails[key]) for case in found)
+        cells.append(
+            f"{statistics.median(errors):.1f} / {statistics.fmean(errors):.1f} / {p90:.1f}"
+            + (f" ({missing} not known)" if missing else "")
+        )
     near = [
         f"{100.0 * sum(abs(case.tails[key]) <= 0.15 for case in found) / len(found):.0f} %"
         for key in ("ttft_p99", "tpot_p99")
@@ -287,6 +308,7 @@ def tails_text(cases: list[Judged]) -> list[str]:
 
 def goodput_text(best: list[Judged]) -> list[str]:
     """The section on goodput."""
+    best = [case for case in best if case.goodput is not None]
     inside = [case for case in best if case.inside]
     text = [
         "\n## Goodput\n",
@@ -319,10 +341,10 @@ def page(cases: list[Judged], full: list[Judged], best: list[Judged], requests: 
         "# Closed forms of a server under a load, and a simulation of every step\n",
         "Generated by `python accuracy/build_load_page.py`. Both sides read the same step times, so this judges the "
         'algebra of docs/method.md, "A server under load", alone; how far step times are from measured ones is in '
-        "accuracy.md. Ten deployments from Llama-8B on one A100 to DeepSeek-R1 on eight B200, prompts of 128 to 12,000 "
-        "tokens, answers of 32 to 1,500, budgets of 1,024 to 16,384 tokens, 64 to 1,024 sequences at most, at 10 to 80 % "
-        f"of the saturation or with 2 to 128 users; {requests:,} requests a case at a rate, seeds from {seed}. Lengths "
-        "spread log-normally or evenly, with coefficients of variation of 0 (0.17 with users), 0.3 and 1.\n",
+        "accuracy.md. Ten deployments from Llama-8B on one A100 to DeepSeek-R1 on eight B200, prompts of 32 to 32,000 "
+        "tokens, answers of 1 to 4,000, budgets of 1,024 to 16,384 tokens, 64 to 1,024 sequences at most, at 10 to 95 % "
+        f"of the saturation or with 1 to 512 users; {requests:,} requests a case at a rate, seeds from {seed}. Lengths "
+        "spread log-normally or evenly, with coefficients of variation of 0 (0.17 with users), 0.3, 1 and 1.5.\n",
         "Errors are |closed form / simulation - 1| in per cent: median / mean / 90th percentile / worst.\n",
         "| cases | n | TPOT | TTFT | TPOT within 5 % | TTFT within 10 % |",
         "|---|---|---|---|---|---|",
@@ -334,6 +356,8 @@ def page(cases: list[Judged], full: list[Judged], best: list[Judged], requests: 
         mine = [case for case in cases if case.kind == kind]
         text.append(line(f"{kind}, all", mine))
         text.append(line(f"{kind}, inside the domain", (case for case in mine if case.inside)))
+        text += [line(f"{kind}, {words}", (case for case in mine if case.answers == words)) for words in ANSWERS]
+        text.append(line(f"{kind}, util above 80 %", (case for case in mine if "rate" in kind and case.util > 0.8)))
         for fault in dict.fromkeys(said for case in mine for said in case.fails):
             text.append(line(f"{kind}, {fault}", (case for case in mine if fault in case.fails)))
     text.append(line("**all, inside the domain**", (case for case in cases if case.inside)))

@@ -22,7 +22,8 @@ from roofline.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 RECIPES = (
-    "fill_workbook", "google_sheets", "pull_levers", "sizing_with_pandas", "users_within_slo", "xlwings_lite",
+    "fill_workbook", "google_sheets", "own_scheduler", "pull_levers", "sizing_with_pandas", "users_within_slo",
+    "xlwings_lite",
 )  # fmt: skip
 RESULTS = ("TTFT [ms]", "TPOT [ms]", "GPUs", "fits", "reason")
 HOSTILE = ("=1+1", "+1+1", "-1+1", "@SUM(1)", '=HYPERLINK("https://x.example","y")', "\t=1+1", "a\r=1+1", "\n=1+1")
@@ -531,3 +532,12 @@ def test_every_example_runs_and_prints_something(name, capsys, monkeypatch):
     except SystemExit as end:
         assert not end.code
     assert capsys.readouterr().out.strip()
+
+
+def test_the_shortest_prompts_first_wait_less_on_average_and_the_longest_more(monkeypatch, capsys):
+    found = SimpleNamespace(**run(monkeypatch, "own_scheduler"))
+    assert capsys.readouterr().out in (ROOT / "docs" / "recipes.md").read_text()
+    in_order, shortest_first = map(found.times_to_first_token, (False, True))
+    assert len(in_order) == len(shortest_first) == len(found.requests)
+    assert sum(shortest_first) < 0.95 * sum(in_order)
+    assert shortest_first[-1] > in_order[-1]
