@@ -397,6 +397,7 @@ def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
     [
         (prompt_of_length(50), 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),
         (prompt_of_length(50), 1 / 112, 60.0, 0.0, 3.0, 7.0, (32, 12), 44, None),
+        (prompt_of_length(50), 1 / 112, 60.0, 2.0, 3.0, 7.0, (32, 12), 44, None),  # less than half a stage
         (prompt_of_length(50), 1e-20, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),  # hardly an answer ends
         (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, 44, None),
         (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, None, 44, None),  # the other is always in one pass with it
