@@ -71,18 +71,26 @@ def drawn(seed: int, engines: tuple[str, ...]) -> tuple[Any, Workload]:
     """A deployment and lengths at random."""
     draw = random.Random(seed)
     model, gpu, tp, quantization = draw.choice(DEPLOYMENTS)
-    isl = float(round(math.exp(draw.uniform(math.log(32), math.log(32_000)))))
-    longest, shortest = math.log(4000), math.log(20)
-    osl = {
-        "one token": 1.0,
-        "2 to 19 tokens": float(draw.randint(2, 19)),
-        "20 tokens and more": float(round(math.exp(draw.uniform(shortest, longest)))),
-    }[draw.choices([*ANSWERS], [*ANSWERS.values()])[0]]
+    isl = float(round(math.exp(draw.uniform(math.log(128), math.log(12_000)))))
+    osl = float(round(math.exp(draw.uniform(math.log(32), math.log(1500)))))
     one = rl.predict(
         model, gpu, isl=isl, osl=osl, tp=tp, quantization=quantization, engine=draw.choice(engines),
         max_num_batched_tokens=draw.choice((1024, 2048, 8192, 16_384)), max_num_seqs=draw.choice((64, 256, 1024)),
     )  # fmt: skip
     return one.deployment, one.workload
+
+
+def drawn_widely(seed: int, engines: tuple[str, ...]) -> tuple[Any, Workload]:
+    """A deployment at random, with lengths that people may ask about."""
+    deployment, wanted = drawn(seed, engines)
+    draw = random.Random(seed + 11)
+    isl = float(round(math.exp(draw.uniform(math.log(32), math.log(32_000)))))
+    osl = {
+        "one token": 1.0,
+        "2 to 19 tokens": float(draw.randint(2, 19)),
+        "20 tokens and more": float(round(math.exp(draw.uniform(math.log(20), math.log(4000))))),
+    }[draw.choices([*ANSWERS], [*ANSWERS.values()])[0]]
+    return deployment, replace(wanted, isl=isl, osl=osl)
 
 
 def drawn_lengths(seed: int, least: float) -> Lengths:
@@ -98,7 +106,7 @@ def drawn_lengths(seed: int, least: float) -> Lengths:
 def judged_rate(task: tuple[int, int, str]) -> Judged:
     """A case of random arrivals."""
     seed, requests, first = task
-    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
     lengths = drawn_lengths(seed, 0.0)
     wanted = replace(wanted, lengths=lengths)
     server = server_of(deployment, replace(wanted, load=Rate(1.0)))
@@ -113,7 +121,7 @@ def judged_rate(task: tuple[int, int, str]) -> Judged:
 def judged_drafts(task: tuple[int, int, str]) -> Judged:
     """A case of random arrivals with speculative decoding."""
     seed, requests, first = task
-    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
     draw = random.Random(seed + 3)
     deployment = drafted(
         deployment, draw.choice(("ngram", "eagle")), draw.choice((1, 3, 5)), draw.choice((0.5, 0.7, 0.9))
@@ -132,7 +140,7 @@ def judged_drafts(task: tuple[int, int, str]) -> Judged:
 def judged_caches(task: tuple[int, int, str]) -> Judged:
     """A case of random arrivals of which some find their prefix, in the GPU's memory or in the host's."""
     seed, requests, first = task
-    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
     draw = random.Random(seed + 4)
     hit, part, tier = draw.choice((0.3, 0.6, 0.9)), draw.choice((0.3, 0.6, 0.9)), draw.choice(("hbm", "host"))
     lengths = drawn_lengths(seed, 0.0)
@@ -151,7 +159,7 @@ def judged_caches(task: tuple[int, int, str]) -> Judged:
 def judged_users(task: tuple[int, int, str]) -> Judged:
     """A case of users who ask again."""
     seed, requests, first = task
-    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
     users = random.Random(seed + 1).choice(USERS)
     lengths = drawn_lengths(seed, USERS_SPREAD)
     return _judged(
@@ -193,7 +201,7 @@ def quantile(column: list[float], level: float) -> float:
 def judged_goodput(task: tuple[int, int, str]) -> Judged:
     """A goodput beside the rate at which as many requests of simulations meet the limits."""
     seed, requests, first = task
-    deployment, wanted = drawn(seed, SCHEDULERS[first])
+    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
     lengths = drawn_lengths(seed, 0.0)
     lengths = lengths if lengths.prompts.cv <= 0.3 else lengths_by_law("lognormal", 0.3, lengths.answers.cv)
     wanted = replace(wanted, lengths=lengths, osl=max(wanted.osl, 2.0))  # single tokens have no TPOT to limit

@@ -35,7 +35,7 @@ from roofline.physics.memory import ParameterCount
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Scheme
 from roofline.serving.cost import ByPhase
-from roofline.serving.load.equations import Following, Passes
+from roofline.serving.load.rounds import Following, Passes
 from roofline.serving.load.server import DECODE_FIRST, PROMPTS_FIRST, PromptNode
 from roofline.serving.load.tails import Component
 from roofline.specs.gpu import (
@@ -121,8 +121,9 @@ CHAPTERS = {
     "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
     "serving/verdict": "pass_sigma load_sigma spread",
-    "serving/load/equations": "queue_wait idle_time meeting _passes _following _idle _passes_of_users step_of_answer "
-    "over_answers saturation",
+    "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _passes_of_users step_of_answer "
+    "over_answers",
+    "serving/load/equations": "saturation",
     "serving/load/tails": "survival gamma_survival merged",
     "serving/prediction": "memory_of",
     "serving/cost": "usd_per_m_output_tok token_prices break_even_rate",
@@ -152,7 +153,7 @@ NOTES = {
     "answer over that of their means; `fresh` tokens beyond the prefix; `chunk_...`, "
     "`cold_...` of chunks, cold starts. `linear` part of a step, without attention, head "
     "and host; `node_...` of another length.",
-    "serving/load/equations": "Of the rank: `rate` of requests; `others` that decode, `last_seen` by the round "
+    "serving/load/rounds": "Of the rank: `rate` of requests; `others` that decode, `last_seen` by the round "
     "before; `added` by so many tokens of prompts in a step. Found: `plain` step without a "
     "prompt; `room` for prompts in a step; `usual` what a prompt adds to the steps of "
     "others, `alone` to the step that ends it, `in_full` to full steps, `per_full` such a step; `rho` share of the "

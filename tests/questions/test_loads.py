@@ -139,8 +139,8 @@ def test_no_command_passes_for_certain_a_load_that_was_not_validated():
 
 
 def test_a_percentile_that_is_not_known_is_null_and_has_a_reason_instead_of_a_verdict():
-    words = ("--isl", "141", "--osl", "1", "-c", "256", "--tp", "2", "--slo", "ttft:2s@p99")
-    found = shell_row("predict", "-m", "llama-3.1-70b", "-g", "h200", *words)
+    words = ("--engine", "sglang", "--isl", "80", "--osl", "39", "--rate", "60", "--slo", "ttft:2s@p99")
+    found = shell_row("predict", "-m", "qwen3-32b", "-g", "b200:tp1:fp8", *words)
     assert found["ttft_p99_ms"] is found["slo_verdict"] is None
     assert found["slo_reason"].startswith("this percentile is not known for this load")
 

@@ -40,7 +40,8 @@ def test_many_steps_are_each_of_them(name):
     model, gpu, options = CASES[name]
     p = rl.predict(model, gpu, **options)
     steps = [
-        ([(512, 0)], [1000.0]), ([(100, 50), (7, 0)], [1000.0, 30_000.0, 2.0]), ([], [10.0, 20.0]), ([(300, 4)], []), ([], []),
+        ([(512, 0)], [1000.0]), ([(100, 50), (7, 0)], [1000.0, 30_000.0, 2.0]), ([], [10.0, 20.0]), ([(300, 4)], []),
+        ([], []),
     ]  # fmt: skip
     chunks = [[*pairs, *[(0, 0)] * (2 - len(pairs))] for pairs, _ in steps]
     contexts = [[*some, *[NAN] * (3 - len(some))] for _, some in steps]

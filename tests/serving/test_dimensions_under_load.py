@@ -17,7 +17,7 @@ from roofline.serving import cost, latency
 from roofline.serving.cost import ByPhase
 from roofline.serving.knee import half_knee, ridge_knee, ridge_surplus
 from roofline.serving.latency import Workload, decode, lengths_by_law, prefill
-from roofline.serving.load import equations, server, tails
+from roofline.serving.load import equations, rounds, server, tails
 from roofline.serving.load.pools import KvLink, Pools, kv_transfer_time, matched_rate_per_gpu, prompt_queue, prompt_rank
 from roofline.serving.prediction import Prediction, full_server, predict_deployment
 from roofline.specs.engine import PromptCache
@@ -141,7 +141,7 @@ def test_prompts_of_a_pool_wait_and_are_sent_for_seconds():
 
 MISTAKES = [
     (equations, "_open_loop", "workload.request_rate / ranks", "ranks / workload.request_rate"),
-    (equations, "queue_wait", "rate * square", "rate * mean"),
+    (rounds, "queue_wait", "rate * square", "rate * mean"),
     (server, "_prompt_times", "engine.launch * chunk.launches", "chunk.launches"),
     (tails, "_recovery_rate", "(slope + met.prompt / case.server.steps)", "(slope + met.prompt * case.rate)"),
     (latency, "load_time", "prefix_bytes(deployment, prefix) / rate", "prefix_bytes(deployment, prefix)"),

@@ -16,7 +16,7 @@ from roofline.catalog.find import engine_names, load_engine
 from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Workload, decode, prefill
-from roofline.serving.load.equations import meeting
+from roofline.serving.load.rounds import meeting
 from roofline.serving.load.server import Server, prompt_of
 from roofline.serving.prediction import predict_deployment
 from roofline.specs.engine import Engine, KernelOverride

@@ -11,7 +11,8 @@ from every_case import each
 import roofline as rl
 from roofline.catalog.find import engine_names
 from roofline.formulas.case import changed, inputs
-from roofline.serving.load.equations import idle_time, queue_wait, server_of
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.rounds import idle_time, queue_wait
 from roofline.serving.load.server import Prompt
 
 SMALL = ("llama-3.1-8b", "h100-sxm")

@@ -10,7 +10,8 @@ import roofline as rl
 from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.serving.latency import UNIFORM, Lengths, PromptKind, Spread, Workload, lengths_by_law, lengths_of_rows
 from roofline.serving.load import equations as module
-from roofline.serving.load.equations import meeting, saturation, slot_wait
+from roofline.serving.load.equations import saturation, slot_wait
+from roofline.serving.load.rounds import meeting
 from roofline.serving.load.server import PromptNode, Server, link_wait, prompt_of, prompt_tokens
 from roofline.specs.load import Rate, Users, load_of
 

@@ -15,7 +15,7 @@ import roofline as rl
 from roofline.physics.plan import Plan
 from roofline.serving.latency import EQUAL, UNIFORM, Lengths, Spread, Workload, lanes, lengths_by_law
 from roofline.serving.load import pools as module
-from roofline.serving.load.equations import queue_wait, server_of
+from roofline.serving.load.equations import server_of
 from roofline.serving.load.pools import (
     KvLink,
     Pools,
@@ -29,6 +29,7 @@ from roofline.serving.load.pools import (
     prompt_rank,
     shown_transfer,
 )
+from roofline.serving.load.rounds import queue_wait
 from roofline.serving.load.server import Prompt, PromptNode
 from roofline.serving.load.simulation import Arrivals, pools_simulated
 from roofline.serving.load.tails import mean_of, percentile

@@ -13,16 +13,8 @@ from made_up_rank import PROMPTS_FIRST, prompt_of_length, rank
 
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Lengths, PromptKind, Spread
-from roofline.serving.load.equations import (
-    Saturation,
-    idle_time,
-    meeting,
-    over_answers,
-    queue_wait,
-    saturation,
-    slot_wait,
-    step_of_answer,
-)
+from roofline.serving.load.equations import Saturation, saturation, slot_wait
+from roofline.serving.load.rounds import idle_time, meeting, over_answers, queue_wait, step_of_answer
 from roofline.serving.load.server import PromptNode, added, added_by_node, link_rate, link_wait, prompt_of, turns
 
 exactly_each = lambda numbers: pytest.approx(tuple(numbers), rel=1e-12, abs=1e-12)  # noqa: E731

@@ -9,7 +9,7 @@ from made_up_rank import PROMPTS_FIRST, rank
 
 from roofline.serving.latency import Lengths, Spread, Workload
 from roofline.serving.load import tails as module
-from roofline.serving.load.equations import meeting, step_of_answer
+from roofline.serving.load.rounds import meeting, step_of_answer
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
     Component,

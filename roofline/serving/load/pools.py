@@ -15,7 +15,8 @@ from roofline.numbers.roots import crossing
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Workload, chunks, lanes, steps_of_answer, time_per_token
-from roofline.serving.load.equations import FULL, Meeting, Saturation, over_answers, queue_wait, server_of, slot_wait
+from roofline.serving.load.equations import FULL, Saturation, server_of, slot_wait
+from roofline.serving.load.rounds import Meeting, over_answers, queue_wait
 from roofline.serving.load.server import STABLE, Prompt, PromptNode, Server, prompt_of
 from roofline.serving.load.tails import Component, Tails, decode_tails
 from roofline.specs.load import Rate

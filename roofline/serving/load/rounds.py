@@ -1,8 +1,8 @@
 """One round of the equations of a server under a load: what a request meets, and what follows from it.
 
 A round maps how many others decode, and how long a step is, to latencies and throughput;
-`serving.load.equations` finds the numbers that a round leaves unchanged. Nothing here is fitted to servers. docs/method.md,
-"A server under load", has the equations and their errors against a simulation of every step.
+`serving.load.equations` finds the numbers that a round leaves unchanged. Nothing here is fitted to servers.
+docs/method.md, "A server under load", has the equations and their errors against a simulation of every step.
 """
 
 from __future__ import annotations

@@ -33,19 +33,8 @@ from roofline.serving.latency import (
     request_passes,
     time_per_token,
 )
-from roofline.serving.load.equations import (
-    FULL,
-    SEVERAL,
-    Meeting,
-    alone_passes,
-    meeting,
-    saturation,
-    second_moment,
-    served,
-    server_of,
-    slot_wait,
-    step_of_answer,
-)
+from roofline.serving.load.equations import FULL, saturation, served, server_of, slot_wait
+from roofline.serving.load.rounds import SEVERAL, Meeting, alone_passes, meeting, second_moment, step_of_answer
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
     UNLIMITED,
