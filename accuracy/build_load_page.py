@@ -16,9 +16,10 @@ import statistics
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import roofline as rl
 from roofline.questions.inputs.deployment import drafted
@@ -39,14 +40,23 @@ DEPLOYMENTS = (
     ("gpt-oss-120b", "b200", 1, None), ("qwen3-235b-a22b", "b200", 8, "fp8"), ("deepseek-r1", "b200", 8, None),
 )  # fmt: skip
 SCHEDULERS = {"decode": ("vllm", "trtllm", "generic"), "prompts": ("sglang",)}
-LOADS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.95)  # of the saturation
-SPREADS = (0.0, 0.0, 0.3, 1.0, 1.5)  # coefficients of variation of lengths
+LOADS = (0.1, 0.3, 0.5, 0.7, 0.8)  # of the saturation
+SPREADS = (0.0, 0.0, 0.3, 1.0)  # coefficients of variation of lengths
 ANSWERS = {"one token": 0.15, "2 to 19 tokens": 0.25, "20 tokens and more": 0.6}  # shares of the cases
 GOODPUT_SHARE, TINY = 0.9, 1e-6
 NEAR_BEST = (0.9, 0.95, 1.0, 1.05)  # of a goodput, at which it is simulated
 TAILS = ("ttft_p50", "ttft_p90", "ttft_p95", "ttft_p99", "tpot_p50", "tpot_p99", "e2el_p99")
-USERS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+USERS = (2, 4, 8, 16, 32, 64, 128)
 USERS_SPREAD = 0.3 / 3**0.5  # cv of the lengths of users where none is drawn: equal ones would keep them in step
+
+
+class Ranges(NamedTuple):
+    """What cases are drawn from."""
+
+    draw: Callable[[int, tuple[str, ...]], tuple[Any, Workload]]
+    loads: tuple[float, ...]  # of the saturation
+    spreads: tuple[float, ...]
+    users: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -93,24 +103,29 @@ def drawn_widely(seed: int, engines: tuple[str, ...]) -> tuple[Any, Workload]:
     return deployment, replace(wanted, isl=isl, osl=osl)
 
 
-def drawn_lengths(seed: int, least: float) -> Lengths:
-    """How lengths spread, at random: two of five equal, or as little as users need."""
+def drawn_lengths(seed: int, least: float, spreads: tuple[float, ...] = SPREADS) -> Lengths:
+    """How lengths spread, at random: two of so many equal, or as little as users need."""
     draw = random.Random(seed + 7)
-    isl_cv, osl_cv = draw.choice(SPREADS) or least, draw.choice(SPREADS) or least
+    isl_cv, osl_cv = draw.choice(spreads) or least, draw.choice(spreads) or least
     law = draw.choice(("lognormal", "lognormal", "uniform"))
     if law == "uniform":
         isl_cv, osl_cv = min(isl_cv, 0.5), min(osl_cv, 0.5)
     return lengths_by_law(law, isl_cv, osl_cv)
 
 
-def judged_rate(task: tuple[int, int, str]) -> Judged:
+#: Of the tests, near the domain; and of the page.
+NEAR = Ranges(drawn, LOADS, SPREADS, USERS)
+WIDE = Ranges(drawn_widely, (*LOADS, 0.95), (*SPREADS, 1.5), (1, *USERS, 256, 512))
+
+
+def judged_rate(task: tuple[int, int, str], ranges: Ranges = NEAR) -> Judged:
     """A case of random arrivals."""
     seed, requests, first = task
-    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
-    lengths = drawn_lengths(seed, 0.0)
+    deployment, wanted = ranges.draw(seed, SCHEDULERS[first])
+    lengths = drawn_lengths(seed, 0.0, ranges.spreads)
     wanted = replace(wanted, lengths=lengths)
     server = server_of(deployment, replace(wanted, load=Rate(1.0)))
-    share = random.Random(seed + 1).choice(LOADS)
+    share = random.Random(seed + 1).choice(ranges.loads)
     rate = share * saturation(server, prompt_of(server)).rate
     return _judged(
         deployment, replace(wanted, load=Rate(rate)), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
@@ -118,18 +133,18 @@ def judged_rate(task: tuple[int, int, str]) -> Judged:
     )  # fmt: skip
 
 
-def judged_drafts(task: tuple[int, int, str]) -> Judged:
+def judged_drafts(task: tuple[int, int, str], ranges: Ranges = NEAR) -> Judged:
     """A case of random arrivals with speculative decoding."""
     seed, requests, first = task
-    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
+    deployment, wanted = ranges.draw(seed, SCHEDULERS[first])
     draw = random.Random(seed + 3)
     deployment = drafted(
         deployment, draw.choice(("ngram", "eagle")), draw.choice((1, 3, 5)), draw.choice((0.5, 0.7, 0.9))
     )
-    lengths = drawn_lengths(seed, 0.0)
+    lengths = drawn_lengths(seed, 0.0, ranges.spreads)
     wanted = replace(wanted, lengths=lengths)
     server = server_of(deployment, replace(wanted, load=Rate(1.0)))
-    share = draw.choice(LOADS)
+    share = draw.choice(ranges.loads)
     rate = share * saturation(server, prompt_of(server)).rate
     return _judged(
         deployment, replace(wanted, load=Rate(rate)), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
@@ -137,18 +152,18 @@ def judged_drafts(task: tuple[int, int, str]) -> Judged:
     )  # fmt: skip
 
 
-def judged_caches(task: tuple[int, int, str]) -> Judged:
+def judged_caches(task: tuple[int, int, str], ranges: Ranges = NEAR) -> Judged:
     """A case of random arrivals of which some find their prefix, in the GPU's memory or in the host's."""
     seed, requests, first = task
-    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
+    deployment, wanted = ranges.draw(seed, SCHEDULERS[first])
     draw = random.Random(seed + 4)
     hit, part, tier = draw.choice((0.3, 0.6, 0.9)), draw.choice((0.3, 0.6, 0.9)), draw.choice(("hbm", "host"))
-    lengths = drawn_lengths(seed, 0.0)
+    lengths = drawn_lengths(seed, 0.0, ranges.spreads)
     wanted = replace(
         wanted, prefix=float(round(part * wanted.isl)), cache=PromptCache(hit=hit, tier=tier), lengths=lengths
     )
     server = server_of(deployment, replace(wanted, load=Rate(1.0)))
-    share = draw.choice(LOADS)
+    share = draw.choice(ranges.loads)
     rate = share * saturation(server, prompt_of(server)).rate
     return _judged(
         deployment, replace(wanted, load=Rate(rate)), Arrivals(requests, rate=rate, seed=seed, lengths=lengths),
@@ -156,12 +171,12 @@ def judged_caches(task: tuple[int, int, str]) -> Judged:
     )  # fmt: skip
 
 
-def judged_users(task: tuple[int, int, str]) -> Judged:
+def judged_users(task: tuple[int, int, str], ranges: Ranges = NEAR) -> Judged:
     """A case of users who ask again."""
     seed, requests, first = task
-    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
-    users = random.Random(seed + 1).choice(USERS)
-    lengths = drawn_lengths(seed, USERS_SPREAD)
+    deployment, wanted = ranges.draw(seed, SCHEDULERS[first])
+    users = random.Random(seed + 1).choice(ranges.users)
+    lengths = drawn_lengths(seed, USERS_SPREAD, ranges.spreads)
     return _judged(
         deployment, replace(wanted, load=Users(float(users)), lengths=lengths),
         Arrivals(max(requests // 3, 40 * users), users=users, lengths=lengths, seed=seed),
@@ -198,11 +213,11 @@ def quantile(column: list[float], level: float) -> float:
     return column[min(int(level / 100.0 * len(column)), len(column) - 1)]
 
 
-def judged_goodput(task: tuple[int, int, str]) -> Judged:
+def judged_goodput(task: tuple[int, int, str], ranges: Ranges = NEAR) -> Judged:
     """A goodput beside the rate at which as many requests of simulations meet the limits."""
     seed, requests, first = task
-    deployment, wanted = drawn_widely(seed, SCHEDULERS[first])
-    lengths = drawn_lengths(seed, 0.0)
+    deployment, wanted = ranges.draw(seed, SCHEDULERS[first])
+    lengths = drawn_lengths(seed, 0.0, ranges.spreads)
     lengths = lengths if lengths.prompts.cv <= 0.3 else lengths_by_law("lognormal", 0.3, lengths.answers.cv)
     wanted = replace(wanted, lengths=lengths, osl=max(wanted.osl, 2.0))  # single tokens have no TPOT to limit
     server = server_of(deployment, replace(wanted, load=Rate(1.0)))
@@ -413,7 +428,8 @@ def main() -> None:
             case
             for place, (judge, count, first) in enumerate(groups)
             for case in pool.map(
-                judge, [(options.seed + 10_000 * place + i, options.requests, first) for i in range(count)]
+                partial(judge, ranges=WIDE),
+                [(options.seed + 10_000 * place + i, options.requests, first) for i in range(count)],
             )
         ]
         full = [
@@ -427,7 +443,7 @@ def main() -> None:
             case
             for first in SCHEDULERS
             for case in pool.map(
-                judged_goodput,
+                partial(judged_goodput, ranges=WIDE),
                 [(options.seed + 120_000 + i, options.requests, first) for i in range(options.cases // 7)],
             )
         ]

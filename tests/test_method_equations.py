@@ -58,7 +58,7 @@ EXCLUDED = {
     "serving/load/server.py: Server.decode": "parts of Server.decode_pass; of dp ranks, a line",
     "serving/load/server.py: prompt_of": "Server.prompt of the mean prompt, or its mean over nodes of the lengths",
     "serving/load/server.py: attention_time": "prefill_pass of a chunk, without what is shared",
-    "serving/load/equations.py: second_moment": "mean over prompts of the square of added_by_node",
+    "serving/load/rounds.py: second_moment": "mean over prompts of the square of added_by_node",
     "serving/load/equations.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
     "serving/load/tails.py: by_prompt_length": "merged, of some groups of the prompts",
     "serving/load/tails.py: percentile": "a search: the root of survival less the share that is left",

@@ -55,7 +55,7 @@ def main() -> None:
     drafts: float | None = rl.speculate(MODEL, GPU, draft="ngram", acceptance=0.6, draft_tokens=2).stops_paying(2)
     latex: str = rl.formula(MODEL, GPU, "tpot", basis="ideal").to_latex()
     mean: float = rl.simulate(MODEL, GPU, concurrency=4, requests=100).ttft
-    step: float = rl.step_time(MODEL, GPU, prefill=[(512, 0)], decode=[1000.0, 2000.0])
+    one_step: float = rl.step_time(MODEL, GPU, prefill=[(512, 0)], decode=[1000.0, 2000.0])
     steps: NDArray[np.float64] = rl.step_time(p, decode=np.array([[1000.0], [2000.0]]))
     factor: float = rl.calibrate_once(MODEL, GPU, {"ttft": 0.1}, isl=2000).ttft
     written: int = rl.sheet("sizing.xlsx", MODEL, [GPU], isl=[1000, 4000], force=True)
