@@ -247,7 +247,9 @@ def judged_goodput(task: tuple[int, int, str], ranges: Ranges = NEAR) -> Judged:
         said for is_outside, said in outside(deployment, replace(wanted, load=Rate(best.rate)), found) if is_outside
     )
     what = f"{deployment.model.short_name} on {deployment.gpu.name}, isl {wanted.isl:g}, osl {wanted.osl:g}"
-    return Judged(f"{first} first, goodput", not fails, fails, off, off, what, {}, best.util, off, met[2])
+    return Judged(
+        f"{first} first, goodput", not fails, fails, off, off, what, util=best.util, goodput=off, attained=met[2]
+    )
 
 
 def judged_saturation(task: tuple[int, int, str]) -> Judged:

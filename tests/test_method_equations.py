@@ -19,7 +19,7 @@ PACKAGE = Path(roofline.__file__).parent
 MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
     *(PACKAGE / "serving" / f"{name}.py" for name in ("latency", "knee", "verdict", "prediction", "cost", "capacity")),
-    *(PACKAGE / "serving" / "load" / f"{name}.py" for name in ("server", "equations", "tails")),
+    *(PACKAGE / "serving" / "load" / f"{name}.py" for name in ("server", "rounds", "equations", "tails")),
 ]
 #: Classes whose public methods are formulas, too.
 CLASSES = ("Server",)
