@@ -127,8 +127,8 @@ def _open_loop(
     share, wait = slot_wait(server, full, met, rate, others)
     if server.engine.scheduler == PROMPTS_FIRST:  # each free slot admits a prompt, which delays the answers
         wanted = maximum(rate * unbounded(values).decode, full.slots)
-        share = maximum(share, 1.0 - full.slots / wanted)
-        wait = maximum(wait, (wanted / full.slots - 1.0) / maximum(full.rate - rate, _TINY))
+        kept = 1.0 - full.slots / wanted
+        share, wait = maximum(share, kept), maximum(wait, kept / maximum(full.rate - rate, _TINY))
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
     is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
