@@ -84,7 +84,7 @@ def test_where_all_slots_are_taken_an_answer_takes_as_long_as_they_come_round(os
     met = met._replace(decode=4 / rate)
     share, wait = slot_wait(server, full, met, rate, 4.0)
     assert found.waiting_share == close(max(share, 1 - 4 / needed))
-    wait = max(wait, (needed / 4 - 1) / (full.rate - rate))  # as many more than slots, at what is left of saturation
+    wait = max(wait, (1 - 4 / needed) / (full.rate - rate))  # that share, at what is left of saturation
     assert found.ttft == close(1.25 + met.stage + wait)
     assert (share > 1 - 4 / needed) == (osl == 101.0)
 
