@@ -328,6 +328,7 @@ def tails_text(cases: list[Judged]) -> list[str]:
         text.append(tail_line(f"{kind}, all", mine))
         text.append(tail_line(f"{kind}, inside the domain", (case for case in mine if case.inside)))
         text.append(tail_line(f"{kind}, outside", (case for case in mine if not case.inside)))
+    text.append(tail_line("**all, inside the domain**", (case for case in cases if case.inside)))
     return text
 
 
