@@ -173,7 +173,7 @@ def predicted(row: PoolRow, **changes: Any) -> rl.Disaggregation:
         "isl": row.isl * row.mean, "osl": row.osl * row.mean, "concurrency": row.concurrency,
         "num_prompts": PROMPTS_PER_USER * row.concurrency, "quantization": row.quantization, "engine": row.engine,
         "max_num_seqs": max(row.concurrency, 256), "kv_cache_dtype": kv_cache if "deepseek" in row.model else None,
-        "allow_oversize": True, **changes,
+        **changes,
     }  # fmt: skip
     if (
         row.source == "inferencex" and row.model == "deepseek-r1"
