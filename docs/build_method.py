@@ -117,7 +117,7 @@ CHAPTERS = {
     "mtp_parameters stream_parameters ngram_parameters",
     "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el "
     "computed load_time cached_prefixes lanes",
-    "serving/load/server": "link_rate link_wait Server.slowdown Server.cold Server.before Server.slots "
+    "serving/load/server": "link_rate link_wait Server.slowdown Server.arrival Server.cold Server.before Server.slots "
     "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
     "serving/verdict": "pass_sigma load_sigma spread",
@@ -760,6 +760,7 @@ ALWAYS: dict[str, Any] = {
     "model.mixers": lambda v: ((v.layers, None),),
     # A rank of a server, whose times are functions of which nothing but the name is known.
     "server.linear": lambda v: partial(v, "linear"),
+    "server.arrival": lambda v: partial(v, "arrival"),
     "server.decode": lambda v: lambda sequences: SimpleNamespace(linear=0.0, total=v("decode_step", sequences)),
     "server.beside": lambda v: lambda sequences, _: v("linear", sequences, 0.0),
     "server.steps_of": lambda v: lambda share=None: v.steps if share is None else v.osl * share - 1.0,
@@ -948,6 +949,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("TTFT"),
         Case("TTFT, not stated", {"stated": None}),
     ),
+    "Server.arrival": (Case("random arrivals", {"users": None}), Case("users")),
     "Server.cold": (Case("", {"server.cold_start": lambda v: (v.cold_share, v.cold_time)}),),
     "Server.slots": (Case("by memory"), Case("and a limit", symbols("max_num_seqs"))),
     "Server.decode_pass": (

@@ -232,7 +232,7 @@ _DESCRIPTIONS = {
     "versions": "Of the engine that the constants were fitted on.",
     "year": "Of those versions.",
     "request": "Per request to an idle server, before its prompt is computed.",
-    "arrival": "More per request that comes while others are decoded.",
+    "arrival": "More per request that comes while others are decoded, times the square root of their number.",
     "network": "Round trip between client and server.",
     "prefill": "Per pass that computes prompts.",
     "launch": "Of the host per kernel of a pass over prompts alone: the pass takes at least that long.",

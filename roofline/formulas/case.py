@@ -69,7 +69,7 @@ _COLLECTIVE = {
 HOST_TIMES = {
     "network": "round trip between client and server",
     "request": "host, per request",
-    "arrival": "host, more per request that comes while others are decoded",
+    "arrival": "host, more per request that comes while others are decoded, times the square root of their number",
     "prefill": "host, per prefill pass",
     "launch": "host, per kernel of a pass over prompts",
     "launch_decode": "host, per kernel of a decode step",

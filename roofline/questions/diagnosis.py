@@ -526,7 +526,9 @@ def _host_text(runs: list[Observed], size: float) -> str:
     engine, layers = runs[0].deployment.engine, runs[0].deployment.model.layers
     word = "more" if size > 1.0 else "less"
     step = abs(float(engine.step + engine.layer * layers) * (size - 1.0))
-    request = abs(float(engine.request + engine.arrival + engine.prefill) * (size - 1.0))
+    others = 0.0 if runs[0].workload.load.is_burst else max(in_flight(runs[0]) - 1.0, 0.0)
+    late = float(engine.arrival) * math.sqrt(others)  # of most of those that decode
+    request = abs((float(engine.request + engine.prefill) + late) * (size - 1.0))
     return f"host: {to_text(step, 's', 2)} {word} a step, {to_text(request, 's', 2)} {word} a request"
 
 

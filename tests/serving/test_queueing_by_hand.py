@@ -4,7 +4,7 @@ Worked out from docs/method.md, "A server under load". The rank is made up: its 
 sequences that decode and in the tokens of prompts.
 """
 
-from math import exp, expm1
+from math import comb, exp, expm1, fsum, lgamma, log
 from types import SimpleNamespace
 
 import pytest
@@ -23,6 +23,11 @@ exactly = lambda number: pytest.approx(number, rel=1e-12, abs=1e-12)  # noqa: E7
 
 def matches(met, **expected):
     assert {name: getattr(met, name) for name in expected} == pytest.approx(expected, rel=1e-12, abs=1e-12)
+
+
+def late(others, share=0.0):
+    """Half a second for the root of the number that decodes, whose mean this is: each of them with a chance `share`."""
+    return 0.5 * others / (others + (1 - share) * (1 / 4 + 3 / 4 * exp(-0.6 * (others - share)))) ** 0.5
 
 
 # --- what a prompt adds, and in how many steps ---------------------------------------------------
@@ -86,6 +91,31 @@ def test_a_prompt_that_finds_nobody_waits_behind_other_prompts_by_welchs_queue()
     assert idle_time(uneven, 1 / 96, 24.0, 600.0) == exactly(20 + 6.25 / 1.5 + (500 - 600) / 96 / (2 * (1 - 4 / 96)))
 
 
+# --- what the host adds while others decode ---------------------------------------------------------
+
+
+@each("others", [0.01, 0.1, 0.3, 1.0, 2.0, 5.0, 30.0, 500.0])
+def test_a_request_begins_late_by_the_mean_root_of_a_poisson_number(others):
+    counts = range(1, int(others + 12 * others**0.5 + 20))
+    chances = [exp(count * log(others) - others - lgamma(count + 1)) for count in counts]
+    mean = fsum(chance * count**0.5 for chance, count in zip(chances, counts, strict=True))
+    assert rank().arrival(others, None) == pytest.approx(0.5 * mean, rel=0.004)
+
+
+@each("users", [2, 3, 4, 8, 64])
+@each("share", [0.01, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0])
+def test_a_request_of_one_of_some_users_begins_late_by_the_mean_root_of_a_binomial_number(users, share):
+    rest = users - 1
+    chances = (comb(rest, count) * share**count * (1 - share) ** (rest - count) for count in range(users))
+    mean = fsum(chance * count**0.5 for count, chance in enumerate(chances))
+    assert rank().arrival(rest * share, float(users)) == pytest.approx(0.5 * mean, rel=0.013)
+
+
+def test_who_finds_nobody_decoding_begins_at_once():
+    assert (rank().arrival(0.0, None), rank().arrival(0.0, 1.0), rank().arrival(0.0, 8.0)) == (0.0, 0.0, 0.0)
+    assert rank().arrival(1.0, 2.0) == exactly(0.5)  # the other user always decodes
+
+
 # --- one round, decode first -----------------------------------------------------------------------
 
 
@@ -102,7 +132,7 @@ def test_a_round_of_random_arrivals_whose_prompts_leave_room():
     first = m / 2 + mine
     idle = idle_time(prompt_of_length(50), 1 / 96, 24.0)
     nobody = exp(-3)
-    stage = (1 - nobody) * (0.5 + first) + nobody * idle
+    stage = late(3) + (1 - nobody) * first + nobody * idle
     matches(met, nobody=nobody, idle=idle, stage=stage)
     back = ((1 - nobody) * mine + nobody * idle - 8 / 0.75) / 96
     matches(met, rounds=1 / (1 - 20 / 96), surge=24 * back / 0.75)
@@ -123,7 +153,7 @@ def test_a_round_of_random_arrivals_whose_prompts_take_several_steps():
     mine, extra = 8 + 180 + m * rho, wait + 2 * 8  # its third step is the last
     first = m / 2 + mine + extra
     idle, nobody = idle_time(long, 1 / 400, 180.0), exp(-3)
-    matches(met, stage=(1 - nobody) * (0.5 + first) + nobody * idle, idle=idle)
+    matches(met, stage=late(3) + (1 - nobody) * first + nobody * idle, idle=idle)
     behind = ((1 - nobody) * (mine + extra) + nobody * idle) / 400
     back = behind - 8 / (1 - rho) / 400 * (1 + extra / (200 * 200 / 500))  # in a full step 80
     rounds = first / 400 * 2.5 / (1 - rho_chunks)
@@ -148,7 +178,8 @@ def test_a_round_of_users_has_fewer_prompts_to_meet_and_begins_where_an_answer_e
     square = 24 * 24 / 96 * 0.75
     m = (6.5 * 0.75 + 2 * 6.5 * 0.25 + square) * 16 / 15
     matches(met, plain=6.5, room=201.5, prompt=usual, rho=0.25, seen=m, nobody=1 / 8)
-    before = 1.25 + 0.5  # network, request, arrival
+    begins_late = late(1.5, 1 / 2)  # a half of three; seven in eight find any
+    before = 1.25 + begins_late * 8 / 7  # network, request, arrival
     begun, longer = 6.5 / 0.75 / 96, 6.5 + 24
     window = begun + before / 96 / 0.75
     share = min(longer / 96, 1 - exp(-window))
@@ -157,7 +188,7 @@ def test_a_round_of_users_has_fewer_prompts_to_meet_and_begins_where_an_answer_e
     mates = share * min(longer / 96, window) + (1 - share) * 6.5 / 96
     first = rest + 6.5 + own + mates * usual
     idle = idle_time(prompt_of_length(50), 1 / 96, 24.0)
-    matches(met, stage=7 / 8 * (0.5 + first) + idle / 8)
+    matches(met, stage=begins_late + 7 / 8 * first + idle / 8)
     back = (7 / 8 * (6.5 + own + m / 4) + idle / 8 - 6.5 / 0.75) / 96
     matches(met, surge=24 * back / 0.75)
 
@@ -177,21 +208,23 @@ def test_users_wait_for_the_budget_as_seldom_as_prompts_leave_it():
     rho, rho_chunks = 180 / 500, 200 / 500
     queue = 200**2 / 500 / (2 * 0.6) - 180**2 / 500 * (1 - rho) / (2 * (1 - rho))
     matches(met, rho_chunks=rho_chunks, wait=queue * 0.6, nobody=1 / 64)
-    window = (8 + 1.75) / 500 / (1 - rho)  # 1.75 s after the end of an answer, prompts of a step and of that time
+    begins_late = late(3, 1 / 2)
+    before = 1.25 + begins_late * 64 / 63  # after the end of an answer; prompts of a step and of that time
+    window = (8 + before) / 500 / (1 - rho)
     share = 1 - exp(-window)
     mates = share * window + (1 - share) * 8 / 500
-    rest = share * (188 - 1.75 / 2) + (1 - share) * 4
+    rest = share * (188 - before / 2) + (1 - share) * 4
     extra = queue * 0.6 + 2 * 8
     idle = idle_time(long, 1 / 500, 180.0)
-    stage = 0.5 + rest + 8 + 180 + mates * 180 + extra
-    matches(met, stage=63 / 64 * stage + idle / 64)
+    stage = rest + 8 + 180 + mates * 180 + extra
+    matches(met, stage=begins_late + 63 / 64 * stage + idle / 64)
     far = meeting(rank(request=1000.0), long, 1 / 500, 3.0, 96.0, 7.0)  # half of the step is left at least
-    window = (8 / (1 - rho) + 1000.75 / (1 - rho)) / 500
+    window = (8 / (1 - rho) + (before + 999) / (1 - rho)) / 500
     share = 188 / 500
     assert share < 1 - exp(-window)
     rest = share * 188 / 2 + (1 - share) * 4
     mates = share * 188 / 500 + (1 - share) * 8 / 500
-    matches(far, stage=63 / 64 * (0.5 + rest + 188 + mates * 180 + extra) + idle / 64)
+    matches(far, stage=begins_late + 63 / 64 * (rest + 188 + mates * 180 + extra) + idle / 64)
 
 
 def test_sequences_take_as_many_tokens_of_a_step_as_they_verify():
@@ -204,7 +237,7 @@ def test_sequences_take_as_many_tokens_of_a_step_as_they_verify():
     queue = within.in_full**2 / 500 / (2 * (1 - within.rho_chunks)) - within.prompt**2 / 500 / (2 * (1 - within.rho))
     m, idle, nobody = within.seen, within.idle, exp(-3)
     first = m / 2 + 8 + within.prompt + m * within.rho + queue + (taken - 1) * 8
-    matches(within, wait=queue, stage=(1 - nobody) * (0.5 + first) + nobody * idle)
+    matches(within, wait=queue, stage=late(3) + (1 - nobody) * first + nobody * idle)
 
 
 def test_sequences_that_take_the_whole_budget_leave_a_fiftieth_of_it():
@@ -226,7 +259,7 @@ def test_lengths_that_differ_count_by_their_squares():
     extra = wait + (3 - 1) * 8
     idle, nobody = idle_time(mean, 1 / 400, 180.0, second), exp(-3)
     first = m / 2 + 8 + 180 + m * rho + extra
-    matches(met, idle=idle, stage=(1 - nobody) * (0.5 + first) + nobody * idle)
+    matches(met, idle=idle, stage=late(3) + (1 - nobody) * first + nobody * idle)
 
 
 # --- one round, prompts first ----------------------------------------------------------------------
@@ -351,7 +384,7 @@ def test_a_round_of_random_arrivals_that_decoding_pauses_for(prompt, rate, seen,
     idle, later, number, _ = behind_who_finds_nobody(prompt, 20, rate, alpha, beta, run, once, full, square)
     nobody = exp(-rate * 800) * number
     nobody = nobody / (nobody + (1 - exp(-rate * 800)) * mean / 8)
-    matches(met, idle=idle, nobody=nobody, stage=(1 - nobody) * (0.5 + first) + nobody * idle)
+    matches(met, idle=idle, nobody=nobody, stage=late(3) + (1 - nobody) * first + nobody * idle)
     window = (1 - nobody) * window + nobody * later
     others, _ = passes_after(rate, window, alpha, beta, run, once, full)
     matches(met, surge=others - busy, step=max(mean + (others - busy) / 100, 8))

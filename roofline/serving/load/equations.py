@@ -368,8 +368,7 @@ def _run_means(
     if server.engine.scheduler == PROMPTS_FIRST:  # decoding starts after all prompts
         added_time = added_time / server.engine.prefill_slowdown
     step = server.decode(inside).total
-    arrival = server.engine.arrival + step / 2.0
-    ttft = server.before + prompt.alone + others / 2.0 * added_time + arrival * minimum(1.0, others)
+    ttft = server.before + prompt.alone + others / 2.0 * added_time + step / 2.0 * minimum(1.0, others)
     mean_step = step + added_time / (steps + 1.0) * others / 2.0
     ttft = ttft + (all_users / inside - 1.0) * (ttft + steps * mean_step)
     run: Real = workload.num_prompts

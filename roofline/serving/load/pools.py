@@ -316,12 +316,11 @@ def pool_tails(pools: Pools, workload: Workload, means: Pooled) -> Tails:
         share, wait = 1.0, means.slot_wait
         wait_swing = minimum(wait * wait, wait / maximum(means.request_rate, NANO))
     parts = []
-    arrival = (1.0 - _idle_probability(case, means.request_rate)) * case.rank.server.engine.arrival
     for weight, least, mean, variance in _prompt_parts(case, means.queue, None if users is None else means):
         for slot_share, extra, extra_swing in ((1.0 - share, 0.0, 0.0), (share, wait, wait_swing)):
             if not never(slot_share * weight > NANO):
                 spread = variance + swing + extra_swing
-                parts.append(Component(slot_share * weight, least + arrival, mean + delay + extra, spread))
+                parts.append(Component(slot_share * weight, least, mean + delay + extra, spread))
     met = decoding.met._replace(stage=means.ttft - case.decode.before)
     return decode_tails(case.decode, met, rate / case.receivers, means.others, users, parts)
 
@@ -418,10 +417,8 @@ def _pooled_at(
     link = _link(case, rate, queue)
     prompt = minimum(queue.alone, queue.stage)  # less where the host has launched kernels ahead
     prompt_wait = queue.stage - prompt
-    busy = 1.0 - _idle_probability(case, rate)
-    arrival = busy * case.rank.server.engine.arrival
     step_wait = where(workload.osl > 1.0, (1.0 - decoding.met.nobody) * decoding.met.plain / 2.0, 0.0)
-    ttft = case.rank.server.before + arrival + prompt + prompt_wait + link.shown + link.wait
+    ttft = case.rank.server.before + prompt + prompt_wait + link.shown + link.wait
     ttft = ttft + step_wait + decoding.wait
     decode = where(workload.osl > 1.0, decoding.met.decode, 0.0)
     tpot = time_per_token(case.pools.decode, workload.osl, decoding.met.step)
@@ -434,18 +431,6 @@ def _pooled_at(
         max_decode_rate=limits[1], max_link_rate=limits[2], batch=batch, slots=case.full.slots,
         waiting_share=decoding.share, is_stable=rate < max_rate, queue=queue, others=decoding.others,
     )  # fmt: skip
-
-
-def _idle_probability(case: _PooledCase, rate: Real) -> Real:
-    """Probability that an arriving request finds no sequence on the decode pool."""
-    server = case.decode
-    step = server.decode(1.0).total
-    decoding = rate * over_answers(server, step, 0.0, 0.0, step)[1]
-    if case.workload.load.is_open:
-        return _E ** (0.0 - decoding)
-    users: Real = case.workload.concurrency
-    others = maximum(users - 1.0, NANO)
-    return maximum(1.0 - decoding / users, 0.0) ** others
 
 
 def _open_pools(case: _PooledCase) -> Pooled:

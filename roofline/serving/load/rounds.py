@@ -167,12 +167,13 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
     wait = maximum(queue, 0.0) * (1.0 if users is None else 1.0 - rho_chunks)
     extra = wait + (taken - 1.0) * plain
     own_step = plain + alone + rate * biased * usual
+    nobody, arrival = _nobody(others, users), server.arrival(others, users)
     if users is None:
         first = biased / 2.0 + own_step + extra
     else:
-        rest, mates = _after_an_answer(server.before + server.engine.arrival, rate, rho, plain, usual, mean_step)
+        before = server.before + arrival / maximum(1.0 - nobody, NANO)
+        rest, mates = _after_an_answer(before, rate, rho, plain, usual, mean_step)
         first = rest + plain + alone + mates * usual + extra
-    nobody = _nobody(others, users)
     idle = idle_time(prompt, rate, usual, squares[0] if prompt.nodes else None)
     next_seen = biased
     if users is None and not never(server.osl <= 1.0):
@@ -180,7 +181,7 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
         singles, _, _, count = _idle(rate, passes, prompt, seen, second_moment(server, prompt, passes.each))
         idle = where(server.osl <= 1.0, singles, idle)
         next_seen = where(server.osl <= 1.0, _nearer(seen, rate, passes, count), biased)
-    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
+    stage = arrival + (1.0 - nobody) * first + nobody * idle
     excess = rate * ((1.0 - nobody) * (own_step + extra) + nobody * idle) - rate * mean_step * (1.0 + extra / per_full)
     rounds = maximum(1.0, rate * first * length / room) / (1.0 - rho_chunks)
     surge = usual * excess / (1.0 - rho)
@@ -330,7 +331,7 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     # Between passes, a share of the time in which nobody decodes: busy periods begin at the rate of requests.
     free = _E ** (0.0 - minimum(rate * server.steps_of() * plain, _LONGEST_RUN))
     nobody = free * more / (free * more + (1.0 - free) * mean_step / plain)
-    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
+    stage = server.arrival(others, None) + (1.0 - nobody) * first + nobody * idle
     window = (1.0 - nobody) * (in_one * own + (1.0 - in_one) * first) + nobody * window
     surge = _following(rate, passes, window, seen).busy - follow.busy
     # Runs of passes begin after a share of the decode steps and have a geometric number of passes.
@@ -360,7 +361,8 @@ def _prompts_of_users_first(
     plain: Real,
     time: Callable[[Real], Real],
 ) -> Meeting:
-    before = server.before + server.engine.arrival
+    nobody, arrival = _nobody(others, users), server.arrival(others, users)
+    before = server.before + arrival / maximum(1.0 - nobody, NANO)
     ended = rate * seen
     bunches = maximum(1.0 - _E ** (0.0 - ended), ended / (1.0 + ended))  # the latter where the former rounds to 0
     bunch = maximum(ended / maximum(bunches, _TINY), 1.0)
@@ -392,9 +394,8 @@ def _prompts_of_users_first(
     own = fixed + each * (1.0 + mates) + passes.own - after
     # The next request comes after a step has ended: at once, or into what follows.
     first = where(before > 0.0, maximum(biased / 2.0, biased - before), 0.0) + own
-    nobody = _nobody(others, users)
     idle = idle_time(prompt, outside, usual, second if prompt.nodes else None)
-    stage = (1.0 - nobody) * (server.engine.arrival + first) + nobody * idle
+    stage = arrival + (1.0 - nobody) * first + nobody * idle
     surge = after + _following(outside, passes, minimum(own, before), None).busy - busy
     stalls = _stalls(passes, second, outside * mean_step, number * maximum(1.0 - number, 0.0))
     step, decode = over_answers(server, mean_step, surge, 0.0, plain)

@@ -302,7 +302,7 @@ class _Simulation:
         self.kinds = [(float(k.cached), float(k.computed - server.fresh), float(k.loading)) for k in server.kinds]
         self.hits = float(server.kinds[0].weight)
         self.way = float(server.engine.network + server.engine.request)
-        self.delay = float(server.engine.arrival)
+        self.delay = 0.0 if pools else float(server.engine.arrival)  # who only computes prompts decodes nobody
         self.cold = server.cold_start
         self.is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
         self.slowdown, self.prefill = float(server.engine.prefill_slowdown), float(server.engine.prefill)
@@ -328,7 +328,7 @@ class _Simulation:
         self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode, self.alike)
         self.events: list[_Event] = []
         self.order = 0  # of events: breaks ties
-        self.sent = self.decoding = 0  # requests
+        self.sent = 0  # requests
         self.answered: list[Finished] = []
         self.link = 0.0  # when the link for prefix loads is free
 
@@ -400,8 +400,7 @@ class _Simulation:
         ready = now + self.way
         if loading:
             self.link = ready = max(ready, self.link) + loading
-        if self.delay and self.decoding:
-            ready += self.delay
+        ready += self.delay * len(rank.running) ** 0.5
         if self.cold is not None and self.random.random() < self.cold[0]:
             ready += self.cold[1]
         steps = drawn_steps(answer - 1, self.decode.deployment, self.random)
@@ -463,7 +462,6 @@ class _Simulation:
                 rank.context -= request.cached + request.prompt + request.answer - 1
                 rank.gain -= (request.answer - 1) / request.steps
                 rank.held -= request.tokens
-                self.decoding -= 1
                 self.finish(now, request)
         if rank.computed:
             for request in rank.computed:
@@ -488,7 +486,6 @@ class _Simulation:
         heappush(rank.running, (rank.clock + request.steps, rank.order, request))
         rank.context += request.cached + request.prompt
         rank.gain += (request.answer - 1) / request.steps
-        self.decoding += 1
 
     def finish(self, now: float, request: _Request) -> None:
         """Count an answered request; its user asks again."""

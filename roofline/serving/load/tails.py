@@ -195,7 +195,8 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     slots = case.slot_share * case.slot_wait
     mean_before = server.before + link_wait(server, case.link_rate, users).over_all
     with_others = (case.ttft - mean_before - slots - nobody * met.idle) / maximum(1.0 - nobody, NANO)
-    rest = maximum(with_others - server.engine.arrival - mean_prompt, _LEAST_REST * met.plain)
+    arrival = server.arrival(case.others, users) / maximum(1.0 - nobody, NANO)
+    rest = maximum(with_others - arrival - mean_prompt, _LEAST_REST * met.plain)
     variance = maximum(_rest_variance(case, rest), (_LEAST_REST * met.plain) ** 2)
     wait = maximum(met.idle - case.prompt.alone, 0.0)
     # Where no sequence decodes, some requests wait an exponential time for other prompts, the rest not at all.
@@ -203,7 +204,7 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     idle_variance = wait * wait * (2.0 - busy) / busy
     parts: list[Component] = []
     for weight, time, alone, load_time in prompts:
-        least, others_decode, first_new = before + server.engine.arrival + time, weight * (1.0 - nobody), len(parts)
+        least, others_decode, first_new = before + arrival + time, weight * (1.0 - nobody), len(parts)
         if users is None:
             if not never(in_slots > 0.0):
                 spread = variance + case.slot_variance
