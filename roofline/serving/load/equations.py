@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from roofline.numbers.operations import Real, above, below, maximum, minimum, negated, never, where
-from roofline.numbers.quantity import MICRO, MILLI, rounded, to_text
+from roofline.numbers.quantity import MICRO, MILLI, NANO, rounded, to_text
 from roofline.numbers.roots import Settled, carried_crossing, fixed_point, repeated
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
@@ -171,33 +171,38 @@ def _closed_loop(
     max_link_rate = float("inf") if server.is_free_of_loads else link_rate(server)
 
     def meeting_at(state: tuple[Real, ...]) -> Meeting:
-        return meeting(server, prompt, state[2] * others / inside, minimum(state[0], others), state[1], inside)
+        spare = (users - inside) / state[2]
+        return meeting(server, prompt, state[2] * others / inside, minimum(state[0], others), state[1], inside, spare)
 
     def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
         met = meeting_at(state)
         max_rate = minimum(maximum(1.0 / met.in_full, 1.0 / alone), max_link_rate)
-        first = before + link_wait(server, state[2], inside).over_all + met.stage
-        throughput = minimum(inside / (first + met.decode), max_rate)
+        away = before + link_wait(server, state[2], inside).over_all + server.arrival(minimum(state[0], others), inside)
+        first = met.stage + away - minimum(away, (users - inside) / state[2]) - server.arrival(minimum(state[0], others), inside)
         rate = state[2] * others / inside
+        if server.engine.scheduler == PROMPTS_FIRST:
+            ended = minimum(state[2] * state[1], inside / maximum(steps, NANO))
+            ended = ended * (inside * met.seen / (first + met.decode) / ended) ** _ROOT
+            return minimum(rate * met.decode, others), met.seen, minimum(ended, inside / maximum(steps, NANO)) / met.seen
+        throughput = minimum(inside / (first + met.decode), max_rate)
         return minimum(rate * met.decode, others), met.seen, state[2] * (throughput / state[2]) ** _ROOT
 
     initial = _initial_state(server, prompt, inside)
     settled = fixed_point(next_state, start or initial)
     zero = 0.0 * initial[2]
-    search = _bracketing(meeting_at, next_state, inside / alone, inside, server)
-    values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
+    if server.engine.scheduler == PROMPTS_FIRST:
+        values = _or_bracketed(settled, _bracketed_ends(next_state, inside / maximum(steps, NANO)), initial)
+    else:
+        search = _bracketing(meeting_at, next_state, inside / alone, inside, users, server)
+        values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
     met, rate = meeting_at(values), values[2]
     link_delay = link_wait(server, rate, inside).over_all
-    needed = _needed(server, met, rate, inside)
-    is_found = (
-        settled.is_found
-        | (steps <= 0.0)
-        | (
-            _is_same(minimum(rate * others / inside * met.decode, others), values[0])
-            & _is_same(met.seen, values[1])
-            & _is_same(needed, 1.0)
-        )
-    )
+    following = next_state(values)
+    is_found = settled.is_found | (steps <= 0.0)
+    same: Real = True
+    for old, new in zip(values, following, strict=True):
+        same = same & _is_same(old, new)
+    is_found = is_found | same
     ttft = maximum(users / rate - met.decode, before + link_delay + maximum(met.stage, prompt.alone))
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
@@ -277,10 +282,12 @@ def _or_bracketed(settled: Settled, search: Callable[[_State], tuple[_State, boo
     return tuple(where(settled.is_found, plain, better) for plain, better in pairs)
 
 
-def _needed(server: Server, met: Meeting, rate: Real, inside: Real) -> Real:
+def _needed(server: Server, met: Meeting, rate: Real, inside: Real, others: Real, spare: Real) -> Real:
     """Users that a throughput needs, over those inside; or the share of time of the fuller of prompts and link [1]."""
     link_delay = link_wait(server, rate, inside).over_all
-    needed = maximum(rate * (server.before + link_delay + met.stage + met.decode) / inside, rate * met.in_full)
+    away = server.before + link_delay + server.arrival(others, inside)
+    first = met.stage + away - minimum(away, spare) - server.arrival(others, inside)
+    needed = maximum(rate * (first + met.decode) / inside, rate * met.in_full)
     return needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))
 
 
@@ -312,11 +319,39 @@ def _bracketed_others(next_state: Callable[[_State], _State], slots: Real) -> Ca
     return search
 
 
+def _bracketed_ends(next_state: Callable[[_State], _State], most: Real) -> Callable[[_State], tuple[_State, bool]]:
+    """Search for users whose prompts come first: answers that end per decode step by bracketing."""
+
+    def averaged(state: _State, ended: Real, rounds: int) -> _State:
+        trial = maximum(ended, _LEAST * most)
+
+        def one(state: _State) -> tuple[_State, bool]:
+            others, seen, _ = next_state((*state, trial / state[1]))
+            return (0.5 * (state[0] + others), seen), True
+
+        return repeated(one, state, rounds, (trial,))
+
+    def surplus(ended: Real, state: _State) -> tuple[Real, _State]:
+        state = averaged(state, ended, _INNER)
+        trial = maximum(ended, _LEAST * most)
+        _, seen, rate = next_state((*state, trial / state[1]))
+        return rate * seen / trial - 1.0, state
+
+    def search(state: _State) -> tuple[_State, bool]:
+        ended, state = carried_crossing(surplus, most, state[:2])
+        ended = minimum(ended, most)
+        state = averaged(state, ended, _INNER * _INNER)
+        return (*state, ended / state[1]), False
+
+    return search
+
+
 def _bracketing(
     meeting_at: Callable[[_State], Meeting],
     next_state: Callable[[_State], _State],
     max_rate: Real,
     inside: Real,
+    users: Real,
     server: Server,
 ) -> Callable[[_State], tuple[_State, bool]]:
     """Search where plain iteration diverges: throughput by bracketing, the rest of the state by iteration.
@@ -335,7 +370,8 @@ def _bracketing(
 
     def surplus(rate: Real, state: _State) -> tuple[Real, _State]:
         state = averaged(state, rate, _INNER)
-        return 1.0 - _needed(server, meeting_at((*state, rate)), rate, inside), state
+        trial = maximum(rate, _LEAST * max_rate)
+        return 1.0 - _needed(server, meeting_at((*state, trial)), trial, inside, minimum(state[0], inside - 1.0), (users - inside) / trial), state
 
     def search(state: _State) -> tuple[_State, bool]:
         rate, state = carried_crossing(surplus, max_rate, state[:2])

@@ -31,6 +31,7 @@ _E = 2.718281828459045
 _HALF = 0.5  # bound on the share of time that a first prompt saves
 SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
 _LONGEST_RUN = 40.0  # logarithm of the passes that follow each other
+_SPREAD = 4.0
 _MERGED = 1.4  # time in which bunches of requests come into one pass, over a pass
 
 
@@ -62,6 +63,8 @@ class Meeting(NamedTuple):
     stalls: Real = 0.0  # [s^2] variance of the time of all passes between two decode steps
     surges: Real = 0.0  # [s^2] variance of the time of those that follow the request's own pass
     gain: Real = 1.0  # growth of a mean step with a decode step [1]
+    quiet: Real = 0.0  # prompts first, users: decode steps after a first token in which no prompt can begin
+    phase: Real = 1.0  # decode steps between runs of passes
 
 
 def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
@@ -113,7 +116,9 @@ def idle_time(prompt: Prompt, rate: Real, each: Real, square: Real | None = None
     return alone + follow + begin
 
 
-def meeting(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+def meeting(
+    server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None, spare: Real = 0.0
+) -> Meeting:
     """One round: what a request meets with `others` decoding and `seen` from the last round.
 
     Args:
@@ -131,11 +136,13 @@ def meeting(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real
         docs/method.md, "A server under load": M/G/1 with the length-biased step; the token budget as a second server.
     """
     if server.engine.scheduler == PROMPTS_FIRST:
-        return _prompts_first(server, prompt, rate, others, seen, users)
-    return _decode_first(server, prompt, rate, others, seen, users)
+        return _prompts_first(server, prompt, rate, others, seen, users, spare)
+    return _decode_first(server, prompt, rate, others, seen, users, spare)
 
 
-def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+def _decode_first(
+    server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None, spare: Real
+) -> Meeting:
     length, budget = prompt.length, server.budget
     decoding = 1.0 + others
     parts = server.decode(decoding)
@@ -171,7 +178,7 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
     if users is None:
         first = biased / 2.0 + own_step + extra
     else:
-        before = server.before + arrival / maximum(1.0 - nobody, NANO)
+        before = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
         rest, mates = _after_an_answer(before, rate, rho, plain, usual, mean_step)
         first = rest + plain + alone + mates * usual + extra
     idle = idle_time(prompt, rate, usual, squares[0] if prompt.nodes else None)
@@ -193,7 +200,7 @@ def _decode_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen
 
 
 def step_of_answer(
-    steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf")
+    steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf"), quiet=None
 ) -> Real:
     r"""Mean decode step of an answer: prompts that arrived with its own lengthen its first steps.
 
@@ -214,22 +221,28 @@ def step_of_answer(
         docs/method.md, "A server under load".
     """
     settled = 1.0 if never(rounds > 0.0) else 1.0 - _E ** (-steps / rounds)
+    if quiet is not None:
+        span, phase = quiet
+        beyond = maximum(steps - span, 0.0) * 2.0 * phase / maximum(span * (phase - span), _TINY)
+        again = span * span / (2.0 * phase) * (1.0 - _E ** (0.0 - minimum(beyond, 40.0)))
+        surge = surge + (mean_step - plain) * (again - minimum(steps, span))
     return minimum(maximum(mean_step + surge * settled / steps, plain), longest)
 
 
 def over_answers(
-    server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf")
+    server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf"), quiet=None
 ) -> tuple[Real, Real]:
     """Mean decode step of a request, averaged over requests of several tokens, and mean time of all its steps [s]."""
     if server.lengths.answers.is_fixed:
-        step = step_of_answer(server.steps, mean_step, surge, rounds, plain, longest)
+        step = step_of_answer(server.steps, mean_step, surge, rounds, plain, longest, quiet)
         return step, server.steps_of() * step
     mean: Real = 0.0
     decode: Real = 0.0
     several: Real = 0.0
     for weight, share in server.lengths.answers.nodes:
         steps = maximum(server.steps_of(share), 0.0)
-        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain, longest)
+        steps = where(steps >= SEVERAL, maximum(steps, 1.0), 0.0)
+        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain, longest, quiet)
         counted = where(steps >= SEVERAL, weight, 0.0)
         several, mean, decode = several + counted, mean + counted * step, decode + weight * steps * step
     return where(several > 0.0, mean / maximum(several, _TINY), mean_step), decode
@@ -305,15 +318,20 @@ def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count:
     return Passes(fixed, each, full, most, once, once * only)
 
 
-def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None) -> Meeting:
+def _prompts_first(
+    server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None, spare: Real
+) -> Meeting:
     length, decoding = prompt.length, 1.0 + others
+    if users is not None:
+        ended = minimum(rate * users / maximum(users - 1.0, NANO) * seen, users / maximum(server.steps_of(), NANO))
+        decoding = 1.0 + ended * server.steps_of() * (users - 1.0) / users
     plain = server.decode(decoding).total
 
     def time(tokens: Real) -> Real:
         return added(server, prompt, decoding, 0.0, tokens, length, prompt.attention)
 
     if users is not None:
-        return _prompts_of_users_first(server, prompt, rate, others, seen, users, plain, time)
+        return _prompts_of_users_first(server, prompt, rate, others, seen, users, spare, plain, time)
     passes = _passes(server, prompt, time, 1.0 + rate * seen, rate)
     follow = _following(rate, passes, plain, seen)
     fixed, each = passes.fixed, passes.each
@@ -358,52 +376,95 @@ def _prompts_of_users_first(
     others: Real,
     seen: Real,
     users: Real,
+    spare: Real,
     plain: Real,
     time: Callable[[Real], Real],
 ) -> Meeting:
     nobody, arrival = _nobody(others, users), server.arrival(others, users)
-    before = server.before + arrival / maximum(1.0 - nobody, NANO)
-    ended = rate * seen
+    before = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
+    answers = server.lengths.answers
+    single: Real = 0.0  # share of the answers that are over with their first token
+    if not answers.is_fixed:
+        single = sum(where(server.steps_of(share) < SEVERAL, weight, 0.0) for weight, share in answers.slices)
+        single = minimum(single, 1.0 - _HALF / 4.0)
+    every = rate * users / maximum(users - 1.0, NANO)  # requests of all users, one's own with them
+    most = users / maximum(server.steps_of(), NANO)  # all decode
+    ended = minimum(every * seen, most) * (1.0 - single)
     bunches = maximum(1.0 - _E ** (0.0 - ended), ended / (1.0 + ended))  # the latter where the former rounds to 0
-    bunch = maximum(ended / maximum(bunches, _TINY), 1.0)
-    number = _passes_of_users(bunches, bunch * time(minimum(bunch * prompt.length, server.budget)), before, plain)
-    count = maximum(ended / maximum(number, _TINY), 1.0)
-    passes = _passes(server, prompt, time, count, rate)
+    bunch = minimum(maximum(ended / maximum(bunches, _TINY), 1.0), users)
+    spread = _SPREAD * maximum(answers.cv, 0.17) * server.osl * (users - 1.0) / (users + 1.0)
+    window = where(before > 0.0, maximum(before / plain + 0.5, 1.0), 0.0)  # decode steps from the first end to the run
+    gathered = minimum(window / maximum(spread, _TINY), 1.0) ** 4.0
+    bunch = 1.0 + (bunch - 1.0) * (1.0 - gathered)
+    further = ended * window
+    further = further + gathered * (maximum(users - bunch, 0.0) - further)
+    begin = bunch * time(minimum(bunch * prompt.length, server.budget))
+    runs = _runs(bunch, further, begin, begin, before, users)
+    passes = _passes(server, prompt, time, runs.later, rate)
     fixed, each = passes.fixed, passes.each
-    # Of the other users, those who share one's own pass stall nobody; the rest is computed outside of it.
-    others_of_rank = maximum(users - 1.0, 1.0)
-    shared_pass = minimum(count, maximum(passes.most, 1.0))
-    own_share = minimum(rate * (fixed + each * shared_pass) / others_of_rank, _HALF)
-    outside = rate * maximum(1.0 - (shared_pass - 1.0) / others_of_rank, 0.0) / (1.0 - own_share)
-    busy = (outside * plain * each + fixed * number) / (1.0 - minimum(outside * each, STABLE))
-    busy = maximum(busy, _full_passes(outside, passes, plain))
-    mean_step = plain + busy
-    rho = minimum(busy / mean_step, STABLE)
-    together = maximum(outside * mean_step / maximum(number, _TINY), 1.0)
-    usual = fixed / together + each
+    runs = _runs(bunch, further, begin, fixed + each * runs.later, before, users)
+    prompts, more, later = runs.prompts, runs.passes - 1.0, fixed + each * runs.later
+    again, extra = 0.0, each * maximum(prompts - 1.0, 0.0) * single / (1.0 - single)  # passes for those whose answers are single tokens
+    if not never(single > 0.0):
+        for power in (1.0, 2.0, 3.0):
+            again = again + 1.0 - _E ** (0.0 - maximum(prompts - 1.0, 0.0) * single**power)
+        extra = extra + again * fixed
+    run = begin + more * later + extra
+    run = maximum(run, prompts / (1.0 - single) * passes.full)
+    steps = prompts / maximum(ended, _TINY)
+    quiet = minimum(gathered * steps + (1.0 - gathered) * window * runs.full, steps)
+    next_seen = plain + run / steps
+    phase = steps * users / maximum(users - 1.0, NANO)  # of others' runs
+    mean_step = plain + run / phase
+    rho = minimum((mean_step - plain) / mean_step, STABLE)
+    together = prompts / runs.passes
+    usual = run * (1.0 - single) / prompts
     second = second_moment(server, prompt, each)
-    shared = outside * (fixed * fixed / together + 2.0 * fixed * each + second)
-    # Prompts of a bunch that one pass holds; and prompts that the budget cuts, which follow one another.
-    cut = 1.0 / maximum(passes.most, 1.0)
-    square = outside * second * (1.0 - rho) ** ((usual - before) / (usual + before))
-    in_turn = (square + plain * (1.0 - rho)) / (1.0 - rho * rho)
-    biased = (1.0 - cut) * ((1.0 - rho) * plain + shared + outside * each * each * together) + cut * in_turn
-    mates = (1.0 - cut) * (together - 1.0) + cut * outside * in_turn
+    in_first = bunch / prompts  # share of the prompts that are in the first pass of a run
+    mates = in_first * bunch + (1.0 - in_first) * runs.later - 1.0
+    ahead = where(more > 1.0, (begin + (more - 1.0) * later) / maximum(more, 1.0), begin)  # a pass in which one arrives
+    biased = in_first * plain + (1.0 - in_first) * ahead
+    rest = in_first * plain / 2.0 + (1.0 - in_first) * maximum(ahead / 2.0, ahead - before / 2.0)
     in_one = minimum(1.0, passes.most / (1.0 + mates))
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
-    own = fixed + each * (1.0 + mates) + passes.own - after
-    # The next request comes after a step has ended: at once, or into what follows.
-    first = where(before > 0.0, maximum(biased / 2.0, biased - before), 0.0) + own
-    idle = idle_time(prompt, outside, usual, second if prompt.nodes else None)
-    stage = arrival + (1.0 - nobody) * first + nobody * idle
-    surge = after + _following(outside, passes, minimum(own, before), None).busy - busy
-    stalls = _stalls(passes, second, outside * mean_step, number * maximum(1.0 - number, 0.0))
-    step, decode = over_answers(server, mean_step, surge, 0.0, plain)
+    own = in_first * begin + (1.0 - in_first) * later + passes.own - after
+    first = where(before > 0.0, rest, 0.0) + own
+    idle = prompt.alone
+    nobody = nobody * in_first
+    stage = arrival + first - nobody * (plain / 2.0 + begin + passes.own - idle)
+    follow = (1.0 - runs.full) * more + runs.full * (in_first * more + (1.0 - in_first) * maximum(more - 1.0, 0.0) / 2.0)
+    surge = after + follow * later + extra / (1.0 + single)
+    number = ended * runs.passes / prompts
+    stalls = _stalls(passes, second, rate * mean_step, number * maximum(1.0 - number, 0.0))
+    step, decode = over_answers(server, mean_step, surge, 0.0, plain, quiet=(quiet, phase))
     return Meeting(
-        stage, step, decode, plain, mean_step, mean_step, usual, rho, passes.full,
-        minimum(outside * passes.full, STABLE), nobody, idle, first - own, server.budget, surge, 0.0, biased,
-        float("inf"), each, fixed, together, stalls,
+        stage, step, decode, plain, mean_step, next_seen, usual, rho, passes.full,
+        minimum(rate * passes.full, STABLE), nobody, idle, first - own, server.budget, surge, 0.0, biased,
+        float("inf"), each, fixed, together, stalls, quiet=quiet, phase=phase,
     )  # fmt: skip
+
+
+class Runs(NamedTuple):
+    """Runs of passes, between which sequences decode."""
+
+    prompts: Real  # of a run
+    passes: Real  # of a run
+    full: Real  # share of the runs after which nobody is on the way [1]
+    later: Real  # prompts of a pass after the first
+
+
+def _runs(bunch: Real, further: Real, begin: Real, later: Real, before: Real, users: Real) -> Runs:
+    within = minimum(1.0, begin / maximum(before, _TINY))  # share of the way that the first pass covers
+    left = maximum(before - begin, 0.0)
+    chance = 1.0 - _E ** (0.0 - minimum(further * within, 12.0))
+    another = 1.0 - _E ** (0.0 - minimum(further * minimum(1.0 - within, later / maximum(before, _TINY)), 12.0))
+    most = maximum(left / later + 0.5, 1.0)
+    beyond = another * (1.0 - another**most) / (1.0 - another)
+    passes = 1.0 + chance * (1.0 + beyond)
+    full = where(left > 0.0, chance * another ** maximum(left / later - 0.5, 0.0), 1.0)
+    covered = minimum(within + chance * (1.0 + beyond) * later / maximum(before, _TINY), 1.0)
+    prompts = maximum(minimum(bunch + further * covered, users), bunch)
+    return Runs(prompts, passes, full, maximum((prompts - bunch) / maximum(passes - 1.0, _TINY), 1.0))
 
 
 def _run_variance(begun: Real, run: Real) -> Real:

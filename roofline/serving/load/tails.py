@@ -178,9 +178,11 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
     inside = maximum(minimum(users, full.slots), 1.0)
     others, completions = minimum(under_load.state[0], inside - 1.0), under_load.state[2]
     rate = completions * (inside - 1.0) / inside
-    met = meeting(server, prompt, rate, others, seen, inside)
-    ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
     wait = (users - inside) / completions  # so many answers must end first
+    met = meeting(server, prompt, rate, others, seen, inside, wait)
+    ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
+    away = server.before + link_wait(server, completions, inside).over_all + server.arrival(others, inside)
+    wait = maximum(wait - away, 0.0)
     even = minimum(_COUNT * server.lengths.answers.cv, 1.0)  # variance of the answers that end, over Poisson's
     return _Settled(server, prompt, met, ttft, rate, others, inside, 1.0, wait, even * wait / completions, completions)
 
@@ -389,7 +391,7 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
     parts = []
     for weight, share in answers.slices:
         steps, span = maximum(server.steps_of(share), 1.0), maximum(server.osl * share, 2.0) / server.osl
-        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest)
+        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest, (met.quiet, met.phase) if case.users is not None and server.engine.scheduler == PROMPTS_FIRST else None)
         least = minimum(low, _STEADY * time)
         crowd_part = crowd * slope**2 * _averaged_variance(case, span, slope)
         is_bulk = server.engine.scheduler == PROMPTS_FIRST
