@@ -21,7 +21,7 @@ from roofline.serving.latency import (
     prefill,
     time_per_token,
 )
-from roofline.serving.load.rounds import LEAST_BUDGET, Meeting, alone_passes, meeting
+from roofline.serving.load.rounds import LEAST_BUDGET, Meeting, alone_passes, meeting, over_all_answers
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
     STABLE,
@@ -123,7 +123,10 @@ def _open_loop(
     initial = (rate * steps * plain, plain + 0.0 * rate)
     settled = fixed_point(next_state, start or initial)
     values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
-    others, met = minimum(values[0], full.slots), meeting_at(values)
+    others, met = minimum(values[0], full.slots), unbounded(values)
+    within = minimum(slowest / maximum(met.decode, _TINY), 1.0)
+    step, decode = over_all_answers(server, met)
+    met = met._replace(decode=within * decode, step=within * step)
     share, wait = slot_wait(server, full, met, rate, others)
     if server.engine.scheduler == PROMPTS_FIRST:  # each free slot admits a prompt, which delays the answers
         wanted = maximum(rate * unbounded(values).decode, full.slots)
@@ -203,13 +206,14 @@ def _closed_loop(
     for old, new in zip(values, following, strict=True):
         same = same & _is_same(old, new)
     is_found = is_found | same
-    ttft = maximum(users / rate - met.decode, before + link_delay + maximum(met.stage, prompt.alone))
+    step, decode = over_all_answers(server, met)
+    ttft = maximum(users / rate - decode, before + link_delay + maximum(met.stage, prompt.alone))
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
-    step, decode = met.step, met.decode
     if workload.load.is_run:
+        steady_step = step
         ttft, step = _run_means(server, prompt, met, workload, (users, inside), (ttft, step))
-        decode = decode * step / met.step
+        decode = decode * step / steady_step
     answered = workload.concurrency / (ttft + decode)
     ttft = where(is_found, ttft, float("inf"))
     return Served(

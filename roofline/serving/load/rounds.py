@@ -7,7 +7,7 @@ docs/method.md, "A server under load", has the equations and their errors agains
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from roofline.numbers.operations import Real, comparable, maximum, minimum, never, where
 from roofline.numbers.quantity import NANO
@@ -63,8 +63,15 @@ class Meeting(NamedTuple):
     stalls: Real = 0.0  # [s^2] variance of the time of all passes between two decode steps
     surges: Real = 0.0  # [s^2] variance of the time of those that follow the request's own pass
     gain: Real = 1.0  # growth of a mean step with a decode step [1]
-    quiet: Real = 0.0  # prompts first, users: decode steps after a first token in which no prompt can begin
-    phase: Real = 1.0  # decode steps between runs of passes
+    # Prompts first, users: runs of passes.
+    quiet: Real | None = None  # decode steps after a first token in which no run begins; None elsewhere
+    phase: Real = 1.0  # decode steps between runs
+    run: Real = 0.0  # [s] a run
+    runs: Real = 0.0  # [s^2] variance of it
+    in_first: Real = 0.0  # share of the prompts that are in the first pass of a run [1]
+    follow: tuple[Real, Real] = (0.0, 0.0)  # [s] passes of its run after a prompt's own, in the first and in a later one
+    follows: Real = 0.0  # [s^2] variance of it
+    rests: Real = 0.0  # [s^2] variance of the time before and with a request's own prompt
 
 
 def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
@@ -230,22 +237,52 @@ def step_of_answer(
 
 
 def over_answers(
-    server: Server, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf"), quiet=None
+    server: Server,
+    mean_step: Real,
+    surge: Real,
+    rounds: Real,
+    plain: Real,
+    longest: Real = float("inf"),
+    quiet: tuple[Real, Real] | None = None,
+    lengths: Sequence[tuple[float, float]] | None = None,
 ) -> tuple[Real, Real]:
-    """Mean decode step of a request, averaged over requests of several tokens, and mean time of all its steps [s]."""
-    if server.lengths.answers.is_fixed:
+    """Mean decode step of a request, averaged over requests of several tokens, and mean time of all its steps [s].
+
+    `lengths`: weights and lengths of the answers, over the mean one; None for the few that means need.
+    """
+    answers = server.lengths.answers
+    if answers.is_fixed:
         step = step_of_answer(server.steps, mean_step, surge, rounds, plain, longest, quiet)
         return step, server.steps_of() * step
     mean: Real = 0.0
     decode: Real = 0.0
     several: Real = 0.0
-    for weight, share in server.lengths.answers.nodes:
+    total: Real = 0.0
+    for weight, share in answers.nodes if lengths is None else lengths:
         steps = maximum(server.steps_of(share), 0.0)
-        steps = where(steps >= SEVERAL, maximum(steps, 1.0), 0.0)
         step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain, longest, quiet)
         counted = where(steps >= SEVERAL, weight, 0.0)
-        several, mean, decode = several + counted, mean + counted * step, decode + weight * steps * step
+        several, mean = several + counted, mean + counted * step
+        steps = weight * where(steps >= SEVERAL, maximum(steps, 1.0), 0.0)
+        total, decode = total + steps, decode + steps * step
+    if lengths is not None:  # their mean length is not quite the mean one
+        decode = decode / maximum(total, _TINY) * steps_of_nodes(server)
     return where(several > 0.0, mean / maximum(several, _TINY), mean_step), decode
+
+
+def steps_of_nodes(server: Server) -> Real:
+    total: Real = 0.0
+    for weight, share in server.lengths.answers.nodes:
+        steps = server.steps_of(share)
+        total = total + weight * where(steps >= SEVERAL, maximum(steps, 1.0), 0.0)
+    return total
+
+
+def over_all_answers(server: Server, met: Meeting) -> tuple[Real, Real]:
+    """`over_answers` at the end, over as many lengths as the distributions have: as these have it [s]."""
+    lengths = server.lengths.answers.slices
+    quiet = None if met.quiet is None else (met.quiet, met.phase)
+    return over_answers(server, met.mean_step, met.surge, met.rounds, met.plain, met.longest, quiet, lengths)
 
 
 def _after_an_answer(
@@ -432,15 +469,24 @@ def _prompts_of_users_first(
     idle = prompt.alone
     nobody = nobody * in_first
     stage = arrival + first - nobody * (plain / 2.0 + begin + passes.own - idle)
-    follow = (1.0 - runs.full) * more + runs.full * (in_first * more + (1.0 - in_first) * maximum(more - 1.0, 0.0) / 2.0)
-    surge = after + follow * later + extra / (1.0 + single)
+    beyond = maximum(more - 1.0, 0.0)
+    ends = after + extra / (1.0 + single)
+    follow = ends + more * later, ends + ((1.0 - runs.full) * more + runs.full * beyond / 2.0) * later
+    follows = ((1.0 - runs.full) * more * (1.0 + more) + runs.full * beyond * (beyond + 2.0) / 12.0) * later**2
+    follows = follows + after**2 / 3.0 + extra**2 / 12.0
+    surge = in_first * follow[0] + (1.0 - in_first) * follow[1]
+    varies = fixed**2 * (passes_spread := (1.0 - runs.full) * more * (1.0 + more)) + second * prompts
+    wide = minimum(ahead, before) ** 2 / 12.0
+    rests = in_first * (plain**2 / 12.0 + (1.0 - in_first) * (plain / 2.0 + begin - (rest_later := maximum(ahead / 2.0, ahead - before / 2.0)) - later) ** 2)
+    rests = rests + (1.0 - in_first) * (wide + after**2 / 3.0 + (second - each**2 + each**2) * runs.later)
     number = ended * runs.passes / prompts
     stalls = _stalls(passes, second, rate * mean_step, number * maximum(1.0 - number, 0.0))
     step, decode = over_answers(server, mean_step, surge, 0.0, plain, quiet=(quiet, phase))
     return Meeting(
         stage, step, decode, plain, mean_step, next_seen, usual, rho, passes.full,
         minimum(rate * passes.full, STABLE), nobody, idle, first - own, server.budget, surge, 0.0, biased,
-        float("inf"), each, fixed, together, stalls, quiet=quiet, phase=phase,
+        float("inf"), each, fixed, together, stalls, quiet=quiet, phase=phase, run=run, runs=varies,
+        in_first=in_first, follow=follow, follows=follows, rests=rests,
     )  # fmt: skip
 
 

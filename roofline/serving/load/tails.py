@@ -296,6 +296,8 @@ def _prompt_slices(case: _Settled) -> list[tuple[Real, Real, Real, Real | None]]
 def _rest_variance(case: _Settled, rest: Real) -> Real:
     """Variance of the time before and with a request's own prompt, given its mean [s^2]."""
     met, rate, rho = case.met, case.rate, case.met.rho
+    if met.quiet is not None:
+        return met.rests
     plain, biased, mean = met.plain, met.biased, met.mean_step
     second, third = _moments(case)
     is_prompts_first = case.server.engine.scheduler == PROMPTS_FIRST
@@ -391,9 +393,23 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
     parts = []
     for weight, share in answers.slices:
         steps, span = maximum(server.steps_of(share), 1.0), maximum(server.osl * share, 2.0) / server.osl
-        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest, (met.quiet, met.phase) if case.users is not None and server.engine.scheduler == PROMPTS_FIRST else None)
-        least = minimum(low, _STEADY * time)
+        counted = weight if answers.is_fixed else where(server.steps_of(share) >= SEVERAL, weight, 0.0)
         crowd_part = crowd * slope**2 * _averaged_variance(case, span, slope)
+        if met.quiet is not None:
+            for place, follow in zip((met.in_first, 1.0 - met.in_first), met.follow, strict=True):
+                time = step_of_answer(steps, met.mean_step, follow, 0.0, met.plain, met.longest, (met.quiet, met.phase))
+                least, regular = minimum(low, _STEADY * time), met.quiet / met.phase
+                seen = maximum(time - met.plain - follow / steps, 0.0) * steps / maximum(met.run, _TINY)
+                unsure = maximum(1.0 - 1.0 / maximum(met.phase - met.quiet, 1.0), 0.0) * (1.0 - regular) ** 2
+                cycles = steps * time / cycle
+                randomness = minimum(1.0, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
+                varies = randomness * seen * (met.run**2 * unsure + met.runs)
+                varies = varies + minimum(seen, 1.0 / 6.0) * regular * met.run**2
+                variance = crowd_part + (varies + met.follows) / steps**2
+                parts.append(_per_token(server, Component(counted * place, least, time - least, variance), share))
+            continue
+        time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest)
+        least = minimum(low, _STEADY * time)
         is_bulk = server.engine.scheduler == PROMPTS_FIRST
         stalls = met.stalls / steps if is_bulk else rate * second * met.mean_step / steps
         if case.users is None and is_bulk:
@@ -409,14 +425,13 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
             cycles = steps * time / cycle
             randomness = minimum(1.0 - met.rho, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
             variance = crowd_part + randomness * stalls
-        counted = weight if answers.is_fixed else where(server.steps_of(share) >= SEVERAL, weight, 0.0)
         parts.append(_per_token(server, Component(counted, least, time - least, variance), share))
     if answers.is_fixed:
         return tuple(parts)
     several = sum(part.weight for part in parts)  # single tokens have no TPOT
     return tuple(
-        part._replace(weight=where(several > 0.0, part.weight / maximum(several, _TINY), weight))
-        for part, (weight, _) in zip(parts, answers.slices, strict=True)
+        part._replace(weight=where(several > 0.0, part.weight / maximum(several, _TINY), 1.0 / len(parts)))
+        for part in parts
     )
 
 
@@ -474,7 +489,12 @@ def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Compo
         size = len(first) // (len(case.server.kinds) * (2 if is_mixed else 1))
         groups = [first[start : start + size] for start in range(0, len(first), size)]
         first = [ttft for group in groups for ttft in by_prompt_length(group, prompts)]
-    for (weight, share), step_time in zip(case.server.lengths.answers.slices, step, strict=True):
+    slices = case.server.lengths.answers.slices
+    several = sum(step_time.weight for step_time in step)
+    each = len(step) // len(slices)
+    for place, step_time in enumerate(step):
+        weight, share = slices[place // each]
+        weight = weight * where(step_time.weight > 0.0, step_time.weight, 1.0 / each) / maximum(sum(where(other.weight > 0.0, other.weight, 1.0 / each) for other in step[place // each * each:][:each]), _TINY)
         steps = where(case.server.osl > 1.0, maximum(case.server.osl * share - 1.0, 0.0), 0.0)
         for ttft in first:
             least, mean = ttft.least + steps * step_time.least, ttft.mean + steps * step_time.mean
