@@ -185,7 +185,7 @@ def _closed_loop(
         rate = state[2] * others / inside
         if server.engine.scheduler == PROMPTS_FIRST:
             ended = minimum(state[2] * state[1], inside / maximum(steps, NANO))
-            ended = ended * (inside * met.seen / (first + met.decode) / ended) ** _ROOT
+            ended = ended * (inside * met.seen / maximum(first + met.decode, prompt.alone) / ended) ** _ROOT
             return minimum(rate * met.decode, others), met.seen, minimum(ended, inside / maximum(steps, NANO)) / met.seen
         throughput = minimum(inside / (first + met.decode), max_rate)
         return minimum(rate * met.decode, others), met.seen, state[2] * (throughput / state[2]) ** _ROOT

@@ -37,6 +37,7 @@ from roofline.serving.load.equations import FULL, saturation, served, server_of,
 from roofline.serving.load.rounds import SEVERAL, Meeting, alone_passes, meeting, second_moment, step_of_answer
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
+    STABLE,
     UNLIMITED,
     Prompt,
     PromptNode,
@@ -108,10 +109,6 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     """
     case = _settled(deployment, workload, under_load)
     first, step = _first_token(case), _decode_step(case)
-    if case.users is None and case.server.engine.scheduler == PROMPTS_FIRST:
-        # Not known where prompts wait for slots that their own passes keep taken: a mean that cannot hold.
-        late = where(case.is_full, _FAR * (case.ttft + case.met.decode), 0.0)
-        first = tuple(part._replace(least=part.least + late) for part in first)
     if case.users is not None and not never(case.server.osl <= 1.0):
         first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
     return Tails(first, step, _end_to_end(case, first, step))
@@ -199,7 +196,9 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     with_others = (case.ttft - mean_before - slots - nobody * met.idle) / maximum(1.0 - nobody, NANO)
     arrival = server.arrival(case.others, users) / maximum(1.0 - nobody, NANO)
     rest = maximum(with_others - arrival - mean_prompt, _LEAST_REST * met.plain)
-    variance = maximum(_rest_variance(case, rest), (_LEAST_REST * met.plain) ** 2)
+    long = _long_prompts(case)
+    rest = maximum(rest - long.share * long.mean, _LEAST_REST * met.plain)
+    variance = maximum(_rest_variance(case, rest, long), (_LEAST_REST * met.plain) ** 2)
     wait = maximum(met.idle - case.prompt.alone, 0.0)
     # Where no sequence decodes, some requests wait an exponential time for other prompts, the rest not at all.
     busy = maximum(minimum(case.rate * case.prompt.alone, 1.0 - NANO), NANO)
@@ -211,7 +210,11 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
             if not never(in_slots > 0.0):
                 spread = variance + case.slot_variance
                 parts.append(Component(others_decode * in_slots, least, rest + case.slot_wait, spread))
-            parts.append(Component(others_decode * (1.0 - in_slots), least, rest, variance))
+            others_decode = others_decode * (1.0 - in_slots)
+            if not never(long.share > 0.0):
+                spread = variance + long.variance
+                parts.append(Component(others_decode * long.share, least, rest + long.mean, spread))
+            parts.append(Component(others_decode * (1.0 - long.share), least, rest, variance))
         else:
             parts.append(_among_users(case, others_decode, least, rest, variance))
         if not never(nobody > 0.0):
@@ -293,14 +296,69 @@ def _prompt_slices(case: _Settled) -> list[tuple[Real, Real, Real, Real | None]]
     return slices
 
 
-def _rest_variance(case: _Settled, rest: Real) -> Real:
-    """Variance of the time before and with a request's own prompt, given its mean [s^2]."""
+class _Long(NamedTuple):
+    """Prompts of others that take several times as long as the mean one, and the wait behind one."""
+
+    share: Real = 0.0  # of the requests that wait behind one [1]
+    mean: Real = 0.0  # [s] of their wait
+    variance: Real = 0.0  # [s^2]
+    second: Real = 0.0  # [s^2] their part in the mean square of the time that a prompt adds, and in its cube [s^3]
+    third: Real = 0.0
+    queue: Real = 0.0  # [s] their part in the wait for the token budget
+
+
+_LONG = 4.0  # times of a mean prompt
+_MOST_LONG = 0.5  # share of the requests behind a long one
+_LEAST_CV = 0.5  # of prompts, for any to be long
+
+
+def _long_prompts(case: _Settled) -> _Long:
+    r"""The wait of random arrivals behind long prompts, which a gamma distribution of all waits would spread too far.
+
+    .. math:: q = \sum \frac{l\, w_i\, t_i}{1 - l\, E[t]}
+
+    Whoever arrives while one is computed, or before what has gathered meanwhile is, waits between 0 and t, evenly.
+
+    Source:
+        The work of an M/G/1 queue after the arrival of a long service falls from t at 1 - rho.
+    """
+    server, prompt, met = case.server, case.prompt, case.met
+    if case.users is not None or server.lengths.prompts.cv < _LEAST_CV:
+        return _Long()
+    is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
+    usual = met.each if is_prompts_first else met.prompt
+    slower = 1.0 if is_prompts_first else met.in_full / maximum(usual, _TINY)  # in full steps
+    load = minimum(case.rate * usual * slower, STABLE)
+    share: Real = 0.0
+    waits: Real = 0.0
+    squares: Real = 0.0
+    second: Real = 0.0
+    third: Real = 0.0
+    for node in prompt.nodes:
+        added_time = added_by_node(server, prompt, usual, node)
+        weight = where((usual > 0.0) & (added_time > _LONG * usual), node.weight, 0.0)
+        second, third = second + weight * added_time**2, third + weight * added_time**3
+        time = added_time * slower
+        here = case.rate * weight * time / (1.0 - load)
+        share, waits, squares = share + here, waits + here * time / 2.0, squares + here * time**2 / 3.0
+    kept = minimum(1.0, _MOST_LONG / maximum(share, _TINY))
+    mean = waits / maximum(share, _TINY)
+    variance = maximum(squares / maximum(share, _TINY) - mean**2, 0.0)
+    queue = case.rate * second * slower**2 / (2.0 * (1.0 - load))
+    return _Long(share * kept, mean, variance, second, third, queue)
+
+
+def _rest_variance(case: _Settled, rest: Real, long: _Long = _Long()) -> Real:  # noqa: B008  # without any
+    """Variance of the time before and with a request's own prompt, given its mean, long prompts of others apart [s^2]."""
     met, rate, rho = case.met, case.rate, case.met.rho
     if met.quiet is not None:
         return met.rests
-    plain, biased, mean = met.plain, met.biased, met.mean_step
-    second, third = _moments(case)
     is_prompts_first = case.server.engine.scheduler == PROMPTS_FIRST
+    plain, mean = met.plain, met.mean_step
+    follow = minimum(rate * met.each, 1.0 - NANO) if is_prompts_first else rho
+    biased = maximum(met.biased - rate * long.second / (1.0 - follow**2), plain / 2.0)
+    second, third = _moments(case)
+    second, third = second - long.second, third - long.third
     if is_prompts_first:
         rho, fixed, each = minimum(rate * met.each, 1.0 - NANO), met.fixed, met.each
         count = 1.0 + rate * biased  # prompts of a pass, over passes times prompts
@@ -315,7 +373,7 @@ def _rest_variance(case: _Settled, rest: Real) -> Real:
     mean_wait = biased / 2.0 + with_it * biased
     variance = cube * (1.0 / 3.0 + with_it + with_it**2) - mean_wait * mean_wait
     variance = maximum(variance + marginal**2 * rate * second * biased, 0.0)
-    wait = 0.0 if is_prompts_first else met.wait
+    wait = 0.0 if is_prompts_first else maximum(met.wait - long.queue, 0.0)
     if is_prompts_first or case.users is not None:  # rescaled to their mean
         variance = variance * ((rest - wait) / (biased / 2.0 + rho * biased)) ** 2
     if case.users is not None:  # fewer prompts can arrive together, as in the means
