@@ -314,6 +314,7 @@ LOG_NORMAL, UNIFORM, TRACE = *LAWS, "trace"
 #: Largest coefficients of variation: uniform lengths start at zero; log-normal ones are limited by the nodes below.
 MOST_CV = {LOG_NORMAL: 3.0, UNIFORM: 3.0**-0.5}
 
+_RARE = 1e-4
 _NODES = {LOG_NORMAL: 9, UNIFORM: 3}  # Gauss nodes: third moments of a time that grows with the length squared
 #: Ends of the slices of a length distribution for percentiles, finer towards long requests.
 _ENDS = (0.0, 0.15, 0.3, 0.45, 0.55, 0.7, 0.8, 0.88, 0.92, 0.94, 0.96, 0.98, 0.988, 0.992, 0.997, 1.0)
@@ -427,6 +428,10 @@ def _spread_by_law(law: str, cv: float) -> Spread:
     points = gauss_nodes("hermite" if law == LOG_NORMAL else "legendre", _NODES[law])
     if law == LOG_NORMAL:
         nodes = tuple((weight, 2.718281828459045 ** (sigma * point - sigma * sigma / 2.0)) for weight, point in points)
+        nodes = tuple((weight, length) for weight, length in nodes if weight >= _RARE)
+        total = sum(weight for weight, _ in nodes)
+        mean = sum(weight * length for weight, length in nodes) / total
+        nodes = tuple((weight / total, length / mean) for weight, length in nodes)
     else:
         nodes = tuple((weight, 1.0 + width * point) for weight, point in points)
     middles = [((low + high) / 2.0, high - low) for low, high in pairwise(_ENDS)]

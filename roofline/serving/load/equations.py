@@ -105,8 +105,7 @@ def _open_loop(
     rate = minimum(offered, FULL * full.rate)
     steps, plan = server.steps_of(), server.deployment.plan
     plain = server.decode(1.0).total
-    # [s] of an answer with all slots taken, which no other answer exceeds
-    slowest = full.slots / (rate if server.engine.scheduler == PROMPTS_FIRST else full.rate)
+    slowest = all_slots_taken(server, full, rate)
 
     def unbounded(state: tuple[Real, ...]) -> Meeting:
         return meeting(server, prompt, rate, minimum(state[0], full.slots), state[1], None)
@@ -173,39 +172,41 @@ def _closed_loop(
     alone = before + prompt.alone + steps * plain
     max_link_rate = float("inf") if server.is_free_of_loads else link_rate(server)
 
+    most = inside / maximum(steps, NANO)  # answers that end with a decode step, if all decode
+
     def meeting_at(state: tuple[Real, ...]) -> Meeting:
         spare = (users - inside) / state[2]
         return meeting(server, prompt, state[2] * others / inside, minimum(state[0], others), state[1], inside, spare)
 
     def next_state(state: tuple[Real, ...]) -> tuple[Real, ...]:
         met = meeting_at(state)
+        cycle = _in_slot(server, met, state, users, inside)
+        now_decoding = minimum(state[2] * others / inside * met.decode, others)
+        if server.engine.scheduler == PROMPTS_FIRST:  # where prompts take all of the time, throughput hardly changes
+            ended = minimum(state[2] * state[1], most)
+            ended = ended * (inside * met.seen / maximum(cycle, prompt.alone) / ended) ** _ROOT
+            return now_decoding, met.seen, minimum(ended, most) / met.seen
         max_rate = minimum(maximum(1.0 / met.in_full, 1.0 / alone), max_link_rate)
-        away = before + link_wait(server, state[2], inside).over_all + server.arrival(minimum(state[0], others), inside)
-        first = met.stage + away - minimum(away, (users - inside) / state[2]) - server.arrival(minimum(state[0], others), inside)
-        rate = state[2] * others / inside
-        if server.engine.scheduler == PROMPTS_FIRST:
-            ended = minimum(state[2] * state[1], inside / maximum(steps, NANO))
-            ended = ended * (inside * met.seen / maximum(first + met.decode, prompt.alone) / ended) ** _ROOT
-            return minimum(rate * met.decode, others), met.seen, minimum(ended, inside / maximum(steps, NANO)) / met.seen
-        throughput = minimum(inside / (first + met.decode), max_rate)
-        return minimum(rate * met.decode, others), met.seen, state[2] * (throughput / state[2]) ** _ROOT
+        throughput = minimum(inside / cycle, max_rate)
+        return now_decoding, met.seen, state[2] * (throughput / state[2]) ** _ROOT
 
     initial = _initial_state(server, prompt, inside)
     settled = fixed_point(next_state, start or initial)
     zero = 0.0 * initial[2]
     if server.engine.scheduler == PROMPTS_FIRST:
-        values = _or_bracketed(settled, _bracketed_ends(next_state, inside / maximum(steps, NANO)), initial)
+        values = _or_bracketed(settled, _bracketed_ends(next_state, most), initial)
     else:
-        search = _bracketing(meeting_at, next_state, inside / alone, inside, users, server)
+        search = _bracketing(meeting_at, next_state, inside / alone, (users, inside), server)
         values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
     met, rate = meeting_at(values), values[2]
     link_delay = link_wait(server, rate, inside).over_all
     following = next_state(values)
-    is_found = settled.is_found | (steps <= 0.0)
-    same: Real = True
-    for old, new in zip(values, following, strict=True):
-        same = same & _is_same(old, new)
-    is_found = is_found | same
+    is_found = _is_same(following[0], values[0]) & _is_same(following[1], values[1])
+    if server.engine.scheduler == PROMPTS_FIRST:
+        is_found = is_found & _is_same(following[2], rate)
+    else:
+        is_found = is_found & _is_same(_needed(server, met, values, users, inside), 1.0)
+    is_found = settled.is_found | (steps <= 0.0) | is_found
     step, decode = over_all_answers(server, met)
     ttft = maximum(users / rate - decode, before + link_delay + maximum(met.stage, prompt.alone))
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
@@ -286,13 +287,17 @@ def _or_bracketed(settled: Settled, search: Callable[[_State], tuple[_State, boo
     return tuple(where(settled.is_found, plain, better) for plain, better in pairs)
 
 
-def _needed(server: Server, met: Meeting, rate: Real, inside: Real, others: Real, spare: Real) -> Real:
+def _in_slot(server: Server, met: Meeting, state: _State, users: Real, inside: Real) -> Real:
+    """Time from one request of a slot to the next [s]: while its user is away, another who waits takes it over."""
+    arrival = server.arrival(minimum(state[0], inside - 1.0), inside)
+    away = server.before + link_wait(server, state[2], inside).over_all + arrival
+    return maximum(away - (users - inside) / state[2], 0.0) + met.stage - arrival + met.decode
+
+
+def _needed(server: Server, met: Meeting, state: _State, users: Real, inside: Real) -> Real:
     """Users that a throughput needs, over those inside; or the share of time of the fuller of prompts and link [1]."""
-    link_delay = link_wait(server, rate, inside).over_all
-    away = server.before + link_delay + server.arrival(others, inside)
-    first = met.stage + away - minimum(away, spare) - server.arrival(others, inside)
-    needed = maximum(rate * (first + met.decode) / inside, rate * met.in_full)
-    return needed if server.is_free_of_loads else maximum(needed, rate / link_rate(server))
+    needed = state[2] * maximum(_in_slot(server, met, state, users, inside) / inside, met.in_full)
+    return needed if server.is_free_of_loads else maximum(needed, state[2] / link_rate(server))
 
 
 def _is_same(one: Real, other: Real) -> Real:
@@ -354,13 +359,12 @@ def _bracketing(
     meeting_at: Callable[[_State], Meeting],
     next_state: Callable[[_State], _State],
     max_rate: Real,
-    inside: Real,
-    users: Real,
+    users: tuple[Real, Real],
     server: Server,
 ) -> Callable[[_State], tuple[_State, bool]]:
     """Search where plain iteration diverges: throughput by bracketing, the rest of the state by iteration.
 
-    This happens where prompts take nearly all of the time.
+    This happens where prompts take nearly all of the time. `users`: of the rank, and those of them with a slot.
     """
 
     def averaged(state: _State, rate: Real, rounds: int) -> _State:
@@ -374,8 +378,8 @@ def _bracketing(
 
     def surplus(rate: Real, state: _State) -> tuple[Real, _State]:
         state = averaged(state, rate, _INNER)
-        trial = maximum(rate, _LEAST * max_rate)
-        return 1.0 - _needed(server, meeting_at((*state, trial)), trial, inside, minimum(state[0], inside - 1.0), (users - inside) / trial), state
+        trial = (*state, maximum(rate, _LEAST * max_rate))
+        return 1.0 - _needed(server, meeting_at(trial), trial, *users), state
 
     def search(state: _State) -> tuple[_State, bool]:
         rate, state = carried_crossing(surplus, max_rate, state[:2])
@@ -467,6 +471,32 @@ def saturation(server: Server, prompt: Prompt) -> Saturation:
     if not server.is_free_of_loads:
         rate = minimum(rate, link_rate(server))
     return Saturation(rate, slots, parts.total, sequences)
+
+
+def all_slots_taken(server: Server, full: Saturation, rate: Real) -> Real:
+    r"""Time of an answer with all slots taken, which no other answer exceeds.
+
+    .. math:: \frac{b_{max}}{X_{sat}},\quad
+              \frac{b_{max}}{l} \left(1 - \frac{\min(1, 2 - 2 u)^2}{2 + (O - 1) / 15}\right)
+
+    The latter where prompts come first, which take each slot that is free as soon as a request comes; answers that
+    begin together end together, and leave slots free for a while.
+
+    Args:
+        server: a rank.
+        full: its saturation.
+        rate: arrivals l at the rank [1/s]; u = l / X_sat.
+
+    Returns:
+        Time [s].
+
+    Source:
+        Little's law; the share of slots that stay free was chosen by simulation.
+    """
+    if server.engine.scheduler != PROMPTS_FIRST:
+        return full.slots / full.rate
+    together = minimum(1.0, 2.0 - 2.0 * minimum(rate / full.rate, 1.0)) ** 2
+    return full.slots / rate * (1.0 - together / (2.0 + server.steps_of() / 15.0))
 
 
 def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others: Real) -> tuple[Real, Real]:

@@ -7,7 +7,7 @@ docs/method.md, "A server under load", has the equations and their errors agains
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from roofline.numbers.operations import Real, comparable, maximum, minimum, never, where
 from roofline.numbers.quantity import NANO
@@ -31,8 +31,25 @@ _E = 2.718281828459045
 _HALF = 0.5  # bound on the share of time that a first prompt saves
 SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
 _LONGEST_RUN = 40.0  # logarithm of the passes that follow each other
-_SPREAD = 4.0
-_MERGED = 1.4  # time in which bunches of requests come into one pass, over a pass
+_SURE = 12.0  # logarithm of the chance that nobody comes during a pass
+_RANGE = 4.0  # of the lengths of answers that end in one run, over their standard deviation
+_SHARPNESS = 4.0  # with which users gather
+_LEAST_CV = 0.17  # of the answers of users, who would stay in step else
+_LEAST_SEVERAL = 0.125  # share of answers of several tokens
+
+
+class Run(NamedTuple):
+    """Passes one after the other, as users meet them whose prompts come first; sequences decode between two runs."""
+
+    quiet: Real  # decode steps after a run in which no other can begin
+    phase: Real  # decode steps from one run of other users to the next
+    time: Real  # [s]
+    variance: Real  # [s^2] of it
+    in_first: Real  # share of its prompts that its first pass computes [1]
+    after_first: Real  # [s] passes that follow the first
+    after_later: Real  # [s] passes that follow a later one
+    after_variance: Real  # [s^2] of either
+    rest_variance: Real  # [s^2] of the time before and with a request's own prompt
 
 
 @comparable
@@ -63,15 +80,7 @@ class Meeting(NamedTuple):
     stalls: Real = 0.0  # [s^2] variance of the time of all passes between two decode steps
     surges: Real = 0.0  # [s^2] variance of the time of those that follow the request's own pass
     gain: Real = 1.0  # growth of a mean step with a decode step [1]
-    # Prompts first, users: runs of passes.
-    quiet: Real | None = None  # decode steps after a first token in which no run begins; None elsewhere
-    phase: Real = 1.0  # decode steps between runs
-    run: Real = 0.0  # [s] a run
-    runs: Real = 0.0  # [s^2] variance of it
-    in_first: Real = 0.0  # share of the prompts that are in the first pass of a run [1]
-    follow: tuple[Real, Real] = (0.0, 0.0)  # [s] passes of its run after a prompt's own, in the first and in a later one
-    follows: Real = 0.0  # [s^2] variance of it
-    rests: Real = 0.0  # [s^2] variance of the time before and with a request's own prompt
+    run: Run | None = None  # prompts first, users
 
 
 def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
@@ -135,6 +144,7 @@ def meeting(
         others: mean decoding sequences there [sequences].
         seen: `Meeting.seen` of the last round [s].
         users: requests in flight on the rank, closed loop; None for an open one [requests].
+        spare: time in which another user takes over a slot at once, before none waits for one [s].
 
     Returns:
         The results of the round.
@@ -143,7 +153,9 @@ def meeting(
         docs/method.md, "A server under load": M/G/1 with the length-biased step; the token budget as a second server.
     """
     if server.engine.scheduler == PROMPTS_FIRST:
-        return _prompts_first(server, prompt, rate, others, seen, users, spare)
+        if users is None:
+            return _prompts_first(server, prompt, rate, others, seen)
+        return _prompts_of_users_first(server, prompt, rate, others, seen, users, spare)
     return _decode_first(server, prompt, rate, others, seen, users, spare)
 
 
@@ -207,33 +219,47 @@ def _decode_first(
 
 
 def step_of_answer(
-    steps: Real, mean_step: Real, surge: Real, rounds: Real, plain: Real, longest: Real = float("inf"), quiet=None
+    steps: Real,
+    mean_step: Real,
+    surge: Real,
+    rounds: Real,
+    plain: Real,
+    longest: Real = float("inf"),
+    run: Run | None = None,
 ) -> Real:
     r"""Mean decode step of an answer: prompts that arrived with its own lengthen its first steps.
 
     .. math:: T = E_1 + \frac{s}{N} \left(1 - e^{-N / r}\right)
+
+    Users whose prompts come first decode for a steps before another run of passes can begin, of n between two runs:
+
+    .. math:: T = E_1 + \frac{s}{N} + \frac{E_1 - D}{N} \left[\frac{a^2}{2 n}
+              \left(1 - e^{-2 n \max(N - a, 0) / (a (n - a))}\right) - \min(N, a)\right]
 
     Args:
         steps: N, of the answer [1].
         mean_step: E1, over all steps of the server [s].
         surge: s, total excess of the steps after a first token [s].
         rounds: r, steps over which it decays; 0 for at once [1].
-        plain: a decode step without a prompt, the lower bound [s].
+        plain: D, a decode step without a prompt, the lower bound [s].
         longest: a step that takes all of the budget, the upper bound [s].
+        run: a, n.
 
     Returns:
         Time [s].
 
     Source:
-        docs/method.md, "A server under load".
+        docs/method.md, "A server under load"; the latter with the asymptote of the renewal function, of a period with
+        a constant and an exponential part.
     """
     settled = 1.0 if never(rounds > 0.0) else 1.0 - _E ** (-steps / rounds)
-    if quiet is not None:
-        span, phase = quiet
-        beyond = maximum(steps - span, 0.0) * 2.0 * phase / maximum(span * (phase - span), _TINY)
-        again = span * span / (2.0 * phase) * (1.0 - _E ** (0.0 - minimum(beyond, 40.0)))
-        surge = surge + (mean_step - plain) * (again - minimum(steps, span))
-    return minimum(maximum(mean_step + surge * settled / steps, plain), longest)
+    excess = surge * settled
+    if run is not None:
+        quiet, phase = run.quiet, run.phase
+        beyond = 2.0 * phase * maximum(steps - quiet, 0.0) / maximum(quiet * (phase - quiet), _TINY)
+        again = quiet * quiet / (2.0 * phase) * (1.0 - _E ** (0.0 - minimum(beyond, _LONGEST_RUN)))
+        excess = excess + (mean_step - plain) * (again - minimum(steps, quiet))
+    return minimum(maximum(mean_step + excess / steps, plain), longest)
 
 
 def over_answers(
@@ -243,46 +269,47 @@ def over_answers(
     rounds: Real,
     plain: Real,
     longest: Real = float("inf"),
-    quiet: tuple[Real, Real] | None = None,
-    lengths: Sequence[tuple[float, float]] | None = None,
+    run: Run | None = None,
+    *,
+    finely: bool = False,
 ) -> tuple[Real, Real]:
     """Mean decode step of a request, averaged over requests of several tokens, and mean time of all its steps [s].
 
-    `lengths`: weights and lengths of the answers, over the mean one; None for the few that means need.
+    `finely`: over as many lengths as the distributions have, instead of the few that means need.
     """
     answers = server.lengths.answers
     if answers.is_fixed:
-        step = step_of_answer(server.steps, mean_step, surge, rounds, plain, longest, quiet)
+        step = step_of_answer(server.steps, mean_step, surge, rounds, plain, longest, run)
         return step, server.steps_of() * step
     mean: Real = 0.0
     decode: Real = 0.0
     several: Real = 0.0
     total: Real = 0.0
-    for weight, share in answers.nodes if lengths is None else lengths:
-        steps = maximum(server.steps_of(share), 0.0)
-        step = step_of_answer(maximum(steps, 1.0), mean_step, surge, rounds, plain, longest, quiet)
-        counted = where(steps >= SEVERAL, weight, 0.0)
+    for weight, share in answers.slices if finely else answers.nodes:
+        steps = maximum(server.steps_of(share), 1.0)
+        step = step_of_answer(steps, mean_step, surge, rounds, plain, longest, run)
+        counted = where(server.steps_of(share) >= SEVERAL, weight, 0.0)
         several, mean = several + counted, mean + counted * step
-        steps = weight * where(steps >= SEVERAL, maximum(steps, 1.0), 0.0)
-        total, decode = total + steps, decode + steps * step
-    if lengths is not None:  # their mean length is not quite the mean one
-        decode = decode / maximum(total, _TINY) * steps_of_nodes(server)
+        total, decode = total + counted * steps, decode + counted * steps * step
+    if finely:  # their mean length is not quite the mean one
+        decode = decode / maximum(total, _TINY) * _steps_of_several(server)
     return where(several > 0.0, mean / maximum(several, _TINY), mean_step), decode
 
 
-def steps_of_nodes(server: Server) -> Real:
+def over_all_answers(server: Server, met: Meeting) -> tuple[Real, Real]:
+    """Mean decode step and mean time of all steps [s], from as many lengths as the distributions have."""
+    return over_answers(
+        server, met.mean_step, met.surge, met.rounds, met.plain, met.longest, met.run, finely=True
+    )  # fmt: skip
+
+
+def _steps_of_several(server: Server) -> Real:
+    """Mean decode steps of a request, where an answer of less than one and a half tokens has none [1]."""
     total: Real = 0.0
     for weight, share in server.lengths.answers.nodes:
         steps = server.steps_of(share)
-        total = total + weight * where(steps >= SEVERAL, maximum(steps, 1.0), 0.0)
+        total = total + where(steps >= SEVERAL, weight * maximum(steps, 1.0), 0.0)
     return total
-
-
-def over_all_answers(server: Server, met: Meeting) -> tuple[Real, Real]:
-    """`over_answers` at the end, over as many lengths as the distributions have: as these have it [s]."""
-    lengths = server.lengths.answers.slices
-    quiet = None if met.quiet is None else (met.quiet, met.phase)
-    return over_answers(server, met.mean_step, met.surge, met.rounds, met.plain, met.longest, quiet, lengths)
 
 
 def _after_an_answer(
@@ -355,20 +382,13 @@ def _passes(server: Server, prompt: Prompt, time: Callable[[Real], Real], count:
     return Passes(fixed, each, full, most, once, once * only)
 
 
-def _prompts_first(
-    server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None, spare: Real
-) -> Meeting:
+def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real) -> Meeting:
     length, decoding = prompt.length, 1.0 + others
-    if users is not None:
-        ended = minimum(rate * users / maximum(users - 1.0, NANO) * seen, users / maximum(server.steps_of(), NANO))
-        decoding = 1.0 + ended * server.steps_of() * (users - 1.0) / users
     plain = server.decode(decoding).total
 
     def time(tokens: Real) -> Real:
         return added(server, prompt, decoding, 0.0, tokens, length, prompt.attention)
 
-    if users is not None:
-        return _prompts_of_users_first(server, prompt, rate, others, seen, users, spare, plain, time)
     passes = _passes(server, prompt, time, 1.0 + rate * seen, rate)
     follow = _following(rate, passes, plain, seen)
     fixed, each = passes.fixed, passes.each
@@ -407,110 +427,146 @@ def _prompts_first(
 
 
 def _prompts_of_users_first(
-    server: Server,
-    prompt: Prompt,
-    rate: Real,
-    others: Real,
-    seen: Real,
-    users: Real,
-    spare: Real,
-    plain: Real,
-    time: Callable[[Real], Real],
+    server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real, spare: Real
 ) -> Meeting:
+    """Users: a run of passes computes those who come while it lasts, and no answer ends until it is over."""
     nobody, arrival = _nobody(others, users), server.arrival(others, users)
     before = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
-    answers = server.lengths.answers
-    single: Real = 0.0  # share of the answers that are over with their first token
-    if not answers.is_fixed:
-        single = sum(where(server.steps_of(share) < SEVERAL, weight, 0.0) for weight, share in answers.slices)
-        single = minimum(single, 1.0 - _HALF / 4.0)
-    every = rate * users / maximum(users - 1.0, NANO)  # requests of all users, one's own with them
-    most = users / maximum(server.steps_of(), NANO)  # all decode
-    ended = minimum(every * seen, most) * (1.0 - single)
-    bunches = maximum(1.0 - _E ** (0.0 - ended), ended / (1.0 + ended))  # the latter where the former rounds to 0
-    bunch = minimum(maximum(ended / maximum(bunches, _TINY), 1.0), users)
-    spread = _SPREAD * maximum(answers.cv, 0.17) * server.osl * (users - 1.0) / (users + 1.0)
-    window = where(before > 0.0, maximum(before / plain + 0.5, 1.0), 0.0)  # decode steps from the first end to the run
-    gathered = minimum(window / maximum(spread, _TINY), 1.0) ** 4.0
-    bunch = 1.0 + (bunch - 1.0) * (1.0 - gathered)
-    further = ended * window
-    further = further + gathered * (maximum(users - bunch, 0.0) - further)
+    share = (users - 1.0) / users
+    every = minimum(rate / maximum(share, NANO) * seen, users / maximum(server.steps_of(), NANO))  # prompts per step
+    single = _share_of_single_tokens(server)
+    ended = every * (1.0 - single)  # answers of several tokens that end with a step
+    decoding = 1.0 + every * server.steps_of() * share
+    plain = server.decode(decoding).total
+
+    def time(tokens: Real) -> Real:
+        return added(server, prompt, decoding, 0.0, tokens, prompt.length, prompt.attention)
+
+    gathered, window = _gathered(server, before, plain, users)
+    bunch, further = _coming(ended, window, gathered, users)
     begin = bunch * time(minimum(bunch * prompt.length, server.budget))
-    runs = _runs(bunch, further, begin, begin, before, users)
-    passes = _passes(server, prompt, time, runs.later, rate)
+    later = _in_run(bunch, further, begin, begin, before, users).later
+    passes = _passes(server, prompt, time, later, rate)
     fixed, each = passes.fixed, passes.each
-    runs = _runs(bunch, further, begin, fixed + each * runs.later, before, users)
-    prompts, more, later = runs.prompts, runs.passes - 1.0, fixed + each * runs.later
-    again, extra = 0.0, each * maximum(prompts - 1.0, 0.0) * single / (1.0 - single)  # passes for those whose answers are single tokens
-    if not never(single > 0.0):
-        for power in (1.0, 2.0, 3.0):
-            again = again + 1.0 - _E ** (0.0 - maximum(prompts - 1.0, 0.0) * single**power)
-        extra = extra + again * fixed
-    run = begin + more * later + extra
-    run = maximum(run, prompts / (1.0 - single) * passes.full)
+    found = _in_run(bunch, further, begin, fixed + each * later, before, users)
+    prompts, more, later = found.prompts, found.passes - 1.0, fixed + each * found.later
+    # Who got a single token asks again within the run.
+    others_in_run = maximum(prompts - 1.0, 0.0)
+    again = sum(1.0 - _E ** (0.0 - others_in_run * single**turn) for turn in (1.0, 2.0, 3.0))
+    extra = fixed * again + each * others_in_run * single / (1.0 - single)
+    run = maximum(begin + more * later + extra, prompts / (1.0 - single) * passes.full)
     steps = prompts / maximum(ended, _TINY)
-    quiet = minimum(gathered * steps + (1.0 - gathered) * window * runs.full, steps)
-    next_seen = plain + run / steps
-    phase = steps * users / maximum(users - 1.0, NANO)  # of others' runs
+    quiet = minimum(gathered * steps + (1.0 - gathered) * window * found.full, steps)
+    phase = steps / maximum(share, NANO)
     mean_step = plain + run / phase
     rho = minimum((mean_step - plain) / mean_step, STABLE)
-    together = prompts / runs.passes
-    usual = run * (1.0 - single) / prompts
     second = second_moment(server, prompt, each)
-    in_first = bunch / prompts  # share of the prompts that are in the first pass of a run
-    mates = in_first * bunch + (1.0 - in_first) * runs.later - 1.0
-    ahead = where(more > 1.0, (begin + (more - 1.0) * later) / maximum(more, 1.0), begin)  # a pass in which one arrives
-    biased = in_first * plain + (1.0 - in_first) * ahead
-    rest = in_first * plain / 2.0 + (1.0 - in_first) * maximum(ahead / 2.0, ahead - before / 2.0)
+    in_first = bunch / prompts
+    mates = in_first * bunch + (1.0 - in_first) * found.later - 1.0
+    # A prompt of the first pass comes during a decode step, others during a pass.
+    running = where(more > 1.0, (begin + (more - 1.0) * later) / maximum(more, 1.0), begin)
+    behind = maximum(running / 2.0, running - before / 2.0)
     in_one = minimum(1.0, passes.most / (1.0 + mates))
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
     own = in_first * begin + (1.0 - in_first) * later + passes.own - after
-    first = where(before > 0.0, rest, 0.0) + own
-    idle = prompt.alone
+    first = where(before > 0.0, in_first * plain / 2.0 + (1.0 - in_first) * behind, 0.0) + own
     nobody = nobody * in_first
-    stage = arrival + first - nobody * (plain / 2.0 + begin + passes.own - idle)
-    beyond = maximum(more - 1.0, 0.0)
-    ends = after + extra / (1.0 + single)
-    follow = ends + more * later, ends + ((1.0 - runs.full) * more + runs.full * beyond / 2.0) * later
-    follows = ((1.0 - runs.full) * more * (1.0 + more) + runs.full * beyond * (beyond + 2.0) / 12.0) * later**2
-    follows = follows + after**2 / 3.0 + extra**2 / 12.0
-    surge = in_first * follow[0] + (1.0 - in_first) * follow[1]
-    varies = fixed**2 * (passes_spread := (1.0 - runs.full) * more * (1.0 + more)) + second * prompts
-    wide = minimum(ahead, before) ** 2 / 12.0
-    rests = in_first * (plain**2 / 12.0 + (1.0 - in_first) * (plain / 2.0 + begin - (rest_later := maximum(ahead / 2.0, ahead - before / 2.0)) - later) ** 2)
-    rests = rests + (1.0 - in_first) * (wide + after**2 / 3.0 + (second - each**2 + each**2) * runs.later)
-    number = ended * runs.passes / prompts
-    stalls = _stalls(passes, second, rate * mean_step, number * maximum(1.0 - number, 0.0))
-    step, decode = over_answers(server, mean_step, surge, 0.0, plain, quiet=(quiet, phase))
+    stage = arrival + first + nobody * (prompt.alone - plain / 2.0 - begin - passes.own)
+    last, ends = maximum(more - 1.0, 0.0), after + extra / (1.0 + single)
+    after_first = ends + more * later
+    after_later = ends + ((1.0 - found.full) * more + found.full * last / 2.0) * later
+    wide = (1.0 - found.full) * more * (1.0 + more)  # variance of the number of passes
+    apart = plain / 2.0 + begin - behind - later
+    rest_variance = in_first * (plain**2 / 12.0 + (1.0 - in_first) * apart**2)
+    spread = minimum(running, before) ** 2 / 12.0 + after**2 / 3.0 + second * found.later
+    surge = in_first * after_first + (1.0 - in_first) * after_later
+    met = Run(
+        quiet, phase, run, fixed**2 * wide + second * prompts, in_first, after_first, after_later,
+        (wide + found.full * last * (last + 2.0) / 12.0) * later**2 + after**2 / 3.0 + extra**2 / 12.0,
+        rest_variance + (1.0 - in_first) * spread,
+    )  # fmt: skip
+    step, decode = over_answers(server, mean_step, surge, 0.0, plain, run=met)
     return Meeting(
-        stage, step, decode, plain, mean_step, next_seen, usual, rho, passes.full,
-        minimum(rate * passes.full, STABLE), nobody, idle, first - own, server.budget, surge, 0.0, biased,
-        float("inf"), each, fixed, together, stalls, quiet=quiet, phase=phase, run=run, runs=varies,
-        in_first=in_first, follow=follow, follows=follows, rests=rests,
+        stage, step, decode, plain, mean_step, plain + run / steps, run * (1.0 - single) / prompts, rho, passes.full,
+        minimum(rate * passes.full, STABLE), nobody, prompt.alone, first - own, server.budget, surge, 0.0,
+        in_first * plain + (1.0 - in_first) * running, float("inf"), each, fixed, prompts / found.passes, run=met,
     )  # fmt: skip
 
 
-class Runs(NamedTuple):
-    """Runs of passes, between which sequences decode."""
+def _share_of_single_tokens(server: Server) -> Real:
+    """Share of the answers that are over with their first token [1]."""
+    answers = server.lengths.answers
+    if answers.is_fixed:
+        return 0.0
+    single = sum(where(server.steps_of(share) < SEVERAL, weight, 0.0) for weight, share in answers.slices)
+    return minimum(single, 1.0 - _LEAST_SEVERAL)
 
-    prompts: Real  # of a run
-    passes: Real  # of a run
+
+def _gathered(server: Server, before: Real, plain: Real, users: Real) -> tuple[Real, Real]:
+    r"""How far users gather in one run, and decode steps from the first end of an answer to the run that it begins.
+
+    .. math:: g = \min\left(1, \frac{w}{4\, cv\, O\, (c - 1) / (c + 1)}\right)^4,\quad
+              w = \max\left(1, \frac{h}{D} + \frac{1}{2}\right)
+
+    All users come with one run where the last answer ends before the first of them has come back.
+
+    Source:
+        The range of c evenly spread lengths is 3.5 cv (c - 1)/(c + 1) times the mean one; how sharply users gather
+        was chosen by simulation.
+    """
+    window = where(before > 0.0, maximum(before / plain + 0.5, 1.0), 0.0)
+    lasting = _RANGE * maximum(server.lengths.answers.cv, _LEAST_CV) * server.osl * (users - 1.0) / (users + 1.0)
+    return minimum(window / maximum(lasting, _TINY), 1.0) ** _SHARPNESS, window
+
+
+def _coming(ended: Real, window: Real, gathered: Real, users: Real) -> tuple[Real, Real]:
+    """Prompts of the first pass of a run, and of those whose users are on their way when it begins.
+
+    `ended`: answers that end with a decode step; `window`, `gathered`: as `_gathered` gives them.
+    """
+    bunches = maximum(1.0 - _E ** (0.0 - ended), ended / (1.0 + ended))  # the latter where the former rounds to 0
+    bunch = minimum(maximum(ended / maximum(bunches, _TINY), 1.0), users)
+    bunch = 1.0 + (bunch - 1.0) * (1.0 - gathered)  # the last to end comes back first, alone
+    further = ended * window
+    return bunch, further + gathered * (maximum(users - bunch, 0.0) - further)
+
+
+class _InRun(NamedTuple):
+    """What one run of passes computes."""
+
+    prompts: Real
+    passes: Real
     full: Real  # share of the runs after which nobody is on the way [1]
     later: Real  # prompts of a pass after the first
 
 
-def _runs(bunch: Real, further: Real, begin: Real, later: Real, before: Real, users: Real) -> Runs:
-    within = minimum(1.0, begin / maximum(before, _TINY))  # share of the way that the first pass covers
+def _in_run(bunch: Real, further: Real, begin: Real, later: Real, before: Real, users: Real) -> _InRun:
+    r"""Prompts and passes of a run: a pass follows where anybody comes during the one before.
+
+    Args:
+        bunch: prompts of the first pass [requests].
+        further: answers that end before it begins, whose users are on their way [requests].
+        begin: the first pass [s].
+        later: another pass [s].
+        before: h, from the end of an answer to the arrival of the next request [s].
+        users: all of them [requests].
+
+    Returns:
+        The numbers.
+
+    Source:
+        Users on their way arrive evenly over h, Poisson in number; docs/method.md, "A server under load".
+    """
+    way = maximum(before, _TINY)
+    within = minimum(1.0, begin / way)  # of those on their way, who come during the first pass
     left = maximum(before - begin, 0.0)
-    chance = 1.0 - _E ** (0.0 - minimum(further * within, 12.0))
-    another = 1.0 - _E ** (0.0 - minimum(further * minimum(1.0 - within, later / maximum(before, _TINY)), 12.0))
+    second = 1.0 - _E ** (0.0 - minimum(further * within, _SURE))
+    another = 1.0 - _E ** (0.0 - minimum(further * minimum(1.0 - within, later / way), _SURE))
     most = maximum(left / later + 0.5, 1.0)
-    beyond = another * (1.0 - another**most) / (1.0 - another)
-    passes = 1.0 + chance * (1.0 + beyond)
-    full = where(left > 0.0, chance * another ** maximum(left / later - 0.5, 0.0), 1.0)
-    covered = minimum(within + chance * (1.0 + beyond) * later / maximum(before, _TINY), 1.0)
-    prompts = maximum(minimum(bunch + further * covered, users), bunch)
-    return Runs(prompts, passes, full, maximum((prompts - bunch) / maximum(passes - 1.0, _TINY), 1.0))
+    follow = second * (1.0 + another * (1.0 - another**most) / (1.0 - another))
+    full = where(left > 0.0, second * another ** maximum(left / later - 0.5, 0.0), 1.0)
+    prompts = maximum(minimum(bunch + further * minimum(within + follow * later / way, 1.0), users), bunch)
+    return _InRun(prompts, 1.0 + follow, full, maximum((prompts - bunch) / maximum(follow, _TINY), 1.0))
 
 
 def _run_variance(begun: Real, run: Real) -> Real:
@@ -608,30 +664,6 @@ def _idle(rate: Real, passes: Passes, prompt: Prompt, seen: Real, second: Real) 
     window = in_one * own + (1.0 - in_one) * behind
     more = rate * busy
     return (alone + more * behind) / (1.0 + more), (alone + more * window) / (1.0 + more), 1.0 + more, count
-
-
-def _passes_of_users(most: Real, time: Real, before: Real, plain: Real) -> Real:
-    r"""Passes per decode step where users ask again.
-
-    .. math:: n = \frac{b}{1 + b\, (z - 1) / 2},\quad z = \max(1, \min(h, 1.4\, Y) / D)
-
-    Answers end with a decode step, so that at most one bunch of requests follows it. Bunches that arrive during one
-    pass share the next one.
-
-    Args:
-        most: b, share of the decode steps in which an answer ends [1].
-        time: Y, of a pass [s].
-        before: h, from the end of an answer to the arrival of the next request [s].
-        plain: D, of a decode step [s].
-
-    Returns:
-        Number [1].
-
-    Source:
-        Both limits are derived; what lies between was chosen by a simulation of passes of constant length.
-    """
-    spans = maximum(minimum(before, _MERGED * time) / plain, 1.0)
-    return most / (1.0 + most * (spans - 1.0) / 2.0)
 
 
 def alone_passes(server: Server, prompt: Prompt, count: Real, rate: Real = 0.0) -> Passes:

@@ -33,8 +33,8 @@ from roofline.serving.latency import (
     request_passes,
     time_per_token,
 )
-from roofline.serving.load.equations import FULL, saturation, served, server_of, slot_wait
-from roofline.serving.load.rounds import SEVERAL, Meeting, alone_passes, meeting, second_moment, step_of_answer
+from roofline.serving.load.equations import FULL, all_slots_taken, saturation, served, server_of, slot_wait
+from roofline.serving.load.rounds import SEVERAL, Meeting, Run, alone_passes, meeting, second_moment, step_of_answer
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
     STABLE,
@@ -60,6 +60,7 @@ _STEADY = 0.98  # largest certain part of the mean decode step
 _FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
 _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cycle's cv: 2 / sqrt(2 pi)
 _LEAST_FREE = 0.1
+_LATTICE = 1.0 / 6.0  # mean variance of the number of regular events in a time
 _SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean latency, up to which both hold
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
 
@@ -160,7 +161,7 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
         rate = minimum(workload.request_rate / ranks, FULL * full.rate)
         met, is_full = meeting(server, prompt, rate, others, seen, None), False
         if server.engine.scheduler == PROMPTS_FIRST:  # with all slots taken, every answer takes as long
-            within = minimum(full.slots / maximum(rate * met.decode, _TINY), 1.0)
+            within = minimum(all_slots_taken(server, full, rate) / maximum(met.decode, _TINY), 1.0)
             is_full = within < 1.0
             varies = where(is_full, 0.0, 1.0)
             met = met._replace(
@@ -349,10 +350,10 @@ def _long_prompts(case: _Settled) -> _Long:
 
 
 def _rest_variance(case: _Settled, rest: Real, long: _Long = _Long()) -> Real:  # noqa: B008  # without any
-    """Variance of the time before and with a request's own prompt, given its mean, long prompts of others apart [s^2]."""
+    """Variance of the time before and with a request's own prompt, given its mean, but for long prompts of others [s^2]."""
     met, rate, rho = case.met, case.rate, case.met.rho
-    if met.quiet is not None:
-        return met.rests
+    if met.run is not None:
+        return met.run.rest_variance
     is_prompts_first = case.server.engine.scheduler == PROMPTS_FIRST
     plain, mean = met.plain, met.mean_step
     follow = minimum(rate * met.each, 1.0 - NANO) if is_prompts_first else rho
@@ -453,18 +454,9 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
         steps, span = maximum(server.steps_of(share), 1.0), maximum(server.osl * share, 2.0) / server.osl
         counted = weight if answers.is_fixed else where(server.steps_of(share) >= SEVERAL, weight, 0.0)
         crowd_part = crowd * slope**2 * _averaged_variance(case, span, slope)
-        if met.quiet is not None:
-            for place, follow in zip((met.in_first, 1.0 - met.in_first), met.follow, strict=True):
-                time = step_of_answer(steps, met.mean_step, follow, 0.0, met.plain, met.longest, (met.quiet, met.phase))
-                least, regular = minimum(low, _STEADY * time), met.quiet / met.phase
-                seen = maximum(time - met.plain - follow / steps, 0.0) * steps / maximum(met.run, _TINY)
-                unsure = maximum(1.0 - 1.0 / maximum(met.phase - met.quiet, 1.0), 0.0) * (1.0 - regular) ** 2
-                cycles = steps * time / cycle
-                randomness = minimum(1.0, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
-                varies = randomness * seen * (met.run**2 * unsure + met.runs)
-                varies = varies + minimum(seen, 1.0 / 6.0) * regular * met.run**2
-                variance = crowd_part + (varies + met.follows) / steps**2
-                parts.append(_per_token(server, Component(counted * place, least, time - least, variance), share))
+        if met.run is not None:
+            for part in _steps_between_runs(case, met.run, steps, crowd_part, low, cycle):
+                parts.append(_per_token(server, part._replace(weight=counted * part.weight), share))
             continue
         time = step_of_answer(steps, met.mean_step, met.surge, met.rounds, met.plain, met.longest)
         least = minimum(low, _STEADY * time)
@@ -491,6 +483,28 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
         part._replace(weight=where(several > 0.0, part.weight / maximum(several, _TINY), 1.0 / len(parts)))
         for part in parts
     )
+
+
+def _steps_between_runs(
+    case: _Settled, run: Run, steps: Real, crowd: Real, low: Real, cycle: Real
+) -> Iterable[Component]:
+    """Decode step of an answer of some steps, for prompts in the first pass of a run and in later ones.
+
+    `crowd`: its variance from the number of sequences [s^2]; `low`: its least value; `cycle`: of a user [s].
+    """
+    met, answers = case.met, case.server.lengths.answers
+    regular = run.quiet / run.phase
+    # Runs begin with the end of an answer, with a chance of 1/(n - a) per step.
+    by_chance = maximum(1.0 - 1.0 / maximum(run.phase - run.quiet, 1.0), 0.0) * (1.0 - regular) ** 2
+    for weight, after in ((run.in_first, run.after_first), (1.0 - run.in_first, run.after_later)):
+        time = step_of_answer(steps, met.mean_step, after, 0.0, met.plain, met.longest, run)
+        number = maximum(time - met.plain - after / steps, 0.0) * steps / maximum(run.time, _TINY)
+        cycles = steps * time / cycle
+        randomness = minimum(1.0, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
+        stalls = randomness * number * (run.time**2 * by_chance + run.variance)
+        stalls = stalls + minimum(number, _LATTICE) * regular * run.time**2
+        least = minimum(low, _STEADY * time)
+        yield Component(weight, least, time - least, crowd + (stalls + run.after_variance) / steps**2)
 
 
 def _per_token(server: Server, part: Component, share: float) -> Component:
@@ -548,11 +562,11 @@ def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Compo
         groups = [first[start : start + size] for start in range(0, len(first), size)]
         first = [ttft for group in groups for ttft in by_prompt_length(group, prompts)]
     slices = case.server.lengths.answers.slices
-    several = sum(step_time.weight for step_time in step)
-    each = len(step) // len(slices)
+    places = len(step) // len(slices)  # of the decode step of one length
     for place, step_time in enumerate(step):
-        weight, share = slices[place // each]
-        weight = weight * where(step_time.weight > 0.0, step_time.weight, 1.0 / each) / maximum(sum(where(other.weight > 0.0, other.weight, 1.0 / each) for other in step[place // each * each:][:each]), _TINY)
+        weight, share = slices[place // places]
+        if case.met.run is not None:
+            weight = weight * (case.met.run.in_first if place % places == 0 else 1.0 - case.met.run.in_first)
         steps = where(case.server.osl > 1.0, maximum(case.server.osl * share - 1.0, 0.0), 0.0)
         for ttft in first:
             least, mean = ttft.least + steps * step_time.least, ttft.mean + steps * step_time.mean
