@@ -350,7 +350,7 @@ def _long_prompts(case: _Settled) -> _Long:
 
 
 def _rest_variance(case: _Settled, rest: Real, long: _Long = _Long()) -> Real:  # noqa: B008  # without any
-    """Variance of the time before and with a request's own prompt, given its mean, but for long prompts of others [s^2]."""
+    """Variance of the time before and with one's own prompt, given its mean, without long prompts of others [s^2]."""
     met, rate, rho = case.met, case.rate, case.met.rho
     if met.run is not None:
         return met.run.rest_variance
