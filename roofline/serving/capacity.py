@@ -11,8 +11,9 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
-from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes
+from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
 from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.mixtures import percentile, survival
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
@@ -22,14 +23,12 @@ from roofline.serving.load.tails import (
     least_shares,
     limit_shares,
     limited_latencies,
-    percentile,
-    survival,
     tails,
 )
 from roofline.serving.shown import beside_limit, plan_text
 from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
+from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, metric_and_level
 from roofline.support.records import NamedTuple, replace
 
 # Goodput: the largest rate at which an SLO is met, and the limit that binds there.
@@ -108,9 +107,10 @@ def attained(
     """
     factors = None
     if correction != UNCORRECTED:
-        corrected = limited_latencies(deployment, workload, LATENCIES, correction)
+        corrected = limited_latencies(deployment, workload, OF_REQUESTS, correction)
         raw = {"ttft": means.ttft, "tpot": means.tpot, "e2el": means.ttft + means.decode}
-        factors = {name: float(corrected[name] / raw[name]) for name in LATENCIES}
+        factors = {name: float(corrected[name] / raw[name]) for name in OF_REQUESTS}
+        factors["itl"] = factors["tpot"]
     return shares_within(tails(deployment, workload, means), slo, float(workload.osl), factors)
 
 
@@ -125,14 +125,14 @@ def shares_within(
         if metric == P99_WITHIN:
             limited = [tails.ttft] if osl <= 1.0 else [tails.ttft, tails.tpot]
             shares[key] = max(float(percentile(tail, 99.0) / percentile(tail, 50.0)) for tail in limited)
-        elif metric == "tpot" and osl <= 1.0:
+        elif metric in BETWEEN_TOKENS and osl <= 1.0:
             shares[key] = 1.0
         else:
             bound = limit if factors is None else limit / factors[metric]
             shares[key] = 1.0 - float(survival(getattr(tails, metric), bound))
             if level is None and metric == "e2el":
                 end_to_end = min(end_to_end, shares[key])
-            elif level is None:
+            elif level is None and metric in OF_REQUESTS:
                 joint *= shares[key]
     return WithinLimits(shares, min(joint, end_to_end))
 
@@ -246,7 +246,7 @@ def share_is_met(
 
     None where no limit applies.
     """
-    if workload.osl <= 1.0 and all(metric_and_level(key)[0] == "tpot" for key in slo):
+    if workload.osl <= 1.0 and all(metric_and_level(key)[0] in BETWEEN_TOKENS for key in slo):
         return None
     means = served(deployment, workload)
     if not means.is_stable:
@@ -263,7 +263,7 @@ def _excesses(
     means: Served,
 ) -> dict[str, float]:
     """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
-    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
+    together = () if share is None else tuple(key for key in slo if key in OF_REQUESTS)
     single = {key: limit for key, limit in slo.items() if key not in together}
     times = limited_latencies(deployment, workload, single, correction, means)
     exceeded = {key: float(times[key]) / limit - 1.0 for key, limit in single.items()}
@@ -307,7 +307,7 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
     """
     idle = replace(workload, load=Rate(1.0))
     saturation_rate = float(pooled(pools, idle).max_request_rate)
-    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
+    together = () if share is None else tuple(key for key in slo if key in OF_REQUESTS)
 
     def tails_at(util: float) -> tuple[Pooled, Tails] | None:
         loaded = replace(idle, load=Rate(util * saturation_rate))
@@ -318,7 +318,7 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
         known = tails_at(util)
         if known is None:
             return None
-        times = pool_latencies(*known, idle, [key for key in slo if key not in together])
+        times = pool_latencies(pools, *known, idle, [key for key in slo if key not in together])
         exceeded = {key: time / slo[key] - 1.0 for key, time in times.items()}
         if share is not None and together:
             attained = shares_within(known[1], {key: slo[key] for key in together}, float(idle.osl))
@@ -332,14 +332,17 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
     return largest_within(excesses, within, saturation_rate)
 
 
-def pool_latencies(means: Pooled, tails: Tails, workload: Workload, keys: Iterable[str]) -> dict[str, float]:
+def pool_latencies(
+    pools: Pools, means: Pooled, tails: Tails, workload: Workload, keys: Iterable[str]
+) -> dict[str, float]:
     """Latencies of two pools by the keys of limits [s], infinite where not known; p99 over median [1]."""
     tpot = means.tpot if workload.osl > 1.0 else 0.0
-    means_of = {"ttft": means.ttft, "tpot": tpot, "e2el": means.ttft + means.decode}
+    gap = mean_gap(pools.decode, workload, tpot, means.decode)
+    means_of = {"ttft": means.ttft, "tpot": tpot, "itl": gap, "e2el": means.ttft + means.decode}
     steps = equal_steps(workload)
     known = {key: float(latency_over_requests(tails, means_of, steps, *metric_and_level(key))) for key in keys}
     if workload.osl <= 1.0:
-        known |= {key: 0.0 for key in known if metric_and_level(key)[0] == "tpot"}  # one token has none
+        known |= {key: 0.0 for key in known if metric_and_level(key)[0] in BETWEEN_TOKENS}  # one token has none
     return {key: float("inf") if is_nan(time) else time for key, time in known.items()}
 
 

@@ -9,9 +9,7 @@ from made_up_rank import PROMPTS_FIRST, rank
 
 from roofline.serving.latency import Lengths, Spread, Workload
 from roofline.serving.load import tails as module
-from roofline.serving.load.rounds import meeting, step_of_answer
-from roofline.serving.load.server import prompt_of
-from roofline.serving.load.tails import (
+from roofline.serving.load.mixtures import (
     Component,
     by_prompt_length,
     gamma_survival,
@@ -20,6 +18,8 @@ from roofline.serving.load.tails import (
     percentile,
     survival,
 )
+from roofline.serving.load.rounds import meeting, step_of_answer
+from roofline.serving.load.server import prompt_of
 from roofline.specs.load import load_of
 
 EVEN = Lengths()

@@ -11,29 +11,31 @@ against a simulation of every step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
 from itertools import product
 
-from roofline.numbers.operations import Real, comparable, is_nan, maximum, minimum, negated, never, where
-from roofline.numbers.quantity import MICRO, NANO
-from roofline.numbers.roots import crossing
+from roofline.numbers.operations import Real, is_nan, maximum, minimum, negated, never, where
+from roofline.numbers.quantity import NANO
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
     UNCORRECTED,
     Correction,
     Served,
-    Spread,
     Workload,
     decode,
     e2el,
     is_a_mixture,
     lanes,
+    mean_gap,
+    mean_steps,
     prefill,
     prefill_of_kinds,
     request_passes,
     time_per_token,
 )
 from roofline.serving.load.equations import FULL, all_slots_taken, saturation, served, server_of, slot_wait
+from roofline.serving.load.gaps import Case as Gaps
+from roofline.serving.load.gaps import gaps
+from roofline.serving.load.mixtures import Component, by_prompt_length, mean_of, percentile
 from roofline.serving.load.rounds import SEVERAL, Meeting, Run, alone_passes, meeting, second_moment, step_of_answer
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
@@ -49,7 +51,7 @@ from roofline.serving.load.server import (
     prompt_tokens,
     turns,
 )
-from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
+from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, P99_WITHIN, metric_and_level
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, replace
 
@@ -71,6 +73,7 @@ class Tails(NamedTuple):
     ttft: tuple[Component, ...]
     tpot: tuple[Component, ...]
     e2el: tuple[Component, ...]
+    itl: tuple[Component, ...]  # over the gaps of all requests
 
 
 class _Settled(NamedTuple):
@@ -112,7 +115,7 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     first, step = _first_token(case), _decode_step(case)
     if case.users is not None and not never(case.server.osl <= 1.0):
         first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
-    return Tails(first, step, _end_to_end(case, first, step))
+    return Tails(first, step, _end_to_end(case, first, step), _gaps(case))
 
 
 def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: Real, metric: str, level: float) -> Real:
@@ -120,7 +123,7 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
 
     Args:
         spread: the distributions.
-        means: `ttft`, `tpot` and `e2el`, which the distributions must agree with [s].
+        means: `ttft`, `tpot`, `itl` and `e2el`, which the distributions must agree with [s].
         decode_steps: tokens after the first where all answers are equal, else 0 [tokens].
         metric: which latency.
         level: percentile [%].
@@ -507,6 +510,22 @@ def _steps_between_runs(
         yield Component(weight, least, time - least, crowd + (stalls + run.after_variance) / steps**2)
 
 
+def _plain_step(case: _Settled, mean: Real) -> Component:
+    """Distribution of a decode step without prompts."""
+    slope = _slope(case)
+    crowd = _crowd_variance(case, slope)
+    low = case.server.decode(maximum(1.0 + case.others - _FAR * crowd**0.5, 1.0)).total
+    least = minimum(low, _STEADY * mean)
+    return Component(1.0, least, mean - least, crowd * slope**2)
+
+
+def _gaps(case: _Settled) -> tuple[Component, ...]:
+    """Distribution of the gaps between tokens."""
+    is_full = case.is_full if case.users is None else case.slot_wait > 0.0
+    plain = _plain_step(case, case.met.plain)
+    return gaps(Gaps(case.server, case.prompt, case.met, case.rate, case.others, case.users, plain, is_full))
+
+
 def _per_token(server: Server, part: Component, share: float) -> Component:
     """Distribution of TPOT from that of step times, with a random number of tokens per step."""
     draft = server.deployment.draft
@@ -597,159 +616,8 @@ def decode_tails(
     no_prompt = Prompt(server.computed, 0.0, 0.0, 0.0)
     case = _Settled(server, no_prompt, met, met.stage, rate, others, users, 0.0, 0.0, 0.0, 0.0)
     step, parts = _decode_step(case), _with_cold_starts(server, first)
-    return Tails(parts, step, _end_to_end(case, parts, step))
-
-
-# Latency distributions as mixtures of gamma distributions, each shifted by a minimum.
-
-_MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
-_GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
-
-
-@comparable
-class Component(NamedTuple):
-    """A share of the requests with a shifted gamma distribution of their time."""
-
-    weight: Real  # share of requests [1]
-    least: Real  # [s]
-    mean: Real  # [s] beyond `least`
-    variance: Real  # [s^2]
-    most: Real = float("inf")  # [s] upper bound beyond `least`
-
-    def later(self, time: Real, share: Real) -> Component:
-        """A share of these requests, later by `time` [s]."""
-        return self._replace(weight=share * self.weight, least=self.least + time)
-
-
-def survival(parts: Sequence[Component], time: Real) -> Real:
-    r"""Share of requests that take longer than a time.
-
-    .. math:: S(t) = \sum_i w_i\, S_{gamma}(t - a_i;\ \mu_i, v_i)
-
-    Args:
-        parts: components of the distribution.
-        time: t [s].
-
-    Returns:
-        Share [1].
-
-    Source:
-        Arithmetic.
-    """
-    total: Real = 0.0
-    for part in parts:
-        rest = time - part.least
-        beyond = gamma_survival(rest, part.mean, part.variance)
-        if not never(part.most < float("inf")):
-            beyond = where(rest < part.most, beyond, 0.0)
-        total = total + part.weight * beyond
-    return total
-
-
-def percentile(parts: Sequence[Component], level: float) -> Real:
-    """Time within which a share of the requests is answered.
-
-    Args:
-        parts: components of the distribution.
-        level: percentile [%].
-
-    Returns:
-        Time [s]; where the share is reached at every time between two groups of requests, such as warm and cold
-        starts, the time of the slower group.
-
-    Source:
-        Markov's inequality bounds the search.
-    """
-    left = (1.0 - level / 100.0) * (1.0 - MICRO)
-    return crossing(lambda time: survival(parts, time) - left, mean_of(parts) / left, _MOST_STEPS)
-
-
-def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
-    r"""Probability that a gamma-distributed time exceeds t.
-
-    .. math:: k = \frac{\mu^2}{v},\quad S = \begin{cases} 1 - \Phi\left(3 \sqrt{k} \left[(t / \mu)^{1/3} - 1 +
-              \frac{1}{9 k}\right]\right) & k \ge 1 \\ \frac{2 k}{1 + k}\, e^{-2 t \mu / (v + \mu^2)} & k < 1
-              \end{cases}
-
-    For k < 1 a part of the requests waits an exponential time and the others not at all, as in a queue, with the same
-    mean and variance.
-
-    Args:
-        time: t [s].
-        mean: mu [s].
-        variance: v [s^2].
-
-    Returns:
-        Probability [1].
-
-    Source:
-        Wilson and Hilferty, PNAS 17(12), 1931; Phi by Abramowitz and Stegun, 26.2.17.
-
-    >>> round(gamma_survival(2.0, 2.0, 0.04), 2), round(gamma_survival(3.0, 1.0, 1.0), 2)
-    (0.49, 0.05)
-    """
-    square = mean * mean
-    shape = square / maximum(variance, _TINY)
-    beyond = maximum(time, 0.0)
-    both = variance + square
-    share = 2.0 * square / maximum(both, _TINY)
-    rare = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
-    root = 3.0 * maximum(shape, 1.0) ** 0.5
-    place = ((beyond / maximum(mean, _TINY)) ** (1.0 / 3.0) - 1.0) * root + 1.0 / root
-    return where(time < 0.0, 1.0, where(shape <= 1.0, rare, _normal_survival(place)))
-
-
-def _normal_survival(z: Real) -> Real:
-    """Probability that a standard normal variable exceeds `place`."""
-    away = maximum(z, 0.0 - z)
-    t = 1.0 / (1.0 + 0.2316419 * away)
-    series = t * (
-        0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
-    )  # fmt: skip
-    tail = 0.3989422804014327 * _E ** (0.0 - minimum(away * away / 2.0, 700.0)) * series
-    return where(z > 0.0, tail, 1.0 - tail)
-
-
-def merged(parts: Sequence[Component]) -> Component:
-    """One component with the mean and variance of several.
-
-    Args:
-        parts: components to merge.
-
-    Returns:
-        The component, with their total weight.
-
-    Source:
-        Law of total variance.
-    """
-    weight = sum(part.weight for part in parts)
-    divisor = maximum(weight, _TINY)
-    mean = mean_of(parts) / divisor
-    square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / divisor
-    least = reduce(minimum, (where(part.weight >= NANO * weight, part.least, float("inf")) for part in parts))
-    return Component(weight, least, maximum(mean - least, 0.0), maximum(square - mean * mean, 0.0))
-
-
-def by_prompt_length(parts: Sequence[Component], prompts: Spread) -> list[Component]:
-    """Merge the components of prompt slices into the shorter half, most of the longer half, and the longest.
-
-    The components of one slice must be adjacent, and in the same order in each: requests that find the server idle are
-    not merged with those that find others.
-    """
-    parts_per_slice = len(parts) // len(prompts.slices)
-    groups: dict[tuple[float, int], list[Component]] = {}
-    cumulative = 0.0
-    for place, (weight, _) in enumerate(prompts.slices):
-        cumulative += weight
-        end = next(end for end in _GROUPS if cumulative <= end + NANO)
-        for number, part in enumerate(parts[parts_per_slice * place : parts_per_slice * (place + 1)]):
-            groups.setdefault((end, number), []).append(part)
-    return [merged(group) for group in groups.values()]
-
-
-def mean_of(parts: Sequence[Component]) -> Real:
-    """Mean time over all requests [s]."""
-    return sum(part.weight * (part.least + part.mean) for part in parts)
+    mean = met.decode / maximum(mean_steps(server.deployment, server.osl, server.lengths.answers), NANO)
+    return Tails(parts, step, _end_to_end(case, parts, step), (_plain_step(case, mean),))
 
 
 # Latencies by the keys of limits: means, percentiles, and p99 over median.
@@ -811,15 +679,17 @@ def latencies_of_limits(
         ideal = request_passes(deployment.on("ideal"), workload, load)
         first = maximum(correction.ttft * first, ideal[0].time + deployment.effective_engine.network)
         step = maximum(correction.tpot * step, time_per_token(deployment, workload.osl, ideal[1].time))
-    end_to_end = e2el(first, step, workload.osl) if load is None else first + load.decode * (step / load.tpot)
-    means = {"ttft": first, "tpot": where(workload.osl > 1.0, step, _NO_TPOT), "e2el": end_to_end}
+    answer = e2el(0.0, step, workload.osl) if load is None else load.decode * (step / load.tpot)
+    gap = mean_gap(deployment, workload, step, answer)
+    between = {name: where(workload.osl > 1.0, time, _NO_TPOT) for name, time in (("tpot", step), ("itl", gap))}
+    means = {"ttft": first, **between, "e2el": first + answer}
     limits = {key: metric_and_level(key) for key in keys}
     spread: Tails | None = None
     if any(level is not None or name == P99_WITHIN for name, level in limits.values()):
         spread = burst_tails(deployment, workload) if load is None else tails(deployment, workload, load)
     times = {key: _limited_latency(means, load, spread, equal_steps(workload), *limit) for key, limit in limits.items()}
     for key, time in times.items():
-        if limits[key][0] == "tpot":
+        if limits[key][0] in BETWEEN_TOKENS:
             times[key] = where(workload.osl > 1.0, time, _NO_TPOT)
     least = {key: means.get(limits[key][0], 1.0) for key in times}
     return LimitedLatencies(times, {key: where(is_nan(time), least[key], time) for key, time in times.items()})
@@ -836,9 +706,10 @@ def burst_tails(deployment: Deployment, workload: Workload) -> Tails | None:
     if not is_a_mixture(workload.cache):
         return None
     step = decode(deployment, workload).time
+    single = (Component(1.0, step, 0.0, 0.0),)
     first = tuple(Component(weight, time, 0.0, 0.0) for weight, time in prefill_of_kinds(deployment, workload))
     end_to_end = tuple(part._replace(least=e2el(part.least, step, workload.osl)) for part in first)
-    return Tails(first, (Component(1.0, step, 0.0, 0.0),), end_to_end)
+    return Tails(first, single, end_to_end, single)
 
 
 def of_tails(spread: Tails | None, under_load: Served | None, means: Mapping[str, Real], steps: Real, key: str) -> Real:
@@ -891,6 +762,9 @@ def _limited_latency(
         parts = getattr(spread, metric)
         return means[metric] if level is None else percentile(parts, level) * (means[metric] / mean_of(parts))
     raw = {"ttft": under_load.ttft, "tpot": under_load.tpot, "e2el": under_load.ttft + under_load.decode}
+    if metric == "itl":
+        several = means["tpot"] > 0.0
+        raw["itl"] = under_load.tpot * where(several, means["itl"] / where(several, means["tpot"], 1.0), 1.0)
     if metric == P99_WITHIN:
         ratio = latency_over_requests(spread, {**raw, "tpot": means["tpot"]}, steps, metric, level)
         return where(under_load.is_stable, ratio, float("inf"))
