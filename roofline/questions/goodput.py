@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
-from roofline.numbers.operations import Json
+from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import percent_figure, rounded, to_text
 from roofline.questions.inputs.arguments import (
     each_case,
@@ -66,7 +66,7 @@ GOODPUT_KEYS: Keys[GpuGoodput] = {
     "attained_share": Key.number(
         "1",
         "Share of the requests that meet all limits without a percentile together.",
-        lambda g: None if g.found is None else g.found.joint,
+        lambda g: None if g.found is None or is_nan(g.found.joint) else g.found.joint,
     ),
     "reason": SHARED["reason"],
 }
@@ -340,7 +340,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
         )
     workload = replace(prediction.workload, load=Rate(nearest.max_request_rate * LEAST))
     time = float(limited_latencies(prediction.deployment, workload, (key,), prediction.correction)[key])
-    if time == float("inf"):
+    if time == float("inf") or (share is not None and is_nan(nearest.attained[key])):
         return UNKNOWN
     if key not in LATENCIES or share is None:
         return f"misses: {beside_limit(key, time, slo[key])} even on {where}"
