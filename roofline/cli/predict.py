@@ -38,7 +38,6 @@ from roofline.cli.answers import (
 from roofline.cli.case import question, together, varying
 from roofline.cli.options import (
     EVERY_REASON,
-    REASONS,
     Command,
     echo,
     for_people,
@@ -430,8 +429,7 @@ def _screen(query: _Query, cases: _Cases, columns: list[ScreenColumn]) -> Screen
     models, gpus, options = query.models, query.gpus, query.options
     is_named = bool(gpus)
     refusals = [
-        {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
-        for key, row in zip(cases.refused, cases.refusals, strict=True)
+        {**row, "refusal": cases.refused[key][0].short} for key, row in zip(cases.refused, cases.refusals, strict=True)
     ]
     statuses = (prediction.deployment.gpu.status for prediction in cases.predictions)
     first, others = split_by_rule(statuses, cases.rows, is_named=is_named)

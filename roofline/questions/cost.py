@@ -35,7 +35,7 @@ from roofline.specs.gpu import Gpu, Price
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision
+from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
@@ -493,8 +493,7 @@ def _refused(one: OneGpu, error: RooflineError) -> GpuCost | None:
     """The reason, unless the question is at fault."""
     if isinstance(error, BadInput) and not isinstance(error, _Unpriced):
         return None
-    short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported", Overloaded: "overloaded"}
-    reason = str(error) if isinstance(error, _Unpriced) else f"{short.get(type(error), 'refused')}: {error}"
+    reason = str(error) if isinstance(error, _Unpriced) else f"{error.short}: {error}"
     row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
     return GpuCost(one.model, one.gpu, reason=reason, warnings=one.notes, asked=row)
 

@@ -35,7 +35,7 @@ from roofline.specs.load import Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, binding_text, key_text, limits_text
 from roofline.specs.written import Pool
-from roofline.support.errors import BadInput, DoesNotFit, RooflineError, UnsupportedPrecision, shown
+from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -352,8 +352,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
 
 def _refused(one: OneGpu, share: float | None, error: RooflineError) -> GpuGoodput:
     row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
-    short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}.get(type(error), "refused")
-    return GpuGoodput(one.model, one.gpu, share, reason=f"{short}: {error}", warnings=one.notes, asked=row)
+    return GpuGoodput(one.model, one.gpu, share, reason=f"{error.short}: {error}", warnings=one.notes, asked=row)
 
 
 def _rank(answer: GpuGoodput) -> tuple[Any, ...]:

@@ -26,10 +26,11 @@ from roofline.serving.load.tails import (
     tails,
 )
 from roofline.serving.shown import beside_limit, plan_text
-from roofline.serving.verdict import FAIL, IN_RANGE, LIKELY, OVERLOADED, UNKNOWN, UNLIKELY
+from roofline.serving.verdict import FAIL, IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
 from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
+from roofline.support.errors import Overloaded
 from roofline.support.records import NamedTuple, replace
 
 # Goodput: the largest rate at which an SLO is met, and the limit that binds there.
@@ -271,7 +272,7 @@ def share_verdict(
         return {}
     means = served(deployment, workload)
     if not means.is_stable:
-        return {"slo_met": False, "slo_verdict": FAIL, "slo_reason": OVERLOADED}
+        return {"slo_met": False, "slo_verdict": FAIL, "slo_reason": Overloaded.short}
     over = _excesses(deployment, workload, slo, share, correction, means).values()
     if any(excess > 0.0 for excess in over if excess != float("inf")):
         return {"slo_met": False, "slo_verdict": UNLIKELY, "slo_reason": IN_RANGE}
