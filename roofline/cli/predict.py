@@ -48,7 +48,19 @@ from roofline.cli.options import (
     reasons_text,
     show,
 )
-from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, flags, keys_of, pressing_first, prose, room
+from roofline.cli.screen import (
+    MARK,
+    Screen,
+    ScreenColumn,
+    cell_text,
+    flags,
+    is_terminal,
+    keys_of,
+    pressing_first,
+    prose,
+    room,
+    shell_words,
+)
 from roofline.numbers.quantity import MICRO, counted, rounded, rounded_down, to_text
 from roofline.questions import catalog
 from roofline.questions.inputs.case import LASTING, is_pressing, lasting
@@ -67,7 +79,7 @@ from roofline.questions.predict import (
     prediction_text,
     refused_row,
 )
-from roofline.support.errors import RooflineError, UnknownName
+from roofline.support.errors import BadInput, RooflineError, UnknownName
 from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, replace
 
@@ -352,6 +364,8 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
     ]
     failure = reasons_text(failures, EVERY_REASON)
     of_simulations = _simulations_text(simulations, in_full=flags().is_full) if query.for_people else ""
+    if not columns and not simulations and is_terminal():
+        of_simulations = _quick_simulation(cases.predictions[0])
     below = "\n".join(text for text in (of_simulations, failure) if text)
     is_cut = False
     if columns:
@@ -390,6 +404,19 @@ def _simulations_text(simulations: Sequence[Simulation], *, in_full: bool) -> st
         kept = lines if in_full else [line for line in lines if not line[_METRIC:].startswith(_INNER_LEVELS)]
         texts.append("\n".join(["", f"{each.prediction.deployment.gpu.name}, every step simulated:", *kept]))
     return "\n".join(texts)
+
+
+def _quick_simulation(prediction: Prediction) -> str:
+    """What a server does where the closed forms do not hold, in a line or two; empty where they do."""
+    if prediction.holds:
+        return ""
+    from roofline.questions.simulate import QUICK, simulation
+
+    try:
+        text = simulation(prediction, events=QUICK).brief
+    except BadInput as error:
+        text = f"not here: {shell_words(str(error))}"
+    return prose(f"  {'simulated':<11}{text}", indent=" " * 13)
 
 
 _CUT = "more: --all"

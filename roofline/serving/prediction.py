@@ -55,7 +55,7 @@ from roofline.serving.verdict import (
     spread,
     verdict,
 )
-from roofline.specs.workload import LATENCIES, P99_WITHIN, Limits, check_limits, metric_and_level
+from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, Limits, check_limits, key_of, metric_and_level
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -510,6 +510,19 @@ pass?>
         return verdict(
             self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean, is_timed=is_timed
         )
+
+    @property
+    def holds(self) -> bool:
+        """Whether the closed forms of a single case hold: its load is inside the validated range, and all is known."""
+        if self.served is None:
+            return True
+        from roofline.serving.load.equations import outside
+
+        if any(fails for fails, _ in outside(self.deployment, self.workload, self.served)):
+            return False
+        metrics = [metric for metric in LATENCIES if metric != "tpot" or self.tpot is not None]
+        levels = [] if self.workload.load.is_run else LEVELS
+        return all(self.latency(key_of(metric, level)) is not None for metric in metrics for level in levels)
 
     @property
     def verdict(self) -> Word | None:

@@ -334,10 +334,10 @@ def test_near_saturation_more_requests_are_counted_until_means_are_known():
 
 
 @each(("case", "said"), [
-    ({"concurrency": 1e6}, "a simulation of 2e+07 requests of 1e+06 users takes about 1e+08 events"),
+    ({"concurrency": 1e6}, "a simulation of 2e+07 requests of 1e+06 users takes about 1.1e+08 events"),
     ({"concurrency": 1e6}, " events, more than 1e+07; give fewer requests"),
     ({"concurrency": 1e6}, "; give fewer requests (`requests`) or users, or more GPUs"),
-    ({"request_rate": 1.0, "requests": 10_000_000}, "of 1e+07 requests takes about 5e+07 events"),
+    ({"request_rate": 1.0, "requests": 10_000_000}, "of 1e+07 requests takes about 5.1e+07 events"),
     ({"request_rate": 0.001, "isl": 100_000, "max_num_batched_tokens": 8, "osl": 5}, "give fewer requests"),
 ])  # fmt: skip
 def test_what_would_take_too_long_is_refused_before_it_starts(case, said):

@@ -35,12 +35,13 @@ from roofline.specs.workload import LATENCIES, LEVELS, key_of
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
+#: Events of a simulation at most, some minutes; and of one that nobody asked for, about a second.
+MOST_EVENTS, QUICK = 10_000_000, 200_000
 #: Half width of the 95 % intervals of mean latencies, over the means, at which enough requests are counted [1].
 PRECISION = 0.05
 
 _FEWEST, _PER_USER = 4000, 20  # requests, where nobody says how many
 _MOST = 200_000  # requests, whatever their intervals
-_MOST_EVENTS = 10_000_000  # some minutes
 _EVENTS, _DRAWS = 5, 20  # events per request that are not passes; drawn decode steps that take as long as an event
 _GROWTH = 1.25  # ratio of neighbouring nodes of a table of step times
 _LARGEST = 10.0 * BILLION  # node
@@ -63,6 +64,7 @@ class Arrivals:
     is_burst: bool = False  # all users begin at once, and these requests count
     lengths: Lengths = EQUAL  # spread around the server's means
     seed: int = 0
+    events: int = MOST_EVENTS  # of the simulation, at most
 
     @property
     def least(self) -> int:
@@ -368,14 +370,15 @@ class _Simulation:
         draws = 0.0 if self.decode.deployment.draft is None else float(self.decode.steps_of())
         events = _EVENTS + passes + draws / _DRAWS  # per request
         start = 0 if arrivals.rate is not None or arrivals.is_burst else arrivals.users
-        if events * (arrivals.least + start) > _MOST_EVENTS:
+        needed = events * (arrivals.least + start)
+        if needed > arrivals.events:
             users = "" if arrivals.rate is not None else f" of {arrivals.users:g} users"
+            remedy = f"give fewer requests (`requests`){' or users, or more GPUs' if users else ''}"
             raise BadInput(
-                f"a simulation of {arrivals.least:g} requests{users} takes about "
-                f"{events * (arrivals.least + start):.1g} events, more than {_MOST_EVENTS:.0g}; give fewer requests "
-                f"(`requests`){' or users, or more GPUs' if users else ''}"
+                f"a simulation of {arrivals.least:g} requests{users} takes about {needed:.2g} events, more than "
+                f"{arrivals.events:.0g}; {remedy if needed > MOST_EVENTS else 'ask for it with `simulate`'}"
             )
-        return min(_MOST, int(_MOST_EVENTS / events))
+        return min(_MOST, int(arrivals.events / events))
 
     def first(self, requests: int) -> list[Finished]:
         """The first answered requests; simulates until there are so many."""
