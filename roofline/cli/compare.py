@@ -31,7 +31,6 @@ from roofline.cli.answers import (
 from roofline.cli.case import question
 from roofline.cli.options import (
     EVERY_REASON,
-    REASONS,
     echo,
     for_people,
     labelled,
@@ -165,7 +164,7 @@ def _refused(model: str, gpu: str, error: RooflineError, options: dict[str, Any]
     row = refused_row(model, gpu, error, **options)
     warnings = row.pop("warnings")
     if people:
-        row["refusal"] = REASONS.get(type(error), "refused")
+        row["refusal"] = error.short
     return {**row, **dict.fromkeys(COMPARED_KEYS), "label": gpu, "warnings": warnings}
 
 

@@ -33,7 +33,7 @@ from roofline.numbers.quantity import count_from_text, counted, rounded, to_text
 from roofline.outputs.files import SUFFIXES, csv_text, is_stream, json_text, write_rows
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments
-from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision, printable
+from roofline.support.errors import BadInput, RooflineError, printable
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -203,9 +203,6 @@ def split_names(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 # Rows as text: tables for people, Markdown for documents, CSV and JSON for programs.
-
-#: Error -> why a GPU cannot run a case; `refused` for others.
-REASONS = {DoesNotFit: "does not fit", Overloaded: "overloaded", UnsupportedPrecision: "unsupported"}
 
 _OF_SUFFIX = {suffix: suffix[1:] for suffix in SUFFIXES}
 _MARKDOWN = r"[\\|]|<(?=[a-zA-Z/!?])"  # ends a cell, or starts a tag

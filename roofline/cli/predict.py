@@ -38,7 +38,6 @@ from roofline.cli.answers import (
 from roofline.cli.case import question, together, varying
 from roofline.cli.options import (
     EVERY_REASON,
-    REASONS,
     Command,
     echo,
     for_people,
@@ -49,7 +48,19 @@ from roofline.cli.options import (
     reasons_text,
     show,
 )
-from roofline.cli.screen import MARK, Screen, ScreenColumn, cell_text, flags, keys_of, pressing_first, prose, room
+from roofline.cli.screen import (
+    MARK,
+    Screen,
+    ScreenColumn,
+    cell_text,
+    flags,
+    is_terminal,
+    keys_of,
+    pressing_first,
+    prose,
+    room,
+    shell_words,
+)
 from roofline.numbers.quantity import MICRO, counted, rounded, rounded_down, to_text
 from roofline.questions import catalog
 from roofline.questions.inputs.case import LASTING, is_pressing, lasting
@@ -68,7 +79,7 @@ from roofline.questions.predict import (
     prediction_text,
     refused_row,
 )
-from roofline.support.errors import RooflineError, UnknownName
+from roofline.support.errors import BadInput, RooflineError, UnknownName
 from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, replace
 
@@ -353,6 +364,8 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
     ]
     failure = reasons_text(failures, EVERY_REASON)
     of_simulations = _simulations_text(simulations, in_full=flags().is_full) if query.for_people else ""
+    if not columns and not simulations and is_terminal():
+        of_simulations = _quick_simulation(cases.predictions[0])
     below = "\n".join(text for text in (of_simulations, failure) if text)
     is_cut = False
     if columns:
@@ -393,6 +406,19 @@ def _simulations_text(simulations: Sequence[Simulation], *, in_full: bool) -> st
     return "\n".join(texts)
 
 
+def _quick_simulation(prediction: Prediction) -> str:
+    """What a server does where the closed forms do not hold, in a line or two; empty where they do."""
+    if prediction.holds:
+        return ""
+    from roofline.questions.simulate import QUICK, simulation
+
+    try:
+        text = simulation(prediction, events=QUICK).brief
+    except BadInput as error:
+        text = f"not here: {shell_words(str(error))}"
+    return prose(f"  {'simulated':<11}{text}", indent=" " * 13)
+
+
 _CUT = "more: --all"
 _INNER_LEVELS = ("p50", "p90", "p95")
 
@@ -429,8 +455,7 @@ def _screen(query: _Query, cases: _Cases, columns: list[ScreenColumn]) -> Screen
     models, gpus, options = query.models, query.gpus, query.options
     is_named = bool(gpus)
     refusals = [
-        {**row, "refusal": REASONS.get(type(cases.refused[key][0]), "refused")}
-        for key, row in zip(cases.refused, cases.refusals, strict=True)
+        {**row, "refusal": cases.refused[key][0].short} for key, row in zip(cases.refused, cases.refusals, strict=True)
     ]
     statuses = (prediction.deployment.gpu.status for prediction in cases.predictions)
     first, others = split_by_rule(statuses, cases.rows, is_named=is_named)

@@ -161,7 +161,7 @@ def prose(text: str, width: int | None = None, indent: str = "") -> str:
 
 def styled(text: str, **style: Any) -> str:
     """Text with colour, unless in a pipe, with $NO_COLOR or on a dumb terminal."""
-    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not _is_terminal()
+    is_plain = bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb" or not is_terminal()
     return text if is_plain else click.style(text, **style)
 
 
@@ -200,7 +200,7 @@ def room(requested: Flags, below: str = "") -> int | None:
     """Lines of an answer between the command as it was typed and the next prompt; None where all is asked for."""
     if requested.is_full:
         return None
-    typed = len(" ".join((_TYPED, *sys.argv[1:]))) if _is_terminal() else 0
+    typed = len(" ".join((_TYPED, *sys.argv[1:]))) if is_terminal() else 0
     return _height() - max(-(-typed // terminal_width()), 1) - 1 - lines_of(below)
 
 
@@ -209,7 +209,7 @@ def screen_text(screen: Screen, requested: Flags, width: int | None = None) -> s
     columns = terminal_width() if width is None else width
     most = _most_rows(screen, requested)
     lines = _lines(screen, requested, most, columns)
-    is_open = screen.is_long or (screen.is_list and not _is_terminal())
+    is_open = screen.is_long or (screen.is_list and not is_terminal())
     left = None if is_open else room(requested, screen.below)
     if left is None:
         return "\n".join(lines)
@@ -296,13 +296,13 @@ def notes_footer(count: int) -> str:
     return f"{counted(count, 'note')}: --notes"
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def _most_rows(screen: Screen, requested: Flags) -> int:
     """Ten rows, or for a list as many as fit the terminal."""
-    if requested.is_full or screen.is_whole or (screen.is_list and not _is_terminal()):
+    if requested.is_full or screen.is_whole or (screen.is_list and not is_terminal()):
         return len(screen.rows) + len(screen.others)
     return max(_height() - _AROUND_A_LIST, MOST_ROWS) if screen.is_list else MOST_ROWS
 

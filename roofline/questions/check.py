@@ -272,7 +272,7 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
     try:
         prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
     except Overloaded as error:
-        raise Overloaded(
+        raise type(error)(
             f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (concurrency) instead"
         ) from None
     keys, tail_notes = _latency_keys(measurement, prediction)

@@ -25,18 +25,17 @@ from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, asked_case, meeting_first, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
-from roofline.serving.capacity import largest_rate, share_is_met
+from roofline.serving.capacity import largest_rate, share_verdict
 from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
 from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
 from roofline.serving.row_types import CostRow
 from roofline.serving.shown import gpus_text
 from roofline.serving.shown import row as row_of
-from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnsupportedPrecision
+from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import NamedTuple, dataclass, field
 
 if TYPE_CHECKING:
@@ -448,9 +447,7 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
     shared: dict[str, Json] = {}
     if prediction is not None and question.slo and question.share is not None and not start.workload.load.is_burst:
         share, slo = question.share, question.slo
-        met = share_is_met(prediction.deployment, prediction.workload, slo, share, prediction.correction)
-        if met is not None:
-            shared = {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
+        shared = share_verdict(prediction.deployment, prediction.workload, slo, share, prediction.correction)
     if prediction is None:
         answered = most * float(start.workload.osl)
         row |= {"util": 1.0, "request_rate": most, "max_request_rate": most, "output_tok_s": answered}
@@ -496,8 +493,7 @@ def _refused(one: OneGpu, error: RooflineError) -> GpuCost | None:
     """The reason, unless the question is at fault."""
     if isinstance(error, BadInput) and not isinstance(error, _Unpriced):
         return None
-    short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported", Overloaded: "overloaded"}
-    reason = str(error) if isinstance(error, _Unpriced) else f"{short.get(type(error), 'refused')}: {error}"
+    reason = str(error) if isinstance(error, _Unpriced) else f"{error.short}: {error}"
     row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
     return GpuCost(one.model, one.gpu, reason=reason, warnings=one.notes, asked=row)
 

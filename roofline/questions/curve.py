@@ -18,12 +18,11 @@ from roofline.questions.inputs.options import understood
 from roofline.questions.predict import at_load, given_gpu, predict, predicted
 from roofline.questions.table import split_rows
 from roofline.serving.answers import Answer, selected_rows
-from roofline.serving.capacity import Goodput, share_is_met
+from roofline.serving.capacity import Goodput, share_verdict
 from roofline.serving.load.equations import served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.shown import deployed_text
-from roofline.serving.verdict import IN_RANGE, LIKELY, UNLIKELY
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import LASTING, Load, Rate
 from roofline.specs.model import Model
@@ -195,10 +194,7 @@ def _curve(start: Prediction, kind: type[Load], required: float | None, goodput:
         if not limits or required is None:
             break
         load = replace(start.workload, load=kind.of(row[kind.option]))  # by a share of the requests, as in `goodput`
-        met = share_is_met(start.deployment, load, limits, required, start.correction)
-        if met is None:
-            break
-        row |= {"slo_met": met, "slo_verdict": LIKELY if met else UNLIKELY, "slo_reason": IN_RANGE}
+        row.update(share_verdict(start.deployment, load, limits, required, start.correction))
     return Curve(start, kind.option, points, most if kind.is_open else slots, limits, goodput)
 
 

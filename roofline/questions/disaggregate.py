@@ -80,7 +80,7 @@ from roofline.specs.workload import (
     metric_and_level,
 )
 from roofline.specs.written import Pool, pool_text
-from roofline.support.errors import BadInput, Overloaded
+from roofline.support.errors import BadInput, NoSteadyState, Overloaded
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -158,7 +158,8 @@ def disaggregate(
     pools = Pools(first, second, kv_link_between(first, second, kv_link, layerwise))
     pooled_load = pooled(pools, workload)
     if not pooled_load.is_stable:
-        raise Overloaded(_overload_message(pooled_load, workload))
+        kind = Overloaded if workload.load.is_open else NoSteadyState
+        raise kind(_overload_message(pooled_load, workload))
     notes = [*model_notes]
     if first.quantization.kv_format != second.quantization.kv_format:
         both = f"{first.quantization.kv_format} and {second.quantization.kv_format}"
@@ -180,7 +181,7 @@ def _overload_message(load: Pooled, workload: Workload) -> str:
         "the link between the pools": float(load.max_link_rate),
     }
     if not workload.load.is_open:
-        return f"no steady state was found for {workload.load.asked}; ask for fewer, or give more replicas"
+        return f"{NoSteadyState.short} for {workload.load.asked}; ask for fewer, or give more replicas"
     part = min(rates, key=lambda name: rates[name])
     remedy = "a faster link" if part.startswith("the link") else "more replicas"
     return (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
-from roofline.numbers.operations import Json
+from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import percent_figure, rounded, to_text
 from roofline.questions.inputs.arguments import (
     each_case,
@@ -35,7 +35,7 @@ from roofline.specs.load import Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import OF_REQUESTS, P99_WITHIN, binding_text, key_text, limits_text
 from roofline.specs.written import Pool
-from roofline.support.errors import BadInput, DoesNotFit, RooflineError, UnsupportedPrecision, shown
+from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ GOODPUT_KEYS: Keys[GpuGoodput] = {
     "attained_share": Key.number(
         "1",
         "Share of the requests that meet all limits without a percentile together.",
-        lambda g: None if g.found is None else g.found.joint,
+        lambda g: None if g.found is None or is_nan(g.found.joint) else g.found.joint,
     ),
     "reason": SHARED["reason"],
 }
@@ -340,7 +340,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
         )
     workload = replace(prediction.workload, load=Rate(nearest.max_request_rate * LEAST))
     time = float(limited_latencies(prediction.deployment, workload, (key,), prediction.correction)[key])
-    if time == float("inf"):
+    if time == float("inf") or (share is not None and is_nan(nearest.attained[key])):
         return UNKNOWN
     if key not in OF_REQUESTS or share is None:
         return f"misses: {beside_limit(key, time, slo[key])} even on {where}"
@@ -352,8 +352,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
 
 def _refused(one: OneGpu, share: float | None, error: RooflineError) -> GpuGoodput:
     row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
-    short = {DoesNotFit: "does not fit", UnsupportedPrecision: "unsupported"}.get(type(error), "refused")
-    return GpuGoodput(one.model, one.gpu, share, reason=f"{short}: {error}", warnings=one.notes, asked=row)
+    return GpuGoodput(one.model, one.gpu, share, reason=f"{error.short}: {error}", warnings=one.notes, asked=row)
 
 
 def _rank(answer: GpuGoodput) -> tuple[Any, ...]:

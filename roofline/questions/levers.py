@@ -42,7 +42,7 @@ from roofline.questions.inputs.deployment import choice
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import asked_case, given_gpu, meeting_first, meets, predict
 from roofline.serving import answers
-from roofline.serving.capacity import Goodput, largest_rate, share_is_met
+from roofline.serving.capacity import Goodput, largest_rate, share_verdict
 from roofline.serving.comparison import SPEEDUP_KEYS
 from roofline.serving.cost import usd_per_m_output_tok
 from roofline.serving.prediction import Prediction
@@ -50,7 +50,7 @@ from roofline.serving.quantization import resolved_quantization, summary
 from roofline.serving.row_types import LeverRow
 from roofline.serving.shown import ROW_KEYS, gpus_text, times_text
 from roofline.serving.shown import row as row_of
-from roofline.serving.verdict import IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
+from roofline.serving.verdict import UNKNOWN
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
@@ -257,9 +257,9 @@ class _Session:
         quality = SAME_ANSWERS if lever is None else lever.quality
         assumption = None if lever is None else lever.assumption
         place = kind if lever is None or lever.excludes is None else lever.excludes
-        shared = None
+        shared: Mapping[str, Json] = {}
         if self.share is not None and isinstance(answer, Prediction) and answer.slo:
-            shared = share_is_met(answer.deployment, answer.workload, answer.slo, self.share, answer.correction)
+            shared = share_verdict(answer.deployment, answer.workload, answer.slo, self.share, answer.correction)
         return Pulled(name, kind, parts, options, answer, None, quality, assumption, place, before, shared)
 
 
@@ -610,7 +610,7 @@ class Pulled:
     assumption: str | None = None
     place: str = ""  # levers with the same place are not combined
     before: Pulled | None = field(default=None, repr=False)  # the unchanged case; None for itself
-    shared: bool | None = field(default=None, repr=False)  # whether the share asked for meets the SLO; None: no share
+    shared: Mapping[str, Json] = field(default_factory=dict, repr=False)  # keys of a verdict on the share asked for
 
     def __str__(self) -> str:
         figures = {"TTFT p50": self.change("ttft_p50"), "p99": self.change("ttft_p99"), "TPOT": self.change("tpot")}
@@ -674,9 +674,8 @@ class Pulled:
     @property
     def verdict(self) -> str | None:
         """Verdict on the SLO at this load; None without one, or where a limited percentile is not known."""
-        if self.shared is not None:
-            return LIKELY if self.shared else UNLIKELY
-        return None if self.answer.verdict is None else str(self.answer.verdict)
+        word = self.shared["slo_verdict"] if self.shared else self.answer.verdict
+        return None if word is None else str(word)
 
     @property
     def meets_slo(self) -> bool:
@@ -729,8 +728,8 @@ class Pulled:
         """Flat row of the JSON contract: the keys of a prediction, and what the lever changes."""
         row = {
             **self._row(),
-            **({} if self.shared is None else {"slo_met": self.shared, "slo_reason": IN_RANGE}),
             "slo_verdict": self.verdict,
+            **self.shared,
             **cells(LEVER_KEYS, _Ranked(self, goal, self.kernels)),
             "warnings": list(self.answer.warnings),
         }

@@ -23,7 +23,7 @@ from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
 from roofline.serving.shown import KEYS, ROW_KEYS, prediction_text, row
-from roofline.serving.verdict import LIKELY, PASS
+from roofline.serving.verdict import LIKELY, PASS, Limited, verdict
 from roofline.specs.gpu import HOST, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, Load, lasting
@@ -614,7 +614,24 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         "gpu": deployments.gpu_of(gpu, options.get("specs")).name,
         "engine": options.get("engine", DEFAULT_ENGINE),
         "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
+        **_refused_verdict(error, options.get("slo"), values["osl"]),
         "warnings": [f"{type(error).__name__}: {error}"],
+    }
+
+
+def _refused_verdict(error: RooflineError, slo: Any, osl: Any) -> dict[str, Any]:
+    """The verdict on a case that cannot be run or is not answered; none on one that is no case."""
+    limits = None if slo is None else slo_limits(slo)
+    if not limits or not isinstance(error, (DoesNotFit, Overloaded)):
+        return {}
+    unknown = float("nan")
+    limited = [Limited(key, *3 * (unknown,), applies=not key.startswith("tpot") or osl > 1) for key in limits]
+    judged = verdict(limited, without_times=[(True, error.short)])
+    return {
+        "slo_met": None if judged.binding is None else False,
+        "slo_verdict": judged.word,
+        "slo_reason": judged.reason,
+        "slo_binding": judged.binding,
     }
 
 

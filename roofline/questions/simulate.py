@@ -15,7 +15,15 @@ from roofline.questions.predict import predicted
 from roofline.serving.answers import Answer, selected
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
-from roofline.serving.load.simulation import Arrivals, Finished, intervals, simulated, simulated_latencies
+from roofline.serving.load.simulation import (
+    MOST_EVENTS,
+    QUICK,
+    Arrivals,
+    Finished,
+    intervals,
+    simulated,
+    simulated_latencies,
+)
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
@@ -32,6 +40,8 @@ if TYPE_CHECKING:
 
 #: What a simulation measures, in display order.
 SIMULATED = ("ttft", "tpot", "itl", "e2el", "queue", "concurrency", "request_rate")
+
+__all__ = ["QUICK"]
 
 _PERCENTILES = tuple(key_of(name, level) for name in LATENCIES for level in LEVELS)
 
@@ -141,6 +151,25 @@ class Simulation(Answer[dict[str, Json]]):
         )
         return f"<Simulation of {counted(self.requests, 'request')}, seed {self.seed}: {times}>"
 
+    @property
+    def brief(self) -> str:
+        """Means with their 95 % intervals and p99 of TTFT and TPOT, the requests and the seed, in a sentence."""
+        figures = []
+        for name in ("ttft", "tpot"):
+            mean, p99 = getattr(self, name), self.percentiles.get(key_of(name, 99.0))
+            if mean is not None:
+                tail = "" if p99 is None else f", p99 {to_text(p99, 's')}"
+                figures.append(f"{_NAMES[name]} {to_text(mean, 's')}{self._width(name)}{tail}")
+        sure = "; 95 % intervals" if self.intervals else ""
+        return f"{'; '.join(figures)} ({counted(self.requests, 'request')}, seed {self.seed}{sure})"
+
+    def _width(self, name: str) -> str:
+        """Half width of the interval of a mean, as text; empty without one."""
+        if name not in self.intervals:
+            return ""
+        low, high = self.intervals[name]
+        return f" +-{rounded(50.0 * (high - low) / getattr(self, name))} %"
+
     def __str__(self) -> str:
         lines = [f"{'':<12}{'closed form':>12}{'simulation':>12}{'ratio':>8}"]
         for name in SIMULATED:
@@ -156,8 +185,7 @@ class Simulation(Answer[dict[str, Json]]):
             lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
         lines.append(f"{counted(self.requests, 'request')} of one rank, seed {self.seed}, lengths {self.lengths}")
         if self.intervals:
-            widths = {name: 50.0 * (high - low) / getattr(self, name) for name, (low, high) in self.intervals.items()}
-            ends = ", ".join(f"{_NAMES[name]} +-{rounded(width)} %" for name, width in widths.items())
+            ends = ", ".join(f"{_NAMES[name]}{self._width(name)}" for name in self.intervals)
             lines.append(f"95 % intervals of means: {ends}")
         return "\n".join(lines)
 
@@ -227,9 +255,10 @@ def simulation(
     seed: int = 0,
     spread: float | None = None,
     progress: Callable[[int], None] | None = None,
+    events: int = MOST_EVENTS,
 ) -> Simulation:
-    """`simulate` for a prediction that is already made."""
-    arrivals = arrivals_of(prediction, requests, seed, spread)
+    """`simulate` for a prediction that is already made, in at most about so many events."""
+    arrivals = replace(arrivals_of(prediction, requests, seed, spread), events=events)
     deployment, workload = prediction.deployment, prediction.workload
     finished = simulated(server_of(deployment, workload), arrivals, progress)
     return _means(prediction, arrivals, finished)

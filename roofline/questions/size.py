@@ -322,7 +322,7 @@ def _on_gpu(
             refused.append(error)
     notes += _texts(*refused)
     if not alone:
-        why = f"unsupported: {str(refused[0]).partition(';')[0]}"
+        why = f"{refused[0].short}: {str(refused[0]).partition(';')[0]}"
         return GpuSize(model, gpu, None, reason=why, asked=row, warnings=notes)
     first = next(iter(alone.values()))
     workload = first.workload

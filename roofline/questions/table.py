@@ -28,7 +28,7 @@ from roofline.specs.load import RUN, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
-from roofline.support.errors import BadInput, RooflineError, UnknownName, shown
+from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, RooflineError, UnknownName, shown
 from roofline.support.progress import each
 
 if TYPE_CHECKING:
@@ -177,14 +177,14 @@ def _length_names(options: Mapping[str, Any]) -> tuple[str, ...]:
 def _reason(prediction: Prediction, place: int, *, fits: bool, used: float) -> str | None:
     """Why a row has no times; None where it has."""
     if not fits:
-        return f"does not fit: {used:.0%} of the usable memory"
+        return f"{DoesNotFit.short}: {used:.0%} of the usable memory"
     served = prediction.served
     if served is None or bool(_element(served.is_stable, place)):
         return None
     most = _element(served.max_request_rate, place)
     if not prediction.workload.load.is_open or _element(served.request_rate, place) < most:
-        return "no steady state was found"
-    return f"overloaded: at most {rounded(float(most))} requests/s"
+        return NoSteadyState.short
+    return f"{Overloaded.short}: at most {rounded(float(most))} requests/s"
 
 
 def _element(values: Any, place: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 
-from roofline.numbers.operations import is_nan
+from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import GIGA, counted
 from roofline.numbers.roots import narrowed
 from roofline.physics.memory import memory
@@ -13,7 +13,7 @@ from roofline.physics.plan import Deployment, Plan
 from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
 from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
 from roofline.serving.load.equations import saturation, served, server_of
-from roofline.serving.load.mixtures import percentile, survival
+from roofline.serving.load.mixtures import survival
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
@@ -26,9 +26,11 @@ from roofline.serving.load.tails import (
     tails,
 )
 from roofline.serving.shown import beside_limit, plan_text
+from roofline.serving.verdict import FAIL, IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
 from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, metric_and_level
+from roofline.support.errors import Overloaded
 from roofline.support.records import NamedTuple, replace
 
 # Goodput: the largest rate at which an SLO is met, and the limit that binds there.
@@ -83,6 +85,7 @@ def attained(
     workload: Workload,
     slo: Mapping[str, float],
     means: Served,
+    share: float | None = None,
     correction: Correction = UNCORRECTED,
 ) -> WithinLimits:
     r"""Shares of requests that meet their limits.
@@ -96,45 +99,63 @@ def attained(
         workload: lengths and load.
         slo: limits by their keys [s].
         means: mean latencies under the load.
+        share: that is required, at which the distributions must hold; None: at their medians [1].
         correction: from a measurement of this deployment.
 
     Returns:
         Share within each limit by its key, for `p99_within` the multiple of the median; and the share s within all
-        limits without a percentile [1].
+        limits without a percentile [1]. NaN where the distribution contradicts its mean (`latency_percentile`).
 
     Source:
         Goodput and SLO attainment: Zhong et al., "DistServe", OSDI 2024.
     """
+    raw = _latencies(deployment, workload, means)
     factors = None
     if correction != UNCORRECTED:
         corrected = limited_latencies(deployment, workload, OF_REQUESTS, correction)
-        raw = {"ttft": means.ttft, "tpot": means.tpot, "e2el": means.ttft + means.decode}
         factors = {name: float(corrected[name] / raw[name]) for name in OF_REQUESTS}
         factors["itl"] = factors["tpot"]
-    return shares_within(tails(deployment, workload, means), slo, float(workload.osl), factors)
+    return shares_within(tails(deployment, workload, means), slo, workload, raw, share, factors)
 
 
 def shares_within(
-    tails: Tails, slo: Mapping[str, float], osl: float, factors: Mapping[str, float] | None = None
+    tails: Tails,
+    slo: Mapping[str, float],
+    workload: Workload,
+    means: Mapping[str, float],
+    share: float | None = None,
+    factors: Mapping[str, float] | None = None,
 ) -> WithinLimits:
-    """Shares as `attained` returns them, from the distributions of the latencies; factors correct each latency."""
+    """Shares as `attained` returns them, from the distributions of the latencies; factors correct each latency.
+
+    `means` are those that the distributions stand for [s].
+    """
+    is_single = workload.osl <= 1.0
+    means = {**means, "tpot": 0.0} if is_single else means
+    steps, usual = equal_steps(workload), 50.0 if share is None else 100.0 * share
+
+    def is_unknown(metric: str, level: float | None) -> bool:
+        return bool(is_nan(latency_over_requests(tails, means, steps, metric, usual if level is None else level)))
+
     shares: dict[str, float] = {}
     joint = end_to_end = 1.0
     for key, limit in slo.items():
         metric, level = metric_and_level(key)
         if metric == P99_WITHIN:
-            limited = [tails.ttft] if osl <= 1.0 else [tails.ttft, tails.tpot]
-            shares[key] = max(float(percentile(tail, 99.0) / percentile(tail, 50.0)) for tail in limited)
-        elif metric in BETWEEN_TOKENS and osl <= 1.0:
+            shares[key] = float(latency_over_requests(tails, means, steps, metric, level))
+        elif metric in BETWEEN_TOKENS and is_single:
             shares[key] = 1.0
         else:
             bound = limit if factors is None else limit / factors[metric]
             shares[key] = 1.0 - float(survival(getattr(tails, metric), bound))
+            if is_unknown(metric, level):
+                shares[key] = float("nan")
             if level is None and metric == "e2el":
                 end_to_end = min(end_to_end, shares[key])
             elif level is None and metric in OF_REQUESTS:
                 joint *= shares[key]
-    return WithinLimits(shares, min(joint, end_to_end))
+    together = (shares[key] for key in slo if key in LATENCIES)
+    return WithinLimits(shares, float("nan") if any(map(is_nan, together)) else min(joint, end_to_end))
 
 
 def largest_rate(
@@ -174,7 +195,9 @@ def largest_rate(
     def within(util: float) -> WithinLimits:
         loaded = replace(idle, load=Rate(util * saturation_rate))
         means = served(deployment, loaded)
-        return attained(deployment, loaded, slo, means, correction) if means.is_stable else WithinLimits({}, 0.0)
+        if not means.is_stable:
+            return WithinLimits({}, 0.0)
+        return attained(deployment, loaded, slo, means, share, correction)
 
     return largest_within(excesses, within, saturation_rate)
 
@@ -235,23 +258,28 @@ def largest_within(
     return best._replace(binding=SATURATION) if is_full else best
 
 
-def share_is_met(
+def share_verdict(
     deployment: Deployment,
     workload: Workload,
     slo: Mapping[str, float],
     share: float,
     correction: Correction = UNCORRECTED,
-) -> bool | None:
-    """Whether a share of requests meets all limits without a percentile together; False beyond saturation.
+) -> dict[str, Json]:
+    """Whether a share of requests meets all limits without a percentile together, as keys of a row.
 
-    None where no limit applies.
+    Empty where no limit applies.
     """
     if workload.osl <= 1.0 and all(metric_and_level(key)[0] in BETWEEN_TOKENS for key in slo):
-        return None
+        return {}
     means = served(deployment, workload)
     if not means.is_stable:
-        return False
-    return all(over <= 0.0 for over in _excesses(deployment, workload, slo, share, correction, means).values())
+        return {"slo_met": False, "slo_verdict": FAIL, "slo_reason": Overloaded.short}
+    over = _excesses(deployment, workload, slo, share, correction, means).values()
+    if any(excess > 0.0 for excess in over if excess != float("inf")):
+        return {"slo_met": False, "slo_verdict": UNLIKELY, "slo_reason": IN_RANGE}
+    if float("inf") in over:
+        return {"slo_met": False, "slo_verdict": None, "slo_reason": UNKNOWN}
+    return {"slo_met": True, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}
 
 
 def _excesses(
@@ -268,9 +296,23 @@ def _excesses(
     times = limited_latencies(deployment, workload, single, correction, means)
     exceeded = {key: float(times[key]) / limit - 1.0 for key, limit in single.items()}
     if share is not None and together:
-        within = attained(deployment, workload, {key: slo[key] for key in together}, means, correction)
-        exceeded[min(together, key=lambda key: within.shares[key])] = share - within.joint
+        limits = {key: slo[key] for key in together}
+        exceeded |= _missing(attained(deployment, workload, limits, means, share, correction), share)
     return exceeded
+
+
+def _latencies(decoding: Deployment, workload: Workload, means: Served | Pooled) -> dict[str, float]:
+    """Mean latencies, not corrected by a measurement [s]."""
+    gap = mean_gap(decoding, workload, means.tpot, means.decode)
+    return {"ttft": means.ttft, "tpot": means.tpot, "itl": gap, "e2el": means.ttft + means.decode}
+
+
+def _missing(within: WithinLimits, share: float) -> dict[str, float]:
+    """Share of requests missing under the limit that fewest meet [1]; infinite where that is not known."""
+    unknown = [key for key, met in within.shares.items() if is_nan(met)]
+    if unknown:
+        return {unknown[0]: float("inf")}
+    return {min(within.shares, key=lambda key: within.shares[key]): share - within.joint}
 
 
 # Goodput of separate prefill and decode pools, and the TPOT limits at which one pool overtakes them.
@@ -321,13 +363,19 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
         times = pool_latencies(pools, *known, idle, [key for key in slo if key not in together])
         exceeded = {key: time / slo[key] - 1.0 for key, time in times.items()}
         if share is not None and together:
-            attained = shares_within(known[1], {key: slo[key] for key in together}, float(idle.osl))
-            exceeded[min(together, key=lambda key: attained.shares[key])] = share - attained.joint
+            limits = {key: slo[key] for key in together}
+            exceeded |= _missing(
+                shares_within(known[1], limits, idle, _latencies(pools.decode, idle, known[0]), share), share
+            )
         return exceeded
 
     def within(util: float) -> WithinLimits:
         known = tails_at(util)
-        return WithinLimits({}, 0.0) if known is None else shares_within(known[1], slo, float(idle.osl))
+        return (
+            WithinLimits({}, 0.0)
+            if known is None
+            else shares_within(known[1], slo, idle, _latencies(pools.decode, idle, known[0]), share)
+        )
 
     return largest_within(excesses, within, saturation_rate)
 
@@ -337,8 +385,7 @@ def pool_latencies(
 ) -> dict[str, float]:
     """Latencies of two pools by the keys of limits [s], infinite where not known; p99 over median [1]."""
     tpot = means.tpot if workload.osl > 1.0 else 0.0
-    gap = mean_gap(pools.decode, workload, tpot, means.decode)
-    means_of = {"ttft": means.ttft, "tpot": tpot, "itl": gap, "e2el": means.ttft + means.decode}
+    means_of = {**_latencies(pools.decode, workload, means), "tpot": tpot}
     steps = equal_steps(workload)
     known = {key: float(latency_over_requests(tails, means_of, steps, *metric_and_level(key))) for key in keys}
     if workload.osl <= 1.0:

@@ -47,9 +47,7 @@ from roofline.serving.latency import (
 from roofline.serving.shown import row
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
-    DOES_NOT_FIT,
     IN_RANGE,
-    OVERLOADED,
     Limited,
     Verdict,
     assumptions,
@@ -58,7 +56,17 @@ from roofline.serving.verdict import (
     spread,
     verdict,
 )
-from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, P99_WITHIN, Limits, check_limits, metric_and_level
+from roofline.specs.workload import (
+    BETWEEN_TOKENS,
+    LATENCIES,
+    LEVELS,
+    P99_WITHIN,
+    Limits,
+    check_limits,
+    key_of,
+    metric_and_level,
+)
+from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -508,12 +516,17 @@ pass?>
         from roofline.serving.verdict import beyond, is_within
 
         unchecked = [] if is_within(self.deployment, self.workload) else [*beyond(self.deployment, self.workload)]
-        without_times = [(negated(self._memory_fits), DOES_NOT_FIT)]
+        without_times: list[tuple[Real, str]] = []
         if self.served is not None:
             from roofline.serving.load.equations import outside
 
             unchecked = [*outside(self.deployment, self.workload, self.served), *unchecked]
-            without_times.append((negated(self.served.is_stable), OVERLOADED))
+            is_unstable = negated(self.served.is_stable)
+            without_times.append((is_unstable, NoSteadyState.short))
+            if self.workload.load.is_open:
+                is_over = self.served.request_rate >= self.served.max_request_rate
+                without_times.append((is_unstable & is_over, Overloaded.short))
+        without_times.append((negated(self._memory_fits), DoesNotFit.short))  # the last that holds is the reason
         in_range = IN_RANGE
         if self.deployment.basis == "ideal":
             unchecked, in_range = [], AT_HARDWARE_LIMIT
@@ -521,6 +534,19 @@ pass?>
         return verdict(
             self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean, is_timed=is_timed
         )
+
+    @property
+    def holds(self) -> bool:
+        """Whether the closed forms of a single case hold: its load is inside the validated range, and all is known."""
+        if self.served is None:
+            return True
+        from roofline.serving.load.equations import outside
+
+        if any(fails for fails, _ in outside(self.deployment, self.workload, self.served)):
+            return False
+        metrics = [metric for metric in LATENCIES if metric != "tpot" or self.tpot is not None]
+        levels = [] if self.workload.load.is_run else LEVELS
+        return all(self.latency(key_of(metric, level)) is not None for metric in metrics for level in levels)
 
     @property
     def verdict(self) -> Word | None:

@@ -36,8 +36,6 @@ UNKNOWN = "this percentile is not known for this load: its closed form contradic
 NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
 NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"
-#: Reasons: why a case has no times.
-DOES_NOT_FIT, OVERLOADED = "does not fit", "overloaded"
 
 
 class Limited(NamedTuple):

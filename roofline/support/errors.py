@@ -9,6 +9,9 @@ from contextlib import contextmanager
 class RooflineError(Exception):
     """Base of every error that a caller can cause and correct; any terminal can print its message."""
 
+    #: Why a case has no answer, in a word or two: in tables, and in the reasons of rows and verdicts.
+    short = "refused"
+
     def __str__(self) -> str:
         return printable(super().__str__(), lines=True)
 
@@ -20,13 +23,25 @@ class UnknownName(RooflineError):
 class UnsupportedPrecision(RooflineError):
     """A number format that the GPU's tensor cores do not have."""
 
+    short = "unsupported"
+
 
 class DoesNotFit(RooflineError):
     """Weights, KV cache and activations exceed the GPU's memory; the message names the shortfall."""
 
+    short = "does not fit"
+
 
 class Overloaded(RooflineError):
     """Requests arrive faster than the deployment can answer them."""
+
+    short = "overloaded"
+
+
+class NoSteadyState(Overloaded):
+    """A load that the equations have no solution for, though it may be answered."""
+
+    short = "no steady state was found"
 
 
 class BadSpec(RooflineError):

@@ -18,13 +18,11 @@ from roofline.physics.plan import Plan
 from roofline.serving.shown import beside_limit
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
-    DOES_NOT_FIT,
     HALF_WIDTH,
     IN_RANGE,
     NOT_TIMED,
     NOTHING_APPLIES,
     OUTSIDE,
-    OVERLOADED,
     UNKNOWN,
     Limited,
     pass_sigma,
@@ -260,7 +258,7 @@ def test_of_random_loads_percentiles_are_ordered_and_an_array_is_judged_like_its
             one = rl.predict(MODEL, GPU, **case, **options)
         except rl.RooflineError:  # more than can be answered: an array goes on without its times
             assert in_array[0] == "fail", case
-            assert in_array[1] in (DOES_NOT_FIT, OVERLOADED), case
+            assert in_array[1] in (rl.DoesNotFit.short, rl.Overloaded.short), case
             continue
         assert judged(one) == in_array, case
         times = {metric: [one.latency(f"{metric}_p{level}") for level in LEVELS] for metric in METRICS}

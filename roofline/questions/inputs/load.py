@@ -21,7 +21,7 @@ from roofline.serving.knee import (
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload, lanes
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import deployed_text
-from roofline.support.errors import BadInput, Overloaded
+from roofline.support.errors import BadInput, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
 __all__ = ["BENCHMARK", "UNDER_LOAD"]
@@ -175,8 +175,8 @@ def under_load(prediction: Prediction) -> Prediction:
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; {stated.asked} "
                 "exceeds that: lower it, or add GPUs (`num_gpus`)"
             )
-        raise Overloaded(
-            f"{what}: no steady state was found for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"
+        raise NoSteadyState(
+            f"{what}: {NoSteadyState.short} for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"
         )
     fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
     return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))

@@ -35,17 +35,19 @@ from roofline.specs.workload import LEVELS, OF_REQUESTS, key_of
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
+#: Events of a simulation at most, some minutes; and of one that nobody asked for, about a second.
+MOST_EVENTS, QUICK = 10_000_000, 200_000
 #: Half width of the 95 % intervals of mean latencies, over the means, at which enough requests are counted [1].
 PRECISION = 0.05
 
 _FEWEST, _PER_USER = 4000, 20  # requests, where nobody says how many
 _MOST = 200_000  # requests, whatever their intervals
-_MOST_EVENTS = 10_000_000  # some minutes
 _EVENTS, _DRAWS = 5, 20  # events per request that are not passes; drawn decode steps that take as long as an event
 _GROWTH = 1.25  # ratio of neighbouring nodes of a table of step times
 _LARGEST = 10.0 * BILLION  # node
 _REPORT = 1000  # events between two reports of progress
 _UNLIMITED = 1 << 60  # sequences
+_LAST = 1 << 60  # added to the number of an event that comes after all others of its time
 _MEANS = 5  # requests of a batch in which the end of the warm-up is looked for
 _START = 10  # at least one in so many requests is warm-up
 _BATCHES, _QUANTILE = 20, 2.093  # batches of an interval, and Student's t of 19 degrees of freedom at 97.5 %
@@ -63,6 +65,7 @@ class Arrivals:
     is_burst: bool = False  # all users begin at once, and these requests count
     lengths: Lengths = EQUAL  # spread around the server's means
     seed: int = 0
+    events: int = MOST_EVENTS  # of the simulation, at most
 
     @property
     def least(self) -> int:
@@ -310,7 +313,7 @@ def _is_precise(finished: Sequence[Finished]) -> bool:
 
 
 _Action = Callable[[float, Any], None]
-_Event = tuple[float, bool, int, _Action, Any]  # time, whether after others, number, what happens to what
+_Event = tuple[float, int, _Action, Any]  # time, number, what happens to what
 
 
 class _Simulation:
@@ -326,9 +329,13 @@ class _Simulation:
     ) -> None:
         self.server, self.decode, self.arrivals, self.progress, self.pools = server, decode, arrivals, progress, pools
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
-        self.is_fixed = arrivals.lengths.is_fixed
         self.fresh, self.osl = float(server.fresh), float(decode.osl)  # means of what varies
-        self.kinds = [(float(k.cached), float(k.computed - server.fresh), float(k.loading)) for k in server.kinds]
+        self.draw = None if arrivals.lengths.is_fixed else arrivals.lengths.draw
+        self.answer = self.answer_of(1.0)
+        self.kinds = []  # cached tokens, computed ones beyond the mean, load time, computed ones where all are equal
+        for kind in server.kinds:
+            more = float(kind.computed - server.fresh)
+            self.kinds.append((float(kind.cached), more, float(kind.loading), self.prompt_of(1.0, more)))
         self.hits = float(server.kinds[0].weight)
         self.way = float(server.engine.network + server.engine.request)
         self.delay = 0.0 if pools else float(server.engine.arrival)  # who only computes prompts decodes nobody
@@ -344,6 +351,7 @@ class _Simulation:
         ranks = 1 if pools is None else int(lanes(pools.decode))
         self.receivers = [_Rank(batch * length * (1.0 + NANO), most) for _ in range(ranks)]
         self.senders = self.receivers
+        self.only = self.receivers[0] if pools is None else None  # what it is at ends beside `events`
         if pools is not None:
             for rank in self.receivers:
                 rank.computes_prompts = False
@@ -392,40 +400,62 @@ class _Simulation:
         draws = 0.0 if self.decode.deployment.draft is None else float(self.decode.steps_of())
         events = _EVENTS + passes + draws / _DRAWS  # per request
         start = 0 if arrivals.rate is not None or arrivals.is_burst else arrivals.users
-        if events * (arrivals.least + start) > _MOST_EVENTS:
+        needed = events * (arrivals.least + start)
+        if needed > arrivals.events:
             users = "" if arrivals.rate is not None else f" of {arrivals.users:g} users"
+            remedy = f"give fewer requests (`requests`){' or users, or more GPUs' if users else ''}"
             raise BadInput(
-                f"a simulation of {arrivals.least:g} requests{users} takes about "
-                f"{events * (arrivals.least + start):.1g} events, more than {_MOST_EVENTS:.0g}; give fewer requests "
-                f"(`requests`){' or users, or more GPUs' if users else ''}"
+                f"a simulation of {arrivals.least:g} requests{users} takes about {needed:.2g} events, more than "
+                f"{arrivals.events:.0g}; {remedy if needed > MOST_EVENTS else 'ask for it with `simulate`'}"
             )
-        return min(_MOST, int(_MOST_EVENTS / events))
+        return min(_MOST, int(arrivals.events / events))
 
     def first(self, requests: int) -> list[Finished]:
         """The first answered requests; simulates until there are so many."""
-        events, answered, report = self.events, self.answered, self.progress
-        happened = 0
+        events, answered, report, only = self.events, self.answered, self.progress, self.only
         while len(answered) < requests:
-            now, _, _, action, subject = heappop(events)
-            action(now, subject)
-            happened += 1
-            if report is not None and happened % _REPORT == 0:
+            for _ in range(_REPORT):
+                if only is None or (events and events[0][0] <= only.ends):
+                    now, _, action, subject = heappop(events)
+                    action(now, subject)
+                else:
+                    self.end(only.ends, only)
+                if len(answered) >= requests:
+                    break
+            if report is not None:
                 report(min(len(answered), self.arrivals.least))
         return answered
 
-    def schedule(self, time: float, action: _Action, subject: Any = None, *, is_last: bool = False) -> None:
-        """Let something happen at a time; if `is_last`, after all else that happens then."""
-        self.order += 1
-        heappush(self.events, (time, is_last, self.order, action, subject))
+    def schedule(self, time: float, action: _Action, subject: Any = None) -> None:
+        """Let something happen at a time."""
+        self.order = order = self.order + 1
+        heappush(self.events, (time, order, action, subject))
+
+    def start(self, now: float, rank: _Rank) -> None:
+        """Begin after all else that happens at the same time."""
+        if self.events and self.events[0][0] == now:
+            self.order += 1
+            heappush(self.events, (now, _LAST + self.order, self.begin, rank))
+        else:
+            self.begin(now, rank)
+
+    def prompt_of(self, share: float, more: float = 0.0) -> int:
+        """Tokens to compute of a prompt, at least one."""
+        return max(round(self.fresh * share + more), 1)
+
+    def answer_of(self, share: float) -> int:
+        """Tokens of an answer; where the mean is a single one, none is shorter."""
+        return max(round(self.osl * share), 1) if self.osl > 1.0 else 1
 
     def send(self, now: float, _: None) -> None:
         """Send a request; under a rate, draw when the next one is sent."""
         # Integer lengths with the given mean; the cached prefix does not vary.
-        prompts, answers = (1.0, 1.0) if self.is_fixed else self.arrivals.lengths.draw(self.random)
+        prompts, answers = (1.0, 1.0) if self.draw is None else self.draw(self.random)
         is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
-        cached, more, loading = self.kinds[0 if is_hit else 1]
-        prompt = max(round(self.fresh * prompts + more), 1)
-        answer = max(round(self.osl * answers), 1) if self.osl > 1.0 else 1  # no answer is shorter
+        cached, more, loading, prompt = self.kinds[0 if is_hit else 1]
+        answer = self.answer
+        if self.draw is not None:
+            prompt, answer = self.prompt_of(prompts, more), self.answer_of(answers)
         rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
         ready = now + self.way
         if loading:
@@ -446,12 +476,13 @@ class _Simulation:
         rank.waiting.append(request)
         if not rank.is_busy:
             rank.is_busy = True
-            self.schedule(now, self.begin, rank, is_last=True)
+            self.start(now, rank)
         elif rank.steps > 1 and len(rank.waiting) == 1 and rank.has_room(request):
             steps = rank.steps_until(now)
             if steps < rank.steps:
                 rank.steps, rank.ends = steps, rank.begun + rank.time(steps)
-                self.schedule(rank.ends, self.end, rank)
+                if self.only is None:
+                    self.schedule(rank.ends, self.end, rank)
 
     def begin(self, now: float, rank: _Rank) -> None:
         """Begin a step that holds prompts, or decode steps until an answer ends."""
@@ -468,27 +499,28 @@ class _Simulation:
         elif running:
             fixed, per_token = self.steps[len(running)]
             rank.step, rank.growth = fixed + per_token * rank.context, per_token * rank.gain
-            rank.steps = running[0][0] - rank.clock
-            time = rank.time(rank.steps)
+            rank.steps = steps = running[0][0] - rank.clock
+            time = steps * (rank.step + rank.growth * (steps - 1) / 2.0)
         else:
             rank.is_busy = False
             return
         rank.begun, rank.ends = now, now + time
-        self.order += 1
-        heappush(self.events, (rank.ends, False, self.order, self.end, rank))  # `schedule`, without the call
+        if self.only is None:
+            self.schedule(rank.ends, self.end, rank)
 
     def end(self, now: float, rank: _Rank) -> None:
         """End what a rank is at, and begin the next."""
         if now != rank.ends:  # it was cut short
             return
         rank.ends, rank.ended = float("inf"), now
-        if rank.steps:
+        steps = rank.steps
+        if steps:
             self.count_gaps(now, rank)
             running = rank.running
-            rank.clock += rank.steps
-            rank.context += rank.steps * rank.gain
+            rank.clock = clock = rank.clock + steps
+            rank.context += steps * rank.gain
             rank.steps = 0
-            while running and running[0][0] <= rank.clock:
+            while running and running[0][0] <= clock:
                 _, _, request = heappop(running)
                 rank.context -= request.cached + request.prompt + request.answer - 1
                 rank.gain -= (request.answer - 1) / request.steps
@@ -505,10 +537,7 @@ class _Simulation:
                 else:
                     self.transfer(now, request, self.pools)
             rank.computed = []
-        if self.events and self.events[0][0] == now:
-            self.schedule(now, self.begin, rank, is_last=True)
-        else:
-            self.begin(now, rank)
+        self.start(now, rank)
 
     def count_gaps(self, now: float, rank: _Rank) -> None:
         """Count the gaps between tokens that decode steps have ended; drafted tokens come with their step."""

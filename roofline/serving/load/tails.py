@@ -787,9 +787,10 @@ def latency_over_requests(
         if means["tpot"] is not None and not never(means["tpot"] > 0.0):  # a single token has none
             metrics.append("tpot")
         largest: Real = 1.0
+        is_unknown: Real = False
         for name in metrics:
             high, median = (latency_percentile(spread, means, 0.0, name, percent) for percent in (99.0, 50.0))
-            ratio = high / median
-            largest = maximum(largest, where(means["tpot"] > 0.0, ratio, 1.0) if name == "tpot" else ratio)
-        return largest
+            ratio = where(means["tpot"] > 0.0, high / median, 1.0) if name == "tpot" else high / median
+            largest, is_unknown = maximum(largest, ratio), is_unknown | is_nan(ratio)
+        return where(is_unknown, float("nan"), largest)
     return means[metric] if level is None else latency_percentile(spread, means, steps, metric, level)
