@@ -49,6 +49,7 @@ from roofline.serving.load.pools import (
     pooled,
     pools_outside,
 )
+from roofline.serving.load.regions import error_of, nearest, pool_region
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
 from roofline.serving.shown import KEYS, times_text, verdict_text
 from roofline.serving.verdict import (
@@ -70,6 +71,7 @@ from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, RUN, Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import (
+    JUDGED,
     LATENCIES,
     LEVELS,
     Limits,
@@ -360,6 +362,21 @@ class Disaggregation(Answer[dict[str, Json]]):
         time = float(latency_over_requests(self.tails, means, equal_steps(self.workload), metric, level or 50.0))
         return None if is_nan(time) else time
 
+    @property
+    def load_region(self) -> str:
+        """The cases like this one of which docs/load.md states the errors."""
+        return nearest(self._region)
+
+    def load_error(self, key: str) -> float | None:
+        """What nine in ten cases of the region stay within, closed form against simulation, as in a prediction [1]."""
+        error = error_of(self._region, key)
+        return None if is_nan(error) else error
+
+    @property
+    def _region(self) -> str:
+        conditions = outside_pools(self.pools, self.workload, self.found)
+        return pool_region(is_outside=any(fails for fails, _ in conditions))
+
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]] | None:
         """Ends of the 80 % intervals of TTFT, TPOT and E2EL, by their names [s]; None on the ideal basis."""
@@ -518,6 +535,10 @@ def _latency(key: str) -> Callable[[Disaggregation], float | None]:
     return lambda d: _ms(d.latency(key))
 
 
+def _error(key: str) -> Callable[[Disaggregation], float | None]:
+    return lambda d: d.load_error(key)
+
+
 def _part(name: str, meaning: str) -> Key[Disaggregation]:
     return Key.number("ms", meaning, lambda d: _ms(float(getattr(d.found, name))))
 
@@ -557,6 +578,7 @@ POOL_KEYS: Keys[Disaggregation] = {
     "decode_util": _util("decode", "request_rate over the largest that the decode pool answers."),
     "link_util": _util("link", "request_rate over the largest that the links between the pools carry."),
     **taken(KEYS, **{f"{key}_ms": _latency(key) for key in (*LATENCIES, *_PERCENTILES)}),
+    **taken(KEYS, load_region=None, **{f"load_error_{key}": _error(key) for key in JUDGED}),
     **taken(KEYS, queue_ms=lambda d: _ms(d.queue)),
     "prompt_ms": _part("prompt", "Of the TTFT: one's own prompt on an idle rank."),
     "prompt_wait_ms": _part("prompt_wait", "Of the TTFT: prompts of others."),

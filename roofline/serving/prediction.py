@@ -466,6 +466,31 @@ pass?>
         return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
 
     @cached_property
+    def load_region(self) -> Word | None:
+        """The cases like this one of which docs/load.md states the errors; None for a burst and under overload."""
+        if self.served is None:
+            return None
+        from roofline.serving.load.regions import region
+
+        name: Word | None = region(self.deployment, self.workload, self.served)
+        return name
+
+    def load_error(self, key: str) -> Number | None:
+        """What nine in ten cases of the region stay within, closed form against simulation [1].
+
+        Of ``ttft``, ``tpot`` and their p99, ``ttft_p99`` and ``tpot_p99``; both sides have the same step times. None,
+        NaN in arrays, where that does not apply.
+        """
+        if self.served is None:
+            return None
+        from roofline.serving.load.regions import by_region, error_of
+
+        error = by_region(
+            self.deployment, self.workload, self.served, lambda name: error_of(name, key), _NOT_APPLICABLE
+        )
+        return None if type(error) is float and is_nan(error) else error
+
+    @cached_property
     def slo_shares(self) -> dict[str, Number]:
         """Latency over limit, by the keys of the SLO [1]; it is met where none exceeds one, NaN where not known.
 
