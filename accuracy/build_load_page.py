@@ -12,6 +12,7 @@ import argparse
 import math
 import pickle
 import random
+import re
 import statistics
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor, ProcessPoolExecutor
@@ -59,6 +60,9 @@ DEPLOYMENTS = (
     ("llama-3.3-70b", "h100-sxm", 4, "fp8"), ("qwen3-32b", "b200", 1, "fp8"), ("mixtral-8x7b", "h100-sxm", 2, None),
     ("gpt-oss-120b", "b200", 1, None), ("qwen3-235b-a22b", "b200", 8, "fp8"), ("deepseek-r1", "b200", 8, None),
 )  # fmt: skip
+GUIDE = PAGE.with_name("guide.md")
+MEANS_IN_GUIDE = r"mean of [\d.]+ % \(TPOT\) and [\d.]+ % \(TTFT\)"
+TAILS_IN_GUIDE = r"their p99 by [\d.]+ to [\d.]+ % and [\d.]+ to [\d.]+ %"
 TABLE = Path(rl.__file__).parent / "serving" / "load" / "region_errors.py"
 SCHEDULERS = {"decode": ("vllm", "trtllm", "generic"), "prompts": ("sglang",), "any": ("vllm", "sglang")}
 ORDERS = ("decode", "prompts")
@@ -534,6 +538,22 @@ def page(cases: list[Judged], full: list[Judged], best: list[Judged], requests: 
     return "\n".join(text) + "\n"
 
 
+def guide(text: str, cases: list[Judged]) -> str:
+    """The guide with the errors inside the domain."""
+    single = [case for case in cases if case.inside and not case.region.startswith(POOLS)]
+    tpot, ttft = (100.0 * statistics.fmean(sized(single, key)) for key in ("tpot", "ttft"))
+    ends = []
+    for key in ("tpot_p99", "ttft_p99"):
+        kinds = {head(case): None for case in cases if case.inside and key in case.off}
+        means = [
+            100.0 * statistics.fmean(sized((case for case in cases if case.inside and head(case) == kind), key))
+            for kind in kinds
+        ]
+        ends.append(f"{min(means):.1f} to {max(means):.1f} %")
+    text = re.sub(MEANS_IN_GUIDE, f"mean of {tpot:.1f} % (TPOT) and {ttft:.1f} % (TTFT)", text)
+    return re.sub(TAILS_IN_GUIDE, f"their p99 by {' and '.join(ends)}", text)
+
+
 def chosen(pool: Executor, make: Make, first: str, seed: int, requests: int, count: int) -> list[Case]:
     """Cases of a group, as many of each region, as far as enough of them come up."""
     draws = [(seed + n, requests, first) for n in range(DRAWS * count)]
@@ -549,15 +569,9 @@ def _placed(make: Make, draw: tuple[int, int, str]) -> tuple[Case, str]:
     return case, case.region()
 
 
-def main() -> None:
-    """Draw, simulate, write."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", type=int, default=240, help="a fifth of them for each region, and at least 12")
-    parser.add_argument("--requests", type=int, default=20_000, help="of a case at a rate")
-    parser.add_argument("--keep", help="file for the cases themselves")
-    parser.add_argument("--seed", type=int, default=20_270_000)
-    options = parser.parse_args()
-    count = max(options.cases // 5, LEAST + 2)
+def all_cases(wanted: int, requests: int, seed: int) -> tuple[list[Judged], list[Judged], list[Judged]]:
+    """Cases by region, at saturation, and at a goodput."""
+    count = max(wanted // 5, LEAST + 2)
     groups: tuple[tuple[Make, str], ...] = (
         (rate_case, "decode"), (rate_case, "prompts"), (users_case, "decode"), (users_case, "prompts"),
         (run_case, "any"), (drafts_case, "any"), (cache_case, "any"),
@@ -566,31 +580,46 @@ def main() -> None:
         drawn_cases = [
             case
             for place, (make, first) in enumerate(groups)
-            for case in chosen(pool, make, first, options.seed + 10_000 * place, options.requests, count)
+            for case in chosen(pool, make, first, seed + 10_000 * place, requests, count)
         ]
         cases = list(pool.map(judged, drawn_cases))
         for of_users in (False, True):
-            seeds = range(options.seed + 150_000, options.seed + 150_000 + 2 * count)
+            seeds = range(seed + 150_000, seed + 150_000 + 2 * count)
             cases += pool.map(partial(judged_pools, of_users=of_users), seeds)
         full = [
             case
             for first in ORDERS
-            for case in pool.map(
-                judged_saturation, [(options.seed + 90_000 + i, 0, first) for i in range(options.cases // 6)]
-            )
+            for case in pool.map(judged_saturation, [(seed + 90_000 + i, 0, first) for i in range(wanted // 6)])
         ]
         best = [
             case
             for first in ORDERS
             for case in pool.map(
                 partial(judged_goodput, ranges=WIDE),
-                [(options.seed + 120_000 + i, options.requests, first) for i in range(options.cases // 7)],
+                [(seed + 120_000 + i, requests, first) for i in range(wanted // 7)],
             )
         ]
+    return cases, full, best
+
+
+def main() -> None:
+    """Draw, simulate, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=240, help="a fifth of them for each region, and at least 12")
+    parser.add_argument("--requests", type=int, default=20_000, help="of a case at a rate")
+    parser.add_argument("--keep", help="file for the cases themselves")
+    parser.add_argument("--kept", help="such a file, of which the pages are written anew")
+    parser.add_argument("--seed", type=int, default=20_270_000)
+    options = parser.parse_args()
+    if options.kept:
+        cases, full, best = pickle.loads(Path(options.kept).read_bytes())
+    else:
+        cases, full, best = all_cases(options.cases, options.requests, options.seed)
     if options.keep:
         Path(options.keep).write_bytes(pickle.dumps((cases, full, best)))
     TABLE.write_text(table(errors_by_region(cases)), encoding="utf-8")
     PAGE.write_text(page(cases, full, best, options.requests, options.seed), encoding="utf-8")
+    GUIDE.write_text(guide(GUIDE.read_text(encoding="utf-8"), cases), encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"))
 
 
