@@ -202,6 +202,8 @@ class Disaggregation(Answer[dict[str, Json]]):
     <Disaggregation llama-3.1-8b, prefill h100-sxm:tp1, decode h100-sxm:tp1: TTFT 38.3 ms, TPOT 4.9 ms, 4 requests/s>
     >>> round(result.util, 2), result.num_gpus
     (0.13, 2)
+    >>> result.load_region, 0.0 < result.load_error("ttft") < 0.2
+    ('separate pools, inside', True)
     >>> result.latency("ttft_p99") > result.ttft, result.best_ratio(max_gpus=8).prefill
     (True, 3)
     >>> result.goodput("tpot:25").rate > 4

@@ -157,6 +157,9 @@ pass?>
     (True, None)
     >>> p.to_dict(["gpu", "slo_met", "decode_bound"])
     {'gpu': 'h100-sxm', 'slo_met': True, 'decode_bound': 'memory'}
+    >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, request_rate=2)
+    >>> p.load_region, 0.0 < p.load_error("ttft") < 0.2
+    ('random arrivals, decode first, 20 tokens and more, inside', True)
     """
 
     deployment: Deployment = field(repr=False)

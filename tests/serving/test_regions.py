@@ -155,6 +155,12 @@ def test_an_array_and_a_table_have_the_regions_of_their_cases():
         ]
 
 
+def test_a_cache_in_which_all_or_none_find_their_prefix_is_no_mixture():
+    options = {"isl": 1000, "osl": 300, "prefix": 500, "tp": 1, "request_rate": 1.0}
+    regions = [rl.predict(*SMALL, cache_hit=hit, **options).load_region for hit in (0.0, 0.5, 1.0)]
+    assert regions == [INSIDE, "prompt cache, inside", INSIDE]
+
+
 def test_a_burst_has_no_region_and_two_pools_have_their_own():
     burst = rl.predict(*SMALL, isl=1000, osl=100)
     assert burst.to_dict(KEYS) == dict.fromkeys(KEYS)

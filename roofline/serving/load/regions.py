@@ -13,7 +13,7 @@ from typing import Any
 from roofline.numbers.operations import Real, any_of, negated, where
 from roofline.numbers.quantity import rounded
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload
+from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload, is_a_mixture
 from roofline.serving.load.equations import MOST_UTIL, outside
 from roofline.serving.load.region_errors import ERRORS
 from roofline.serving.load.server import PROMPTS_FIRST
@@ -82,13 +82,13 @@ def by_region(
     deployment: Deployment, workload: Workload, under_load: Served, figure: Callable[[str], Any], without: Any = None
 ) -> Any:
     """A figure of the region of each case, by its name in `leaves`; `without` under overload."""
-    head: tuple[str, ...] = (ARRIVALS if workload.load.is_open else USERS, deployment.engine.scheduler)
     answers: dict[str, Real] = {SINGLE: workload.osl <= 1.0, SHORT: (workload.osl > 1.0) & (workload.osl < _LONG)}
     answers[LONG] = workload.osl >= _LONG
+    kind = _name(ARRIVALS if workload.load.is_open else USERS, deployment.engine.scheduler)
     if workload.load.is_run:
-        head = (RUN,)
-    elif deployment.draft is not None or workload.cache is not None:
-        head, answers = (CACHE if deployment.draft is None else DRAFTS,), {"": True}
+        kind = RUN
+    elif deployment.draft is not None or is_a_mixture(workload.cache):
+        kind, answers = CACHE if deployment.draft is None else DRAFTS, {"": True}  # too few to tell apart by length
     is_outside: Real = False
     for fails, _ in outside(deployment, workload, under_load):
         is_outside = is_outside | fails
@@ -98,7 +98,7 @@ def by_region(
     for (place, lies_there), (length, is_so_long) in product(places.items(), answers.items()):
         is_it = under_load.is_stable & lies_there & is_so_long
         if any_of(is_it):
-            found = where(is_it, figure(_name(*head, length, place)), found)
+            found = where(is_it, figure(_name(kind, length, place)), found)
     return found
 
 
