@@ -13,14 +13,15 @@ import math
 import random
 import statistics
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import roofline as rl
+from roofline.questions.disaggregate import Disaggregation
 from roofline.serving.latency import Workload, lengths_by_law
-from roofline.serving.load.mixtures import percentile
-from roofline.serving.load.pools import KvLink, Pools, pool_tails, pooled, pools_outside
-from roofline.serving.load.simulation import Arrivals, pools_simulated
+from roofline.serving.load.pools import KvLink, Pooled, Pools, outside_pools, pooled
+from roofline.serving.load.simulation import Arrivals, pools_simulated, simulated_latencies
 from roofline.specs.load import Rate, Users
+from roofline.specs.workload import JUDGED
 
 POOLS = (
     ("llama-3.1-8b", "h100-sxm:tp1x2", "a100-sxm-80gb:tp1x3"),
@@ -41,44 +42,76 @@ USERS = (2, 4, 8, 16, 32, 64, 128)
 USERS_CV = 0.17  # where none is drawn: equal lengths would keep users in step
 
 
-def judged(seed: int, *, of_users: bool) -> tuple[str, bool, dict[str, float]]:
-    """What a case is, whether it lies inside the domain, and closed form over simulation by latency."""
+class Ranges(NamedTuple):
+    """What lengths and loads are drawn from."""
+
+    isl: tuple[float, float]  # [tokens] least and most
+    osl: tuple[float, float]
+    spreads: tuple[tuple[float, float], ...]  # of prompts and answers
+    utils: tuple[float, ...]
+    users: tuple[int, ...]
+
+
+#: Near the validated range; and of docs/load.md.
+NEAR = Ranges((300, 12_000), (50, 800), SPREADS, UTILS, USERS)
+WIDE = Ranges((32, 32_000), (1, 4000), (*SPREADS, (1.0, 0.3), (1.5, 1.5)), (0.1, *UTILS, 0.9), (1, *USERS, 256, 512))
+
+
+class Case(NamedTuple):
+    """Two pools, what comes to them, and their closed forms."""
+
+    what: str
+    pools: Pools
+    workload: Workload
+    arrivals: Arrivals
+    found: Pooled
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether it lies outside the validated range."""
+        return any(fails for fails, _ in outside_pools(self.pools, self.workload, self.found))
+
+
+def drawn(seed: int, *, of_users: bool, ranges: Ranges = NEAR) -> Case:
+    """A case at random."""
     draw = random.Random(seed)
     model, prefill, decode = draw.choice(POOLS)
     engine = draw.choice(ENGINES)
-    isl = float(round(math.exp(draw.uniform(math.log(300), math.log(12_000)))))
-    osl = float(round(math.exp(draw.uniform(math.log(50), math.log(800)))))
-    spread = draw.choice(SPREADS)
-    lengths = lengths_by_law("lognormal", *spread)
-    first, second = (
-        rl.predict(model, pool, isl=1000, osl=100, request_rate=1e-3, engine=engine).deployment
-        for pool in (prefill, decode)
+    isl, osl = (
+        float(round(math.exp(draw.uniform(math.log(least), math.log(most)))))
+        for least, most in (ranges.isl, ranges.osl)
     )
+    spread = draw.choice(ranges.spreads)
+    lengths = lengths_by_law("lognormal", *spread)
+    first, second = (rl.predict(model, pool, isl=1000, osl=100, engine=engine).deployment for pool in (prefill, decode))
     pools = Pools(first, second, KvLink("rdma", draw.choice(LINKS), draw.random() < 0.3))
     workload = Workload(isl, osl, Rate(1e-6), lengths=lengths)
     most = float(pooled(pools, workload).max_request_rate)
     if of_users:
-        users = draw.choice(USERS)
+        users = draw.choice(ranges.users)
         if lengths.answers.cv == 0.0:
             lengths = lengths_by_law("uniform", USERS_CV, USERS_CV)
         workload = Workload(isl, osl, Users(float(users)), lengths=lengths)
         arrivals = Arrivals(max(4000, 20 * users), users=users, lengths=lengths, seed=seed)
     else:
-        rate = draw.choice(UTILS) * most
+        rate = draw.choice(ranges.utils) * most
         workload = replace(workload, load=Rate(rate))
         arrivals = Arrivals(12_000, rate=rate, lengths=lengths, seed=seed)
     found = pooled(pools, workload)
-    spreads = pool_tails(pools, workload, found)
-    seen = pools_simulated(pools, workload, arrivals)
-    ratios: dict[str, float] = {}
-    for name in ("ttft", "tpot"):
-        times = sorted(time for each in seen if not math.isnan(time := getattr(each, name)))
-        ratios[name] = float(getattr(found, name)) / statistics.fmean(times)
-        p99 = float(percentile(getattr(spreads, name), 99.0))
-        ratios[f"{name}_p99"] = p99 / times[int(0.99 * len(times))]
     load = f"{workload.concurrency:g} users" if of_users else f"{float(found.request_rate) / most:.1f} of the most"
     what = f"{seed} {model} {prefill} {decode} {engine} {isl:g}/{osl:g} cv {spread} {load}"
-    return what, "inside" in pools_outside(pools, workload, found).split(" the ")[0], ratios
+    return Case(what, pools, workload, arrivals, found)
+
+
+def judged(case: Case, keys: tuple[str, ...] = JUDGED) -> dict[str, float]:
+    """Closed form over simulation by latency; infinite where the closed form is refused or not known."""
+    seen = simulated_latencies(pools_simulated(case.pools, case.workload, case.arrivals))
+    closed = Disaggregation(case.pools, case.workload, case.found)
+    return {
+        key: (math.inf if not case.found.is_stable or (time := closed.latency(key)) is None else time / seen[key])
+        for key in keys
+        if key in seen
+    }
 
 
 def main() -> None:
@@ -90,10 +123,11 @@ def main() -> None:
     options = parser.parse_args()
     answers: list[tuple[bool, dict[str, float]]] = []
     for seed in range(options.first, options.first + options.cases):
-        what, is_inside, ratios = judged(seed, of_users=options.users)
-        answers.append((is_inside, ratios))
+        case = drawn(seed, of_users=options.users)
+        ratios = judged(case)
+        answers.append((not case.is_outside, ratios))
         shown = ", ".join(f"{name} {ratio:.3f}" for name, ratio in ratios.items())
-        print(f"{what}{'' if is_inside else ' (outside)'}: {shown}", flush=True)
+        print(f"{case.what}{' (outside)' if case.is_outside else ''}: {shown}", flush=True)
     for title, chosen in (("all", answers), ("inside", [each for each in answers if each[0]])):
         print(title, len(chosen), *(_summary(name, [ratios[name] for _, ratios in chosen]) for name in answers[0][1]))
 

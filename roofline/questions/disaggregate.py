@@ -50,6 +50,7 @@ from roofline.serving.load.pools import (
     pooled,
     pools_outside,
 )
+from roofline.serving.load.regions import error_of, nearest, pool_region
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
 from roofline.serving.shown import KEYS, times_text, verdict_text
 from roofline.serving.verdict import (
@@ -72,6 +73,7 @@ from roofline.specs.load import LASTING, RUN, Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import (
     BETWEEN_TOKENS,
+    JUDGED,
     LATENCIES,
     LEVELS,
     Limits,
@@ -203,6 +205,8 @@ class Disaggregation(Answer[dict[str, Json]]):
     <Disaggregation llama-3.1-8b, prefill h100-sxm:tp1, decode h100-sxm:tp1: TTFT 38.3 ms, TPOT 4.9 ms, 4 requests/s>
     >>> round(result.util, 2), result.num_gpus
     (0.13, 2)
+    >>> result.load_region, 0.0 < result.load_error("ttft") < 0.2
+    ('separate pools, inside', True)
     >>> result.latency("ttft_p99") > result.ttft, result.best_ratio(max_gpus=8).prefill
     (True, 3)
     >>> result.goodput("tpot:25").rate > 4
@@ -370,6 +374,21 @@ class Disaggregation(Answer[dict[str, Json]]):
         time = float(latency_over_requests(self.tails, means, equal_steps(self.workload), metric, level or 50.0))
         return None if is_nan(time) else time
 
+    @property
+    def load_region(self) -> str:
+        """The cases like this one of which docs/load.md states the errors."""
+        return nearest(self._region)
+
+    def load_error(self, key: str) -> float | None:
+        """What nine in ten cases of the region stay within, closed form against simulation, as in a prediction [1]."""
+        error = error_of(self._region, key)
+        return None if is_nan(error) else error
+
+    @property
+    def _region(self) -> str:
+        conditions = outside_pools(self.pools, self.workload, self.found)
+        return pool_region(is_outside=any(fails for fails, _ in conditions))
+
     @cached_property
     def intervals(self) -> dict[str, tuple[float, float]] | None:
         """Ends of the 80 % intervals of TTFT, TPOT and E2EL, by their names [s]; None on the ideal basis."""
@@ -530,6 +549,10 @@ def _latency(key: str) -> Callable[[Disaggregation], float | None]:
     return lambda d: _ms(d.latency(key))
 
 
+def _error(key: str) -> Callable[[Disaggregation], float | None]:
+    return lambda d: d.load_error(key)
+
+
 def _part(name: str, meaning: str) -> Key[Disaggregation]:
     return Key.number("ms", meaning, lambda d: _ms(float(getattr(d.found, name))))
 
@@ -569,6 +592,7 @@ POOL_KEYS: Keys[Disaggregation] = {
     "decode_util": _util("decode", "request_rate over the largest that the decode pool answers."),
     "link_util": _util("link", "request_rate over the largest that the links between the pools carry."),
     **taken(KEYS, **{f"{key}_ms": _latency(key) for key in (*LATENCIES, *_PERCENTILES)}),
+    **taken(KEYS, load_region=None, **{f"load_error_{key}": _error(key) for key in JUDGED}),
     **taken(KEYS, queue_ms=lambda d: _ms(d.queue)),
     "prompt_ms": _part("prompt", "Of the TTFT: one's own prompt on an idle rank."),
     "prompt_wait_ms": _part("prompt_wait", "Of the TTFT: prompts of others."),

@@ -26,7 +26,7 @@ from roofline.serving.answers import Answer, selected
 from roofline.serving.capacity import MOST
 from roofline.serving.knee import check_plan, possible_tp, widest_tp
 from roofline.serving.latency import lanes
-from roofline.serving.load.equations import restated
+from roofline.serving.load.regions import restated
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import PRESETS, summary
 from roofline.serving.shown import KEYS, row

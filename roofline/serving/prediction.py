@@ -166,6 +166,9 @@ pass?>
     (True, None)
     >>> p.to_dict(["gpu", "slo_met", "decode_bound"])
     {'gpu': 'h100-sxm', 'slo_met': True, 'decode_bound': 'memory'}
+    >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, request_rate=2)
+    >>> p.load_region, 0.0 < p.load_error("ttft") < 0.2
+    ('random arrivals, decode first, 20 tokens and more, inside', True)
     """
 
     deployment: Deployment = field(repr=False)
@@ -487,6 +490,31 @@ pass?>
             return None if ratio is None else (maximum(ratio / _RATIO_ERROR, 1.0), ratio * _RATIO_ERROR)
         ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
         return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
+
+    @cached_property
+    def load_region(self) -> Word | None:
+        """The cases like this one of which docs/load.md states the errors; None for a burst and under overload."""
+        if self.served is None:
+            return None
+        from roofline.serving.load.regions import region
+
+        name: Word | None = region(self.deployment, self.workload, self.served)
+        return name
+
+    def load_error(self, key: str) -> Number | None:
+        """What nine in ten cases of the region stay within, closed form against simulation [1].
+
+        Of ``ttft``, ``tpot`` and their p99, ``ttft_p99`` and ``tpot_p99``; both sides have the same step times. None,
+        NaN in arrays, where that does not apply.
+        """
+        if self.served is None:
+            return None
+        from roofline.serving.load.regions import by_region, error_of
+
+        error = by_region(
+            self.deployment, self.workload, self.served, lambda name: error_of(name, key), _NOT_APPLICABLE
+        )
+        return None if type(error) is float and is_nan(error) else error
 
     @cached_property
     def slo_shares(self) -> dict[str, Number]:

@@ -106,6 +106,11 @@ class Row(TypedDict, total=False):
     e2el_p99_ms: float | None
     e2el_p99_low_ms: float | None
     e2el_p99_high_ms: float | None
+    load_region: str | None
+    load_error_ttft: float | None
+    load_error_tpot: float | None
+    load_error_ttft_p99: float | None
+    load_error_tpot_p99: float | None
     slo_met: bool | None
     slo_binding: str | None
     slo_verdict: str | None

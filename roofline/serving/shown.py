@@ -22,7 +22,16 @@ from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
 from roofline.specs.keys import LATENCY_NAMES, OVER, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, OPTIONS, RUN
-from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words, metric_and_level
+from roofline.specs.workload import (
+    JUDGED,
+    LATENCIES,
+    LEVELS,
+    P99_WITHIN,
+    key_of,
+    key_text,
+    limits_words,
+    metric_and_level,
+)
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft
@@ -130,6 +139,11 @@ def _of_decode(prediction: Prediction, value: Callable[[], Real]) -> Any:
         return None
     several = prediction.workload.osl > 1.0
     return _json_value(value() if always(several) else where(several, value(), None))
+
+
+def _load_error(key: str) -> Key[Prediction]:
+    meaning = f"Error of the {key_text(key)} against simulations that nine in ten of those cases stay within."
+    return Key.number("1", meaning, lambda p: _json_value(p.load_error(key)))
 
 
 def _verdict(part: str) -> Callable[[Prediction], Any]:
@@ -260,6 +274,11 @@ KEYS: Keys[Prediction] = {
         for level in LEVELS
         for name, key in _percentile(key_of(metric, level)).items()
     },
+    "load_region": Key.text(
+        "Cases like this one, of which docs/load.md states the errors of the closed forms; null for a burst.",
+        lambda p: _words(p.load_region),
+    ),
+    **{f"load_error_{key}": _load_error(key) for key in JUDGED},
     "slo_met": Key.flag("Whether the central estimate meets every limit of the SLO; null without one that applies."),
     "slo_binding": Key.text("Key of the limit that is taken up most; null where none applies.", _verdict("binding")),
     "slo_verdict": Key.text(

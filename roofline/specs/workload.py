@@ -75,6 +75,8 @@ BETWEEN_TOKENS = ("tpot", "itl")
 
 #: Percentiles in answers [%].
 LEVELS = (50.0, 90.0, 95.0, 99.0)
+#: Latencies whose errors under a load are stated (docs/load.md).
+JUDGED = ("ttft", "tpot", "ttft_p99", "tpot_p99")
 
 #: Key of the limit on tail latency: p99 over median, of TTFT and TPOT [1].
 P99_WITHIN = "p99_within"

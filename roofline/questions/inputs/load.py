@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from roofline.numbers.operations import Real, all_of, any_of, largest_of, maximum, negated, where
 from roofline.numbers.quantity import NANO, rounded
@@ -163,7 +164,8 @@ def under_load(prediction: Prediction) -> Prediction:
     load, deployment, workload = prediction.served, prediction.deployment, prediction.workload
     if load is None:
         return prediction
-    from roofline.serving.load.equations import domain, outside
+    from roofline.serving.load.equations import outside
+    from roofline.serving.load.regions import domain, region
 
     if type(load.ttft) is not float:
         note = f"{UNDER_LOAD}: {_share_outside(deployment, workload, load)}"
@@ -179,7 +181,8 @@ def under_load(prediction: Prediction) -> Prediction:
             f"{what}: {NoSteadyState.short} for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"
         )
     fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
-    return replace(prediction, added=(*prediction.added, domain(fails), *cold_start_warnings(prediction)))
+    note = domain(fails, region(deployment, workload, load))
+    return replace(prediction, added=(*prediction.added, note, *cold_start_warnings(prediction)))
 
 
 def domains(prediction: Prediction, size: int) -> list[list[str]]:
@@ -187,11 +190,16 @@ def domains(prediction: Prediction, size: int) -> list[list[str]]:
     load = prediction.served
     if load is None:
         return [[] for _ in range(size)]
-    from roofline.serving.load.equations import domain, outside
+    from roofline.serving.load.equations import outside
+    from roofline.serving.load.regions import domain
 
     conditions = list(outside(prediction.deployment, prediction.workload, load))
+
+    def at(place: int, values: Any) -> Any:
+        return values[place] if hasattr(values, "shape") else values
+
     return [
-        [domain([note for fails, note in conditions if (fails[place] if hasattr(fails, "shape") else fails)])]
+        [domain([note for fails, note in conditions if at(place, fails)], at(place, prediction.load_region))]
         for place in range(size)
     ]
 

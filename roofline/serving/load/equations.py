@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 from roofline.numbers.operations import Real, above, below, maximum, minimum, negated, never, where
-from roofline.numbers.quantity import MICRO, MILLI, NANO, rounded, to_text
+from roofline.numbers.quantity import MICRO, MILLI, NANO, to_text
 from roofline.numbers.roots import Settled, carried_crossing, fixed_point, repeated
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
     BENCHMARK,
     EQUAL,
-    UNDER_LOAD,
     Served,
     Workload,
     decode,
@@ -554,20 +553,21 @@ def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others
     return share, share * server.lengths.answers.biased / 2.0 / (last * (1.0 - load))
 
 
-# The validated range of the load equations, and their errors against a simulation of every step.
+# The validated range of the load equations; `regions` has their errors.
 
 #: Bounds of the validated range (docs/method.md).
-_MOST_UTIL, _MOST_RHO, _MOST_PROMPT, _MOST_WAITING, _MOST_CV = 0.8, 0.5, 0.5, MILLI, 0.3
+MOST_UTIL = 0.8
+_MOST_RHO, _MOST_PROMPT, _MOST_WAITING, _MOST_CV = 0.5, 0.5, MILLI, 0.3
 _MOST_LOADS = 0.6
 
 
 def outside(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
     """Conditions of the validated range: whether a case fails each, and the words for it."""
     if workload.load.is_open:
-        yield under_load.util > _MOST_UTIL, f"utilisation above {_MOST_UTIL:.0%}"
+        yield under_load.util > MOST_UTIL, f"utilisation above {MOST_UTIL:.0%}"
         yield under_load.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
     else:
-        yield under_load.rho_chunks > _MOST_UTIL, "prefill near the token budget"
+        yield under_load.rho_chunks > MOST_UTIL, "prefill near the token budget"
     if workload.load.is_run:
         yield workload.osl > 0.0, "a run that includes its start"
     yield under_load.rho > _MOST_RHO, f"prefill over {_MOST_RHO:.0%} of the time"
@@ -588,20 +588,6 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
         yield workload.osl > 0.0, "pipeline parallelism"
 
 
-def domain(fails: Sequence[str]) -> str:
-    """A sentence on whether one case is inside the validated range; `fails`: failed conditions."""
-    if not fails:
-        tpot, ttft, tpot_p99, ttft_p99 = map(rounded, _INSIDE)
-        return (
-            f"{UNDER_LOAD}: inside the validated range; mean error of the closed form against a simulation with the "
-            f"same step times, not against GPUs: TPOT {tpot} %, TTFT {ttft} %, p99 {tpot_p99}/{ttft_p99} %"
-        )
-    return (
-        f"{UNDER_LOAD}: outside the validated range ({', '.join(fails)}): the closed form may be far off there, and "
-        "percentiles that contradict their mean are left out; compare with `simulate`"
-    )
-
-
 def benchmark_note(deployment: Deployment, workload: Workload, under_load: Served) -> tuple[str, ...]:
     """What a benchmark of as many users would report: they begin together, and its mean TTFT holds that start."""
     prompts = workload.load.benchmark
@@ -610,17 +596,3 @@ def benchmark_note(deployment: Deployment, workload: Workload, under_load: Serve
     run = served(deployment, replace(workload, load=Users(workload.concurrency, prompts)), under_load.state)
     report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (`num_prompts` {prompts:.0f})"
     return (f"{BENCHMARK} {prompts:.0f} requests that all {workload.concurrency:g} users begin together {report}",)
-
-
-def restated(
-    warnings: Sequence[str], deployment: Deployment, workload: Workload, under_load: Served | None
-) -> tuple[str, ...]:
-    """Warnings of a case, with those on its load replaced for another deployment and workload; None: a burst."""
-    other_warnings = tuple(text for text in warnings if not text.startswith((UNDER_LOAD, BENCHMARK)))
-    if under_load is None:
-        return other_warnings
-    return (*other_warnings, domain([text for fails, text in outside(deployment, workload, under_load) if fails]))
-
-
-# Mean errors of TPOT, TTFT and their p99 [%] against the simulation inside the range (docs/load.md).
-_INSIDE = (1.4, 1.8, 4.3, 4.9)

@@ -17,6 +17,7 @@ from roofline.physics.plan import Deployment
 from roofline.serving.latency import Workload, chunks, lanes, steps_of_answer, time_per_token
 from roofline.serving.load.equations import FULL, Saturation, server_of, slot_wait
 from roofline.serving.load.mixtures import Component
+from roofline.serving.load.regions import domain, pool_region
 from roofline.serving.load.rounds import Meeting, over_answers, queue_wait
 from roofline.serving.load.server import STABLE, Prompt, PromptNode, Server, prompt_of
 from roofline.serving.load.tails import Tails, decode_tails
@@ -777,11 +778,6 @@ def outside_pools(pools: Pools, workload: Workload, means: Pooled) -> Iterator[t
 
 
 def pools_outside(pools: Pools, workload: Workload, means: Pooled) -> str:
-    """A sentence on whether one case is inside the validated range."""
+    """A sentence on whether one case is inside the validated range, and on errors in its region."""
     fails = [reason for is_outside, reason in outside_pools(pools, workload, means) if is_outside]
-    if not fails:
-        return "under load: inside the validated range of separate pools"
-    return (
-        f"under load: outside the validated range of separate pools ({', '.join(fails)}): the closed form may be far "
-        "off there, and percentiles that contradict their mean are left out; compare with simulate"
-    )
+    return domain(fails, pool_region(is_outside=bool(fails)))
