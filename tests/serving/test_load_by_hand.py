@@ -128,7 +128,7 @@ def test_the_start_of_a_run_is_a_burst_of_all_users(scheduler):
     # four have a slot: half of three prompts before one's own, the other half between one's 100 steps;
     # with prompts first nobody decodes meanwhile, and no prompt is slowed down
     each_prompt = run.prompt / (2 if scheduler == PROMPTS_FIRST else 1)
-    first = 1.25 + ALONE + 1.5 * each_prompt + 0.5 + 8 / 2
+    first = 1.25 + ALONE + 1.5 * each_prompt + 8 / 2  # nobody decodes when they arrive
     step = 8 + 1.5 * each_prompt / 101
     first += first + 100 * step  # the second four wait for the answers of the first
     assert (all_burst.ttft, all_burst.tpot) == close((first, step))

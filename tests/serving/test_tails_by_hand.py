@@ -165,19 +165,25 @@ def test_random_arrivals_wait_for_the_step_that_runs_or_for_nothing(scheduler, l
         random_arrivals(monkeypatch, scheduler, lengths)
 
 
+def root_of_those_who_decode(others, share=0.0):
+    """Mean square root of their number, Poisson or of users who decode for a share of the time."""
+    return others / (others + (1 - share) * (1 + 3 * exp(-0.6 * (others - share))) / 4) ** 0.5
+
+
 def random_arrivals(monkeypatch, scheduler, lengths):
     server, rate, others = rank(scheduler=scheduler, lengths=lengths), 1 / 384, 3.0
     prompt = prompt_of(server)
     met = meeting(server, prompt, rate, others, 384.0, None)
     own = own_prompts(server, met, others)
     mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
-    ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
+    begin = 1.25 + root_of_those_who_decode(3.0) / 2 / (1 - met.nobody)  # behind others
+    ttft = met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, 384.0), request_rate=rate)
     variance = variance_of_the_rest(server, prompt, met, rate, others, 1.0, rest)
     wait, busy = met.idle - prompt.alone, rate * prompt.alone
     expected = []
     for weight, time, alone in own:
-        expected.append(Component(weight * (1 - met.nobody), 1.25 + 0.5 + time, rest, variance))
+        expected.append(Component(weight * (1 - met.nobody), begin + time, rest, variance))
         expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
     assert_parts(found.ttft, expected)
     step = list(per_token(server, prompt, met, rate, others, 1.0))
@@ -234,7 +240,8 @@ def users_meet(monkeypatch, scheduler, others, gap):
     assert (met.step == met.longest) == (gap == 26.0)  # steps take all of the budget
     own = own_prompts(server, met, others)
     mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
-    ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
+    begin = 1.25 + root_of_those_who_decode(others, others / 6) / 2 / (1 - met.nobody)
+    ttft = met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, gap, rate), concurrency=users)
     variance = variance_of_the_rest(server, prompt, met, 1 / gap, others, free, rest, users)
     end = 6 * met.prompt + 2 * met.plain
@@ -242,7 +249,7 @@ def users_meet(monkeypatch, scheduler, others, gap):
     wait, busy = met.idle - prompt.alone, prompt.alone / gap
     expected = []
     for weight, time, alone in own:
-        expected.append(Component(weight * (1 - met.nobody), 1.75 + time, rest, variance, end))
+        expected.append(Component(weight * (1 - met.nobody), begin + time, rest, variance, end))
         expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
     assert_parts(found.ttft, expected)
     cycle = 1.25 + met.stage + met.decode
@@ -257,14 +264,15 @@ def test_users_beyond_the_slots_wait_until_as_many_answers_have_ended(monkeypatc
     wait, rest = 2 / rate, 40.0
     own = own_prompts(server, met, others)
     mean_own = sum(weight * time for weight, time, _ in own)
-    ttft = 1.25 + wait + met.nobody * met.idle + (1 - met.nobody) * (0.5 + mean_own + rest)
+    begin = 1.25 + root_of_those_who_decode(3.0, 1 / 2) / 2 / (1 - met.nobody)
+    ttft = wait + met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=9.0)
     variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, 0.5, rest, 7.0)
     variance = min(variance * (1 - rest / (6 * met.prompt + 2 * D)), rest * rest * max(1 / met.rho - 1, 1))
     swing_of_slots = 0.8 * 0.5 * wait / rate
     weight, time, alone = own[0]
     assert tuple(found.ttft[0]) == approximate(
-        (weight * (1 - met.nobody), 1.75 + time, rest + wait, variance + swing_of_slots, inf)
+        (weight * (1 - met.nobody), begin + time, rest + wait, variance + swing_of_slots, inf)
     )
     usual, busy = met.idle - prompt.alone, prompt.alone / 384
     seldom = usual**2 * (2 - busy) / busy

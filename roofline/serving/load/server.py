@@ -157,7 +157,7 @@ class Server:
         Source:
             For large b the expansion of the square root; for small b and a single other user exact.
         """
-        share = 0.0 if users is None else others / maximum(users - 1.0, NANO)
+        share = 0.0 if users is None else minimum(others / maximum(users - 1.0, NANO), 1.0)
         spread = (1.0 - share) * (0.25 + 0.75 * _E ** (-_SOON * (others - share)))
         return self.engine.arrival * others / (others + spread) ** 0.5
 
