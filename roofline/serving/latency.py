@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from math import exp, log
@@ -399,11 +399,13 @@ class Lengths:
     def is_fixed(self) -> bool:
         return self.prompts.is_fixed and self.answers.is_fixed
 
-    def draw(self, generator: Random) -> tuple[float, float]:
-        """Prompt and answer of a random request, in multiples of their means."""
+    def drawn_by(self, generator: Random) -> Callable[[], tuple[float, float]]:
+        """A function that draws prompt and answer of a random request, in multiples of their means."""
         if self.rows is not None:
-            return self.rows[int(generator.random() * len(self.rows))]
-        return _random_length(self.prompts, generator), _random_length(self.answers, generator)
+            rows, random = self.rows, generator.random
+            return lambda: rows[int(random() * len(rows))]
+        prompt, answer = _drawn_by(self.prompts, generator), _drawn_by(self.answers, generator)
+        return lambda: (prompt(), answer())
 
     def __str__(self) -> str:
         if self.rows is not None:
@@ -513,14 +515,20 @@ def _histogram(values: list[float]) -> Spread:
     return Spread(TRACE, cv**0.5, tuple(nodes), slices)
 
 
-def _random_length(spread: Spread, generator: Random) -> float:
+def _drawn_by(spread: Spread, generator: Random) -> Callable[[], float]:
+    """A function that draws a length, over the mean."""
     if spread.is_fixed:
-        return 1.0
-    share = generator.random()
+        return lambda: 1.0
+    random, sigma = generator.random, _log_sigma(spread.cv)
     if spread.law == UNIFORM:
-        return _quantile(UNIFORM, spread.cv, share)
-    sigma = _log_sigma(spread.cv)
-    return generator.lognormvariate(-sigma * sigma / 2.0, sigma)
+        return lambda: _quantile(UNIFORM, spread.cv, random())
+    median = -sigma * sigma / 2.0
+
+    def log_normal() -> float:
+        random()  # as for the other law: seeds keep their figures
+        return generator.lognormvariate(median, sigma)
+
+    return log_normal
 
 
 # Prefix caching: which prompt tokens are computed, which are loaded, and how often prefixes hit.

@@ -63,7 +63,8 @@ def test_slices_are_whole_and_hold_the_quantiles_of_the_law(law, cv):
     assert lengths == sorted(lengths)
     assert lengths[0] > 0.0
     whole, generator = lengths_by_law(law, 0.0, cv), random.Random(4)
-    drawn = [whole.draw(generator)[1] for _ in range(20_000)]
+    draw = whole.drawn_by(generator)
+    drawn = [draw()[1] for _ in range(20_000)]
     reached = 0.0
     for weight, length in spread.slices:
         share = sum(one <= length for one in drawn) / len(drawn)
@@ -135,8 +136,8 @@ def test_a_trace_has_its_own_means_spread_and_product():
         for pairs in (spread.nodes, spread.slices):
             assert close(sum(weight for weight, _ in pairs), 1.0, 1e-9)
         assert close(sum(weight * length for weight, length in spread.nodes), 1.0, 1e-9)
-    generator = random.Random(1)
-    assert {lengths.draw(generator) for _ in range(200)} == {(a / isl, b / osl) for a, b in ROWS}
+    draw = lengths.drawn_by(random.Random(1))
+    assert {draw() for _ in range(200)} == {(a / isl, b / osl) for a, b in ROWS}
     assert str(lengths).startswith("4 requests of here, cv ")
 
 

@@ -18,6 +18,7 @@ from functools import cache, partial
 from heapq import heappop, heappush
 from itertools import pairwise
 from math import exp, floor, isnan, log
+from operator import attrgetter
 from statistics import fmean
 from typing import Any
 
@@ -47,6 +48,7 @@ _GROWTH = 1.25  # ratio of neighbouring nodes of a table of step times
 _LARGEST = 10.0 * BILLION  # node
 _REPORT = 1000  # events between two reports of progress
 _UNLIMITED = 1 << 60  # sequences
+_NEVER, _NONE = float("inf"), float("nan")  # [s] what a rank is at ends; TPOT of a single token
 _LAST = 1 << 60  # added to the number of an event that comes after all others of its time
 _MEANS = 5  # requests of a batch in which the end of the warm-up is looked for
 _START = 10  # at least one in so many requests is warm-up
@@ -203,7 +205,7 @@ def simulated_latencies(finished: Sequence[Finished]) -> dict[str, float]:
     """
     found = {}
     for name in OF_REQUESTS:
-        times = sorted(time for request in finished if not isnan(time := getattr(request, name)))
+        times = sorted(_times(finished, name))
         if times:
             found[name] = fmean(times)
             found |= {
@@ -287,7 +289,7 @@ def half_widths(finished: Sequence[Finished]) -> dict[str, float]:
     """
     found = {}
     for name in OF_REQUESTS:
-        times = [time for request in finished if not isnan(time := getattr(request, name))]
+        times = _times(finished, name)
         size = len(times) // _BATCHES
         if size < 2:
             continue
@@ -304,8 +306,16 @@ def half_widths(finished: Sequence[Finished]) -> dict[str, float]:
 
 def intervals(finished: Sequence[Finished]) -> dict[str, tuple[float, float]]:
     """95 % intervals of mean latencies in steady state [s]."""
-    means = simulated_latencies(finished)
-    return {name: (means[name] - width, means[name] + width) for name, width in half_widths(finished).items()}
+    ends = {}
+    for name, width in half_widths(finished).items():
+        mean = fmean(_times(finished, name))
+        ends[name] = mean - width, mean + width
+    return ends
+
+
+def _times(finished: Sequence[Finished], name: str) -> list[float]:
+    """A latency of all requests that have it [s]."""
+    return [time for time in map(attrgetter(name), finished) if not isnan(time)]
 
 
 def _is_precise(finished: Sequence[Finished]) -> bool:
@@ -330,7 +340,8 @@ class _Simulation:
         self.server, self.decode, self.arrivals, self.progress, self.pools = server, decode, arrivals, progress, pools
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
         self.fresh, self.osl = float(server.fresh), float(decode.osl)  # means of what varies
-        self.draw = None if arrivals.lengths.is_fixed else arrivals.lengths.draw
+        self.rate, self.drafting = arrivals.rate, decode.deployment.draft is not None
+        self.draw = None if arrivals.lengths.is_fixed else arrivals.lengths.drawn_by(self.random)
         self.answer = self.answer_of(1.0)
         self.kinds = []  # cached tokens, computed ones beyond the mean, load time, computed ones where all are equal
         for kind in server.kinds:
@@ -363,6 +374,7 @@ class _Simulation:
         # Of one pool, the ranks beside the simulated one do the same; those of two pools are simulated, and differ.
         self.alike = 1 if pools is not None else int(min(plan.dp, server.users or plan.dp))
         self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode, self.alike)
+        self.linear, self.room_beside = self.prompts.linear[self.alike], cache(self.room_of)
         self.events: list[_Event] = []
         self.order = 0  # of events: breaks ties
         self.sent = 0  # requests
@@ -450,25 +462,30 @@ class _Simulation:
     def send(self, now: float, _: None) -> None:
         """Send a request; under a rate, draw when the next one is sent."""
         # Integer lengths with the given mean; the cached prefix does not vary.
-        prompts, answers = (1.0, 1.0) if self.draw is None else self.draw(self.random)
+        shares = None if self.draw is None else self.draw()
         is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
         cached, more, loading, prompt = self.kinds[0 if is_hit else 1]
         answer = self.answer
-        if self.draw is not None:
-            prompt, answer = self.prompt_of(prompts, more), self.answer_of(answers)
-        rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
+        if shares is not None:
+            prompt, answer = self.prompt_of(shares[0], more), self.answer_of(shares[1])
         ready = now + self.way
         if loading:
             self.link = ready = max(ready, self.link) + loading
-        ready += self.delay * len(rank.running) ** 0.5
+        rank = self.only
+        if rank is None:
+            rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
+        if self.delay:
+            ready += self.delay * len(rank.running) ** 0.5
         if self.cold is not None and self.random.random() < self.cold[0]:
             ready += self.cold[1]
-        steps = drawn_steps(answer - 1, self.decode.deployment, self.random)
+        steps = drawn_steps(answer - 1, self.decode.deployment, self.random) if self.drafting else answer - 1
         tokens = cached + prompt + self.reserve * answer
+        request = _Request(now, ready, cached, prompt, prompt, answer, steps, tokens, rank)
         self.sent += 1
-        self.schedule(ready, self.receive, _Request(now, ready, cached, prompt, prompt, answer, steps, tokens, rank))
-        if self.arrivals.rate is not None:
-            self.schedule(now + self.random.expovariate(self.arrivals.rate), self.send)
+        self.schedule(ready, self.receive, request)
+        if self.rate is not None:
+            gap = -log(1.0 - self.random.random()) / self.rate  # `expovariate`, without the call
+            self.schedule(now + gap, self.send)
 
     def receive(self, now: float, request: _Request) -> None:
         """Let a request wait at its rank, which takes it in after the decode step that is running."""
@@ -498,9 +515,10 @@ class _Simulation:
             time = self.prompt_step(now, rank)
         elif running:
             fixed, per_token = self.steps[len(running)]
-            rank.step, rank.growth = fixed + per_token * rank.context, per_token * rank.gain
+            rank.step = step = fixed + per_token * rank.context
+            rank.growth = growth = per_token * rank.gain
             rank.steps = steps = running[0][0] - rank.clock
-            time = steps * (rank.step + rank.growth * (steps - 1) / 2.0)
+            time = steps * (step + growth * (steps - 1) / 2.0)
         else:
             rank.is_busy = False
             return
@@ -512,18 +530,18 @@ class _Simulation:
         """End what a rank is at, and begin the next."""
         if now != rank.ends:  # it was cut short
             return
-        rank.ends, rank.ended = float("inf"), now
-        steps = rank.steps
-        if steps:
+        rank.ends, rank.ended = _NEVER, now
+        if rank.steps:
             self.count_gaps(now, rank)
-            running = rank.running
+            running, steps = rank.running, rank.steps
             rank.clock = clock = rank.clock + steps
             rank.context += steps * rank.gain
             rank.steps = 0
             while running and running[0][0] <= clock:
-                _, _, request = heappop(running)
-                rank.context -= request.cached + request.prompt + request.answer - 1
-                rank.gain -= (request.answer - 1) / request.steps
+                request = heappop(running)[2]
+                tokens = request.answer - 1
+                rank.context -= request.cached + request.prompt + tokens
+                rank.gain -= tokens / request.steps
                 rank.held -= request.tokens
                 self.finish(now, request)
         if rank.computed:
@@ -561,39 +579,41 @@ class _Simulation:
         """Decode a sequence from its first token on."""
         request.first = now
         rank.joined.append(now)
-        rank.order += 1
-        heappush(rank.running, (rank.clock + request.steps, rank.order, request))
+        rank.order = order = rank.order + 1
+        steps = request.steps
+        heappush(rank.running, (rank.clock + steps, order, request))
         rank.context += request.cached + request.prompt
-        rank.gain += (request.answer - 1) / request.steps
+        rank.gain += (request.answer - 1) / steps
 
     def finish(self, now: float, request: _Request) -> None:
         """Count an answered request; its user asks again."""
-        arrivals, arrival, first = self.arrivals, request.arrival, request.first
-        tokens = request.answer - 1
-        tpot = (now - first) / tokens if tokens else float("nan")
-        wait, gaps, self.gaps = request.started - request.ready, self.gaps, {}
-        self.answered.append(Finished(first - arrival, tpot, now - arrival, wait, request.steps, gaps))
-        if arrivals.rate is None and (not arrivals.is_burst or self.sent < arrivals.least):
+        arrival, first, tokens = request.arrival, request.first, request.answer - 1
+        tpot = (now - first) / tokens if tokens else _NONE
+        waited, gaps, self.gaps = request.started - request.ready, self.gaps, {}
+        times = first - arrival, tpot, now - arrival, waited, request.steps, gaps
+        self.answered.append(tuple.__new__(Finished, times))  # in half of the time of `Finished(...)`
+        if self.rate is None and (not self.arrivals.is_burst or self.sent < self.arrivals.least):
             self.send(now, None)
 
     def prompt_step(self, now: float, rank: _Rank) -> float:
         """Time of a step that computes prompts, beside the sequences that decode or alone [s]."""
-        prompts, partial = self.prompts, rank.partial
-        decoding = 0 if self.is_prompts_first else len(rank.running)
+        prompts, partial, running = self.prompts, rank.partial, len(rank.running)
+        decoding = 0 if self.is_prompts_first else running
         decoded = decoding * self.queries
-        length, room, attention = 0, max(int(self.budget - decoded), self.budget // 50, 1), 0.0
+        length, room, attention = 0, self.room_beside(decoding), 0.0
         while partial and length < room:
             request = partial[0]
             if request.started < 0.0:
                 request.started = now
-            new = min(request.left, room - length)
-            attention += prompts.attention[new, request.cached + (request.prompt - request.left)]
+            left = request.left
+            new = left if left <= room - length else room - length
+            attention += prompts.attention[new, request.cached + (request.prompt - left)]
             length += new
-            request.left -= new
-            if not request.left:
+            request.left = left - new
+            if new == left:
                 rank.computed.append(partial.popleft())
-        linear = prompts.linear[sum(peer.is_busy for peer in rank.peers) if rank.peers else self.alike]
-        slowdown = self.slowdown if rank.running else 1.0
+        linear = self.linear if self.only is not None else prompts.linear[sum(peer.is_busy for peer in rank.peers)]
+        slowdown = self.slowdown if running else 1.0
         if decoding:
             rank.steps = 1
             fixed, per_token = self.steps[decoding]
@@ -603,6 +623,10 @@ class _Simulation:
         if self.pools is None or rank.ended != now:  # right after a pass, the host has launched the kernels ahead
             time = max(time, prompts.launches)
         return time + self.prefill
+
+    def room_of(self, decoding: int) -> int:
+        """Prompt tokens of a step beside so many sequences that decode."""
+        return max(int(self.budget - decoding * self.queries), self.budget // 50, 1)
 
     def transfer(self, now: float, request: _Request, pools: Pools) -> None:
         """Move the KV cache of a prompt to a rank that decodes: a random one, or under users the emptiest."""
