@@ -3,7 +3,7 @@
 import random
 import statistics
 from dataclasses import replace
-from math import exp, inf
+from math import exp, inf, log
 from statistics import fmean
 
 import numpy as np
@@ -50,9 +50,24 @@ def test_nodes_have_the_mean_and_the_variance_that_were_asked_for(law, cv):
     square = sum(weight * length**2 for weight, length in spread.nodes)
     assert close(sum(weight for weight, _ in spread.nodes), 1.0, 1e-9)
     assert close(mean, 1.0, 1e-6)
-    if cv <= 1.0:  # far tails of a log-normal are beyond nine nodes
+    if law == "uniform":
         assert close(square - mean**2, cv**2, 1e-6)
+    else:  # without the outermost two of nine nodes, which hardly any request has
+        assert (1.0 - max(0.01, 0.025 * cv**2)) * cv**2 <= square - mean**2 < cv**2
     assert close(spread.biased, 1.0 + cv**2)
+
+
+@each("cv", [0.3, 1.0, 3.0])
+def test_lengths_that_fewer_than_one_in_ten_thousand_have_are_no_node(cv):
+    points, weights = np.polynomial.hermite_e.hermegauss(9)
+    sigma = log(1.0 + cv**2) ** 0.5
+    kept = [(weight, exp(sigma * point)) for point, weight in zip(points, weights / weights.sum(), strict=True)]
+    kept = [(weight, length) for weight, length in kept if weight >= 1e-4]
+    assert len(kept) == 7
+    total, mean = sum(weight for weight, _ in kept), sum(weight * length for weight, length in kept)
+    expected = sorted((length * total / mean, weight / total) for weight, length in kept)
+    found = sorted((length, weight) for weight, length in lengths_by_law("lognormal", cv, 0.0).prompts.nodes)
+    assert np.allclose(found, expected, rtol=1e-9)
 
 
 @each(("law", "cv"), SPREADS)
