@@ -573,8 +573,8 @@ pass?>
         if any(fails for fails, _ in outside(self.deployment, self.workload, self.served)):
             return False
         metrics = [metric for metric in LATENCIES if metric != "tpot" or self.tpot is not None]
-        levels = [] if self.workload.load.is_run else LEVELS
-        return all(self.latency(key_of(metric, level)) is not None for metric in metrics for level in levels)
+        keys = [] if self.workload.load.is_run else [key_of(name, level) for name in metrics for level in LEVELS]
+        return all(self.latency(key) is not None for key in keys)
 
     @property
     def verdict(self) -> Word | None:

@@ -123,6 +123,7 @@ def _open_loop(
     values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
     others, met = minimum(values[0], full.slots), unbounded(values)
     within = minimum(slowest / maximum(met.decode, _TINY), 1.0)
+    is_found = _is_same(met.seen, values[1]) & _is_same(rate * within * met.decode, values[0])
     step, decode = over_all_answers(server, met)
     met = met._replace(decode=within * decode, step=within * step)
     share, wait = slot_wait(server, full, met, rate, others)
@@ -132,8 +133,7 @@ def _open_loop(
         share, wait = maximum(share, kept), maximum(wait, kept / maximum(full.rate - rate, _TINY))
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
-    is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
-    is_stable = (offered < full.rate) & is_found
+    is_stable = (offered < full.rate) & (settled.is_found | is_found)
     ttft = where(is_stable, ttft, float("inf"))
     return Served(
         ttft=ttft,
@@ -207,7 +207,8 @@ def _closed_loop(
         is_found = is_found & _is_same(_needed(server, met, values, users, inside), 1.0)
     is_found = settled.is_found | (steps <= 0.0) | is_found
     step, decode = over_all_answers(server, met)
-    ttft = maximum(users / rate - decode, before + link_delay + maximum(met.stage, prompt.alone))
+    least = before + link_delay + maximum(met.stage, prompt.alone)
+    ttft = where(users > 1.0, maximum(users / rate - decode, least), least)
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
     if workload.load.is_run:
@@ -216,11 +217,12 @@ def _closed_loop(
         decode = decode * step / steady_step
     answered = workload.concurrency / (ttft + decode)
     ttft = where(is_found, ttft, float("inf"))
+    queue = ttft - before - prompt.alone
     return Served(
         ttft=ttft,
         tpot=time_per_token(deployment, server.osl, step),
         decode=decode,
-        queue=maximum(ttft - before - prompt.alone, 0.0),
+        queue=where(queue > NANO * ttft, queue, 0.0),
         concurrency=workload.concurrency,
         request_rate=answered,
         max_request_rate=maximum(full.rate * ranks, answered),
