@@ -459,8 +459,7 @@ def _prompts_of_users_first(
     quiet = minimum(gathered * steps + (1.0 - gathered) * window * found.full, steps)
     phase = steps / maximum(share, NANO)
     mean_step = plain + run / phase
-    rho = minimum((mean_step - plain) / mean_step, STABLE)
-    second = second_moment(server, prompt, each)
+    rho, second = minimum((mean_step - plain) / mean_step, STABLE), second_moment(server, prompt, each)
     in_first = bunch / prompts
     mates = in_first * bunch + (1.0 - in_first) * found.later - 1.0
     # A prompt of the first pass comes during a decode step, others during a pass.
