@@ -498,7 +498,7 @@ pass?>
             return None
         from roofline.serving.load.regions import region
 
-        return region(self.deployment, self.workload, self.served)  # type: ignore[no-any-return]
+        return region(self.deployment, self.workload, self.served)
 
     def load_error(self, key: str) -> Number | None:
         """What nine in ten cases of the region stay within, closed form against simulation [1].

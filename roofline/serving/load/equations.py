@@ -172,6 +172,7 @@ def _closed_loop(
     max_link_rate = float("inf") if server.is_free_of_loads else link_rate(server)
 
     most = inside / maximum(steps, NANO)  # answers that end with a decode step, if all decode
+    is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
 
     def meeting_at(state: tuple[Real, ...]) -> Meeting:
         spare = (users - inside) / state[2]
@@ -181,7 +182,7 @@ def _closed_loop(
         met = meeting_at(state)
         cycle = _in_slot(server, met, state, users, inside)
         now_decoding = minimum(state[2] * others / inside * met.decode, others)
-        if server.engine.scheduler == PROMPTS_FIRST:  # where prompts take all of the time, throughput hardly changes
+        if is_prompts_first:  # where prompts take all of the time, throughput hardly changes
             ended = minimum(state[2] * state[1], most)
             ended = ended * (inside * met.seen / maximum(cycle, prompt.alone) / ended) ** _ROOT
             return now_decoding, met.seen, minimum(ended, most) / met.seen
@@ -191,21 +192,18 @@ def _closed_loop(
 
     initial = _initial_state(server, prompt, inside)
     settled = fixed_point(next_state, start or initial)
-    zero = 0.0 * initial[2]
-    if server.engine.scheduler == PROMPTS_FIRST:
-        values = _or_bracketed(settled, _bracketed_ends(next_state, most), initial)
-    else:
+    begin = initial
+    search = _bracketed_ends(next_state, most)
+    if not is_prompts_first:
         search = _bracketing(meeting_at, next_state, inside / alone, (users, inside), server)
-        values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
+        begin = 0.0 * initial[2], plain + 0.0 * initial[2], initial[2]
+    values = _or_bracketed(settled, search, begin)
     met, rate = meeting_at(values), values[2]
     link_delay = link_wait(server, rate, inside).over_all
-    following = next_state(values)
-    is_found = _is_same(following[0], values[0]) & _is_same(following[1], values[1])
-    if server.engine.scheduler == PROMPTS_FIRST:
-        is_found = is_found & _is_same(following[2], rate)
-    else:
-        is_found = is_found & _is_same(_needed(server, met, values, users, inside), 1.0)
-    is_found = settled.is_found | (steps <= 0.0) | is_found
+    *followed, ended = map(_is_same, next_state(values), values)
+    if not is_prompts_first:
+        ended = _is_same(_needed(server, met, values, users, inside), 1.0)
+    is_found = settled.is_found | (steps <= 0.0) | (followed[0] & followed[1] & ended)
     step, decode = over_all_answers(server, met)
     least = before + link_delay + maximum(met.stage, prompt.alone)
     ttft = where(users > 1.0, maximum(users / rate - decode, least), least)
