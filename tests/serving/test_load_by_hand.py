@@ -10,7 +10,7 @@ import roofline as rl
 from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.serving.latency import UNIFORM, Lengths, PromptKind, Spread, Workload, lengths_by_law, lengths_of_rows
 from roofline.serving.load import equations as module
-from roofline.serving.load.equations import saturation, slot_wait
+from roofline.serving.load.equations import all_slots_taken, saturation, slot_wait
 from roofline.serving.load.rounds import meeting
 from roofline.serving.load.server import PromptNode, Server, link_wait, prompt_of, prompt_tokens
 from roofline.specs.load import Rate, Users, load_of
@@ -67,8 +67,15 @@ def test_random_arrivals_wait_for_slots_besides(answered):
     assert not answered(options={"slots": 4.0}, request_rate=1 / 50)[0].is_stable
 
 
-@each(("osl", "share_of_most"), [(3.0, 0.9), (101.0, 0.95)])
-def test_where_all_slots_are_taken_an_answer_takes_as_long_as_they_come_round(osl, share_of_most):
+@each(
+    ("osl", "share_of_most", "free"),
+    [
+        (3.0, 0.9, 0.2**2 / (2 + 2 / 15)),  # of the slots, after answers that ended together
+        (101.0, 0.95, 0.1**2 / (2 + 100 / 15)),
+        (3.0, 0.4, None),  # fewer answers than slots
+    ],
+)
+def test_where_all_slots_are_taken_an_answer_takes_as_long_as_they_come_round(osl, share_of_most, free):
     server = rank(scheduler=PROMPTS_FIRST, slots=4.0, osl=osl)
     prompt = prompt_of(server)
     full = saturation(server, prompt)
@@ -76,17 +83,38 @@ def test_where_all_slots_are_taken_an_answer_takes_as_long_as_they_come_round(os
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
         found = module.served(server.deployment, Workload(50.0, osl, Rate(rate)))
-    met = meeting(server, prompt, rate, 4.0, found.state[1], None)
-    assert found.state == close((4.0, met.seen))
+    met = meeting(server, prompt, rate, found.state[0], found.state[1], None)
     needed = rate * met.decode  # by the passes that every free slot admits
+    if free is None:
+        assert needed < 4.0
+        assert found.decode == close(met.decode)
+        return
+    taken = 4 * (1 - free)
     assert needed > 4.0
-    assert (found.decode, found.tpot) == close((4 / rate, 4 / rate / (osl - 1)))
-    met = met._replace(decode=4 / rate)
-    share, wait = slot_wait(server, full, met, rate, 4.0)
+    assert found.state == close((taken, met.seen))
+    assert (found.decode, found.tpot) == close((taken / rate, taken / rate / (osl - 1)))
+    met = met._replace(decode=taken / rate)
+    share, wait = slot_wait(server, full, met, rate, taken)
     assert found.waiting_share == close(max(share, 1 - 4 / needed))
     wait = max(wait, (1 - 4 / needed) / (full.rate - rate))  # that share, at what is left of saturation
     assert found.ttft == close(1.25 + met.stage + wait)
     assert (share > 1 - 4 / needed) == (osl == 101.0)
+
+
+def test_free_slots_are_half_of_all_where_hardly_any_answer_ends_beside_another():
+    server = rank(scheduler=PROMPTS_FIRST, slots=4.0, osl=1.0 + 1e-9)
+    full = saturation(server, prompt_of(server))
+    for share in (0.1, 0.5):  # at half of what can be served, and below
+        rate = share * full.rate
+        assert all_slots_taken(server, full, rate) == close(4 / rate / 2)
+    assert all_slots_taken(server, full, full.rate) == close(4 / full.rate)
+
+
+@each("rate", [0.1, 0.999])
+def test_where_decoding_comes_first_no_answer_takes_longer_than_at_saturation(rate):
+    server = rank(slots=4.0)
+    full = saturation(server, prompt_of(server))
+    assert all_slots_taken(server, full, rate * full.rate) == close(4 / full.rate)
 
 
 def test_more_than_can_be_served_is_looked_at_where_all_but_a_ten_thousandth_of_it_comes(answered):
@@ -98,23 +126,28 @@ def test_more_than_can_be_served_is_looked_at_where_all_but_a_ten_thousandth_of_
 
 
 @each("scheduler", ["decode first", PROMPTS_FIRST])
-@each("users", [1.0, 2.5, 7.0, 9.0])
-def test_users_are_all_somewhere(scheduler, users):
+@each(("users", "network"), [(1.0, 0.25), (2.5, 0.25), (7.0, 0.25), (9.0, 0.25), (9.0, 500.0)])
+def test_users_are_all_somewhere(scheduler, users, network):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        server = rank(scheduler=scheduler, slots=7.0, users=users)
+        server = rank(scheduler=scheduler, slots=7.0, users=users, network=network)
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
         found = module.served(server.deployment, Workload(50.0, 101.0, Users(users)))
     others, seen, rate = found.state
     inside = min(users, 7.0)
-    met = meeting(server, prompt_of(server), rate * (inside - 1) / inside, others, seen, inside)
-    assert rate * (1.25 + met.stage + met.decode) == close(inside)
+    spare = (users - inside) / rate  # as long another user waits in front of the server
+    met = meeting(server, prompt_of(server), rate * (inside - 1) / inside, others, seen, inside, spare)
+    # seven slots: while the user of one is away, another takes it over, unless all are on their way
+    late, before = server.arrival(others, inside), network + 1
+    away = before + late - spare
+    assert (users <= 7.0 or away < 0.0) == (network < 1)
+    assert rate * (max(away, 0) + met.stage - late + met.decode) == close(inside)
     assert rate * (inside - 1) / inside * met.decode == close(others)
     assert found.ttft == close(users / rate - met.decode)
     assert (found.tpot, found.decode) == close((met.step, met.decode))
     assert found.request_rate == close(users / (found.ttft + found.decode))
     assert found.waiting_share == close(1 - inside / users)
     assert found.batch == close(min(users, 1 + others))
-    assert found.queue == pytest.approx(found.ttft - 1.25 - ALONE, abs=1e-9)
+    assert found.queue == pytest.approx(found.ttft - before - ALONE, abs=1e-9)
 
 
 @each("scheduler", ["decode first", PROMPTS_FIRST])

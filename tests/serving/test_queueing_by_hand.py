@@ -14,7 +14,7 @@ from made_up_rank import PROMPTS_FIRST, prompt_of_length, rank
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Lengths, PromptKind, Spread
 from roofline.serving.load.equations import Saturation, saturation, slot_wait
-from roofline.serving.load.rounds import idle_time, meeting, over_answers, queue_wait, step_of_answer
+from roofline.serving.load.rounds import Run, idle_time, meeting, over_answers, queue_wait, step_of_answer
 from roofline.serving.load.server import PromptNode, added, added_by_node, link_rate, link_wait, prompt_of, turns
 
 exactly_each = lambda numbers: pytest.approx(tuple(numbers), rel=1e-12, abs=1e-12)  # noqa: E731
@@ -415,68 +415,123 @@ def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
 
 
 # --- one round of users, prompts first -------------------------------------------------------------
+#
+# A step of b sequences is 4 + b; answers take a hundred steps unless they are said to be shorter.
+
+
+def run_of(c, ended, plain, h, lasting, prompt, rate):
+    """What a run of passes of users computes: g, w, its first pass and prompts, Y of another, and the line of Y."""
+    room, w = 203 / prompt.length, max(1, h / plain + 1 / 2) if h > 0 else 0.0
+    g = min(1, w / lasting) ** 4
+    bunch = 1 + (min(max(ended / max(-expm1(-ended), ended / (1 + ended)), 1), c) - 1) * (1 - g)
+    coming = ended * w * (1 - g) + g * (c - bunch)
+    begin = pass_of(prompt, min(bunch, room) * prompt.length) * max(bunch / room, 1)
+
+    def computed(later):
+        soon = min(1, begin / h) if h > 0 else 1.0  # of those on their way, who are there at the end of the first pass
+        some = 1 - exp(-min(coming * soon, 12))
+        still = 1 - exp(-min(coming * min(1 - soon, later / h if h > 0 else 0), 12))
+        fit = max(0, h - begin) / later  # passes in the rest of the way
+        more = some * (1 + still * (1 - still ** max(1, fit + 1 / 2)) / (1 - still))
+        lasts = some * still ** max(0, fit - 1 / 2) if h > begin else 1.0  # as long as the way
+        prompts = min(c, bunch + coming * min(1, soon + more * later / h if h > 0 else 1))
+        return prompts, more, lasts, max(1, (prompts - bunch) / more) if more else 1.0
+
+    alpha, beta = line_of_passes(prompt, computed(begin)[3])
+    prompts, more, lasts, _ = computed(alpha + beta * computed(begin)[3])
+    k = max(1, (prompts - bunch) / more) if more else 1.0
+    return SimpleNamespace(
+        w=w, g=g, bunch=bunch, coming=coming, begin=begin, alpha=alpha, beta=beta, prompts=prompts, more=more,
+        lasts=lasts, k=k, later=alpha + beta * k,
+    )  # fmt: skip
+
+
+def answer_between_runs(steps, mean, surge, plain, a, n):
+    """Mean step of an answer: no run begins in its first a steps, then they settle to one in n."""
+    settles = 1 - exp(-2 * n * max(steps - a, 0) / (a * (n - a))) if a > 0 else 0.0
+    return mean + surge / steps + (mean - plain) / steps * (a * a / (2 * n) * settles - min(steps, a))
+
+
+#: A quarter of the answers are single tokens.
+SINGLES = Spread(cv=0.6, nodes=((0.25, 0.01), (0.75, 1.33)), slices=((0.25, 0.01), (0.75, 1.33)))
 
 
 @each(
-    ("prompt", "rate", "seen", "before", "others", "users", "line", "alone", "square"),
+    ("prompt", "rate", "seen", "before", "users", "osl", "answers", "is_met"),
     [
-        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),
-        (prompt_of_length(50), 1 / 112, 60.0, 0.0, 3.0, 7.0, (32, 12), 44, None),
-        (prompt_of_length(50), 1 / 112, 60.0, 2.0, 3.0, 7.0, (32, 12), 44, None),  # less than half a stage
-        (prompt_of_length(50), 1e-20, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, None),  # hardly an answer ends
-        (prompt_of_length(50), 1 / 112, 300.0, 84.0, 3.0, 7.0, None, 44, None),
-        (prompt_of_length(50), 1 / 80, 60.0, 28.0, 0.5, 2.0, None, 44, None),  # the other is always in one pass with it
-        (prompt_of_length(50), 1 / 60, 60.0, 0.0, 0.5, 2.0, (32, 12), 44, None),  # which takes half at most
-        # no fewer passes than the budget needs
-        (prompt_of_length(50), 1 / 22, 22.0, 0.0, 3.0, 400.0, (32, 12), 44, None),
-        (prompt_of_length(50), 0.045, 2 / 0.045, 300.0, 3.0, 40.0, (0, 80.72 / 4.06), 44, None),  # a bunch is cut
-        (BOTH, 1 / 112, 60.0, 28.0, 3.0, 7.0, (32, 12), 44, (36 + 324) / 2),
-        (LONG, 1 / 1000, 120.0, 28.0, 3.0, 7.0, (0, 80.72 * 500 / 203), 2 * 80.72 + pass_of(LONG, 94), None),
+        # who ends one answer comes back within the first pass, or finds no pass
+        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.more < run.lasts == 1),
+        (prompt_of_length(50), 1 / 112, 60.0, 0.0, 7.0, 101.0, Spread(), lambda run: run.more == 0),  # or asks at once
+        (prompt_of_length(50), 1 / 112, 60.0, 2.0, 7.0, 101.0, Spread(), lambda run: run.w == 1),  # within a step
+        (prompt_of_length(50), 1 / 112, 60.0, 400.0, 7.0, 101.0, Spread(), lambda run: run.lasts < 1e-3 < 0.2 < run.g),
+        (prompt_of_length(50), 1e-20, 60.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.bunch == 1),  # hardly any ends
+        (prompt_of_length(50), 1 / 80, 60.0, 28.0, 2.0, 101.0, Spread(), lambda run: run.prompts < 2),
+        (prompt_of_length(50), 1 / 2, 22.0, 0.0, 2000.0, 101.0, Spread(), lambda run: run.bunch > 10),  # a bunch is cut
+        # all come back before the first of them ends another answer
+        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 6.0, Spread(), lambda run: run.g == 1 and run.prompts == 7),
+        (prompt_of_length(50), 1 / 15, 120.0, 400.0, 24.0, 21.0, Spread(), lambda run: run.more > 5 and run.lasts < 1),
+        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 11.0, Spread(), lambda run: 0.1 < run.g < 0.2),
+        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 101.0, SINGLES, lambda run: run.prompts > 1),
+        (BOTH, 1 / 112, 60.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.k > 1),
+        (LONG, 1 / 1000, 120.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.alpha == pytest.approx(0, abs=1e-9)),
     ],
 )  # fmt: skip
-def test_users_who_ask_again_come_in_bunches_and_share_passes(
-    prompt, rate, seen, before, others, users, line, alone, square
-):
-    first_rank = rank(scheduler=PROMPTS_FIRST, network=before, request=0.0, arrival=0.0)
-    met = meeting(first_rank, prompt, rate, others, seen, users)
-    plain, most = 5 + others, 203 / prompt.length
-    ended = rate * seen
-    some = -expm1(-ended)  # of the decode steps have an answer that ends
-    bunch = max(ended / some, 1)
-    tokens = min(bunch * prompt.length, 203)
-    z = max(min(before, 1.4 * pass_of(prompt, tokens) * bunch * prompt.length / tokens) / plain, 1)
-    n = some / (1 + some * (z - 1) / 2)
-    count = max(ended / n, 1)
-    alpha, beta = line or line_of_passes(prompt, count)
-    assert (alpha, beta) == exactly_each(line_of_passes(prompt, count))
-    once, own = last_pass(prompt, rate, alpha, beta, alone)
-    square, full = square or beta**2, pass_of(prompt, 203) / most
-    # who shares one's own pass stalls nobody, nor is anybody computed in it
-    mates = min(count, max(most, 1))
-    own_share = min(rate * (alpha + beta * mates) / max(users - 1, 1), 0.5)
-    rate = rate * max(1 - (mates - 1) / max(users - 1, 1), 0) / (1 - own_share)
-    busy = (rate * plain * beta + alpha * n) / (1 - rate * beta)
-    busy = max(busy, rate * plain * full / (1 - rate * full))
-    mean, k = plain + busy, max(rate * (plain + busy) / n, 1)
-    rho, usual = busy / mean, alpha / k + beta
-    matches(met, plain=plain, mean_step=mean, seen=mean, rho=rho, fixed=alpha, each=beta, together=k, prompt=usual)
-    together = (1 - rho) * plain + rate * (alpha**2 / k + 2 * alpha * beta + square + beta**2 * k)
-    turn = rate * square * (1 - rho) ** ((usual - before) / (usual + before)) + plain * (1 - rho)
-    cut, turn = 1 / max(most, 1), turn / (1 - rho * rho)
-    m, mates = (1 - cut) * together + cut * turn, (1 - cut) * (k - 1) + cut * rate * turn
-    behind = beta * mates * (1 - min(1, most / (1 + mates))) / 2
-    mine = alpha + beta * (1 + mates) + own - behind
-    first = mine + (max(m / 2, m - before) if before > 0 else 0.0)  # at once where nothing lies between
-    nobody = (1 - others / (users - 1)) ** (users - 1)
-    idle = idle_time(prompt, rate, usual, square if prompt.nodes else None)
-    matches(met, biased=m, nobody=nobody, idle=idle, wait=first - mine, stage=(1 - nobody) * first + nobody * idle)
-    x = min(mine, before)
-    others_later, _ = passes_after(rate, x, alpha, beta, 1.0, once, full)
-    surge = behind + others_later - busy
-    matches(met, surge=surge, step=max(mean + surge / 100, plain), surges=0.0, gain=1.0)
-    spread = n * max(1 - n, 0)
-    stalls = alpha**2 * spread + 2 * alpha * beta * min(spread, rate * mean) + square * rate * mean
-    matches(met, stalls=stalls)
+def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, before, users, osl, answers, is_met):
+    lengths = Lengths(answers=answers)
+    server = rank(scheduler=PROMPTS_FIRST, network=before, request=0.0, arrival=0.0, osl=osl, lengths=lengths)
+    others, single = 0.5 * (users - 1), 0.25 * (answers is SINGLES)
+    met = meeting(server, prompt, rate, others, seen, users)
+    steps, s = osl - 1, (users - 1) / users
+    every = min(rate / s * seen, users / steps)
+    ended = every * (1 - single)
+    plain = 5 + every * steps * s
+    lasting = 4 * max(0.17, answers.cv) * osl * (users - 1) / (users + 1)
+    run = run_of(users, ended, plain, before, lasting, prompt, rate)
+    assert is_met(run)
+    most, full = 203 / prompt.length, pass_of(prompt, 203) * prompt.length / 203
+    alone = pass_of(prompt, prompt.length) if prompt.length <= 203 else 2 * pass_of(prompt, 203) + pass_of(prompt, 94)
+    _, once = last_pass(prompt, rate, run.alpha, run.beta, alone)
+    # who got a single token asks again in the same run, some of them three times
+    z, more = run.prompts, run.more
+    again = sum(1 - exp(-(z - 1) * single**turn) for turn in (1, 2, 3))
+    extra = run.alpha * again + run.beta * (z - 1) * single / (1 - single)
+    time = max(run.begin + more * run.later + extra, z / (1 - single) * full)
+    n = z / ended
+    a = min(run.g * n + (1 - run.g) * run.w * run.lasts, n)
+    mean = plain + time * s / n
+    matches(met, plain=plain, mean_step=mean, seen=plain + time / n, rho=min(1 - plain / mean, 0.9999))
+    matches(met, fixed=run.alpha, each=run.beta, together=z / (1 + more), prompt=time * (1 - single) / z)
+    # of the prompts, a share y is in the first pass
+    y = run.bunch / z
+    mates = y * run.bunch + (1 - y) * run.k - 1
+    running = (run.begin + (more - 1) * run.later) / more if more > 1 else run.begin
+    behind = max(running / 2, running - before / 2)
+    after = run.beta * mates * (1 - min(1, most / (1 + mates))) / 2
+    own = y * run.begin + (1 - y) * run.later + once - after
+    first = own + (y * plain / 2 + (1 - y) * behind if before > 0 else 0.0)
+    nobody = (1 - others / (users - 1)) ** (users - 1) * y
+    stage = first + nobody * (prompt.alone - plain / 2 - run.begin - once)
+    matches(met, nobody=nobody, wait=first - own, stage=stage, biased=y * plain + (1 - y) * running)
+    # passes that follow mine
+    ends, last = after + extra / (1 + single), max(more - 1, 0)
+    of_first, of_later = ends + more * run.later, ends + ((1 - run.lasts) * more + run.lasts * last / 2) * run.later
+    surge = y * of_first + (1 - y) * of_later
+    matches(met, surge=surge)
+    if answers is not SINGLES:
+        matches(met, step=max(answer_between_runs(steps, mean, surge, plain, a, n / s), plain))
+    square = sum(node.weight * added_by_node(server, prompt, run.beta, node) ** 2 for node in prompt.nodes)
+    square = square or run.beta**2
+    wide = (1 - run.lasts) * more * (1 + more)  # a geometric number of passes, unless they last as long as the way
+    between = (plain / 2 + run.begin - behind - run.later) ** 2
+    rest = y * (plain**2 / 12 + (1 - y) * between)
+    rest += (1 - y) * (min(running, before) ** 2 / 12 + after**2 / 3 + square * run.k)
+    found = met.run
+    assert tuple(found) == exactly_each(
+        (
+            a, n / s, time, run.alpha**2 * wide + square * z, y, of_first, of_later,
+            (wide + run.lasts * last * (last + 2) / 12) * run.later**2 + after**2 / 3 + extra**2 / 12, rest,
+        )
+    )  # fmt: skip
 
 
 # --- answers of one token --------------------------------------------------------------------------
@@ -512,16 +567,34 @@ def test_the_first_steps_of_an_answer_are_the_longer():
     assert step_of_answer(10.0, 3.0, 20.0, 0.0, 1.5, 4.5) == 4.5  # nor more than one that takes all of the budget
 
 
+@each(
+    ("steps", "quiet", "phase", "runs"),
+    [
+        (10.0, 4.0, 10.0, 0.8 * (1 - exp(-2 * 10 * 6 / 24)) - 4 + 10),  # of ten steps, six may hold the end of one
+        (3.0, 4.0, 10.0, 0.0),  # over before another can begin
+        (4.0, 4.0, 10.0, 0.0),
+        (100.0, 4.0, 10.0, 100 - 3.2),  # a^2/(2 n) are made up for in the long run
+        (10.0, 0.0, 10.0, 10.0),  # the next may begin at once
+        (25.0, 10.0, 10.0, 20.0),  # as regular as a clock: after 10, and after 20
+    ],
+)
+def test_no_run_begins_in_the_first_steps_of_an_answer(steps, quiet, phase, runs):
+    # 3 s of which 1 is a decode step: a run adds 2 s to a mean step, and twenty what follows the own pass
+    run = Run(quiet, phase, 2 * phase, 0.0, 1.0, 20.0, 20.0, 0.0, 0.0)
+    found = step_of_answer(steps, 3.0, 20.0, 0.0, 1.0, run=run)
+    assert found == exactly(1 + (20 + 2 * runs) / steps)
+
+
 @each(("short", "is_counted"), [(0.005, False), (1.4 / 101, False), (1.6 / 101, True)])
 def test_answers_that_differ_are_averaged_by_request_and_by_their_time(short, is_counted):
     spread = Lengths(answers=Spread(cv=0.5, nodes=((0.5, short), (0.5, 1.995))))
-    # of 101 tokens: of the one half none to decode, 0.4 or 0.6, whose time per token is that of a step; 200.495 of the
-    # other half; without half a step an answer has none
-    longest, shortest = 101 * 1.995 - 1, max(101 * short - 1, 0)
+    # of 101 tokens: of the one half none to decode, 0.4 or 0.6; 200.495 of the other half. Half a step is rounded to
+    # one, less to none: that answer has no time per token
+    longest = 101 * 1.995 - 1
     step, decode = over_answers(rank(lengths=spread), 3.0, 20.0, 0.0, 1.0)
     long_step = 3 + 20 / longest
     assert step == exactly((3 + 20 + long_step) / 2 if is_counted else long_step)
-    assert decode == exactly((longest * 3 + 20 + shortest * 23) / 2)
+    assert decode == exactly((longest * 3 + 20 + 23 * is_counted) / 2)
     assert over_answers(rank(lengths=spread), 3.0, 200.0, 0.0, 1.0, 3.5)[0] == exactly(3.5)  # in full steps
 
 
