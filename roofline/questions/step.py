@@ -80,7 +80,8 @@ def step_time(
 
     Returns:
         Time [s], host included; an array of the leading shape for arrays. It is that of one data-parallel rank, with
-        the others as full. A step of nothing takes no time.
+        the others as full. A step of nothing takes no time. Chunks share one call of attention, whose launch and
+        longest walk over keys count once.
 
     Raises:
         BadInput: an impossible number, or chunks beside sequences under an engine that computes prompts in passes of
@@ -146,12 +147,12 @@ def _time(server: Server, chunks: Array, contexts: Array) -> float | Array:
         alike = decode_pass(server.deployment, ranks * many, np.where(is_there, contexts, 1.0)).time
         step = step + np.where(decodes, np.where(is_there, alike / many, 0.0).sum(-1), 0.0)
     if tokens.any():
-        length = np.maximum(tokens, 1.0)
-        each = attention_time(server.deployment, cached, np.maximum(new, 1.0))
-        attention = np.where(new > 0.0, each, 0.0).sum(-1)
+        length, count = np.maximum(tokens, 1.0), np.maximum((new > 0.0).sum(-1), 1.0)
+        work, once = _attention(server, count[..., None], np.maximum(new, 1.0), cached)
+        attention = np.where(new > 0.0, work, 0.0).sum(-1) + np.where(new > 0.0, once, 0.0).max(-1, initial=0.0)
         before = np.where(new > 0.0, new * cached, 0.0).sum(-1) / length
         more = _beside(server, np.maximum(sequences, 1.0), length, attention)
-        prompts = np.where(decodes, more, _alone(server, length, before, attention))
+        prompts = np.where(decodes, more, _alone(server, count, length, before, attention))
         step = step + np.where(tokens > 0.0, prompts, 0.0)
     return step
 
@@ -162,10 +163,21 @@ def _one_step(server: Server, chunks: list[tuple[float, float]], contexts: list[
     if not chunks:
         return step
     tokens = sum(new for new, _ in chunks)
-    attention = sum(attention_time(server.deployment, cached, new) for new, cached in chunks)
+    count = len(chunks) * 1.0
+    works, onces = zip(*(_attention(server, count, new, cached) for new, cached in chunks), strict=True)
+    attention = sum(works) + max(onces)
     if contexts:
         return float(step + _beside(server, len(contexts) * 1.0, tokens, attention))
-    return float(_alone(server, tokens, sum(new * cached for new, cached in chunks) / tokens, attention))
+    before = sum(new * cached for new, cached in chunks) / tokens
+    return float(_alone(server, count, tokens, before, attention))
+
+
+def _attention(server: Server, count: Real, new: Real, cached: Real) -> tuple[Real, Real]:
+    """Attention of one of so many chunks [s]: what it adds to their call, and what a call takes once."""
+    deployment, many = server.deployment, maximum(count, 2.0)
+    alone = attention_time(deployment, cached, new)
+    adds = (attention_time(deployment, cached, new, many) - alone) / (many - 1.0)
+    return adds, alone - adds
 
 
 def _decode_step(server: Server, contexts: list[float]) -> float:
@@ -189,7 +201,8 @@ def _beside(server: Server, sequences: Real, tokens: Real, attention: Real) -> R
     return engine.prefill_slowdown * (shared + attention) + engine.prefill
 
 
-def _alone(server: Server, tokens: Real, before: Real, attention: Real) -> Real:
+def _alone(server: Server, prompts: Real, tokens: Real, before: Real, attention: Real) -> Real:
     """Time of a step of chunks alone; `before`: mean cached tokens before a new one [s]."""
-    together = prefill_pass(server.deployment, server.deployment.plan.dp * 1.0, tokens, before).time
-    return together - attention_time(server.deployment, before, tokens) + attention
+    deployment, each = server.deployment, tokens / prompts
+    together = prefill_pass(deployment, prompts * deployment.plan.dp, each, before).time
+    return together - attention_time(deployment, before, each, prompts) + attention

@@ -358,7 +358,7 @@ LOG_NORMAL, UNIFORM, TRACE = *LAWS, "trace"
 #: Largest coefficients of variation: uniform lengths start at zero; log-normal ones are limited by the nodes below.
 MOST_CV = {LOG_NORMAL: 3.0, UNIFORM: 3.0**-0.5}
 
-_RARE = 1e-4
+_RARE = 1.0 / 10_000.0  # weight of a node, below which hardly any run of a benchmark has such a request
 _NODES = {LOG_NORMAL: 9, UNIFORM: 3}  # Gauss nodes: third moments of a time that grows with the length squared
 #: Ends of the slices of a length distribution for percentiles, finer towards long requests.
 _ENDS = (0.0, 0.15, 0.3, 0.45, 0.55, 0.7, 0.8, 0.88, 0.92, 0.94, 0.96, 0.98, 0.988, 0.992, 0.997, 1.0)

@@ -498,8 +498,7 @@ pass?>
             return None
         from roofline.serving.load.regions import region
 
-        name: Word | None = region(self.deployment, self.workload, self.served)
-        return name
+        return region(self.deployment, self.workload, self.served)
 
     def load_error(self, key: str) -> Number | None:
         """What nine in ten cases of the region stay within, closed form against simulation [1].
@@ -511,9 +510,8 @@ pass?>
             return None
         from roofline.serving.load.regions import by_region, error_of
 
-        error = by_region(
-            self.deployment, self.workload, self.served, lambda name: error_of(name, key), _NOT_APPLICABLE
-        )
+        case = self.deployment, self.workload, self.served
+        error = by_region(*case, lambda name: error_of(name, key), _NOT_APPLICABLE)
         return None if type(error) is float and is_nan(error) else error
 
     @cached_property
@@ -552,8 +550,8 @@ pass?>
             is_unstable = negated(self.served.is_stable)
             without_times.append((is_unstable, NoSteadyState.short))
             if self.workload.load.is_open:
-                is_over = self.served.request_rate >= self.served.max_request_rate
-                without_times.append((is_unstable & is_over, Overloaded.short))
+                over = is_unstable & (self.served.request_rate >= self.served.max_request_rate)
+                without_times.append((over, Overloaded.short))
         without_times.append((negated(self._memory_fits), DoesNotFit.short))  # the last that holds is the reason
         in_range = IN_RANGE
         if self.deployment.basis == "ideal":
@@ -573,8 +571,8 @@ pass?>
         if any(fails for fails, _ in outside(self.deployment, self.workload, self.served)):
             return False
         metrics = [metric for metric in LATENCIES if metric != "tpot" or self.tpot is not None]
-        levels = [] if self.workload.load.is_run else LEVELS
-        return all(self.latency(key_of(metric, level)) is not None for metric in metrics for level in levels)
+        keys = [] if self.workload.load.is_run else [key_of(name, level) for name in metrics for level in LEVELS]
+        return all(self.latency(key) is not None for key in keys)
 
     @property
     def verdict(self) -> Word | None:

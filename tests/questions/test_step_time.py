@@ -36,6 +36,20 @@ def test_steps_of_a_burst_take_what_predict_says(name):
 
 
 @each("name", CASES)
+def test_prompts_of_one_step_share_a_call_of_attention_as_those_of_a_burst_do(name):
+    model, gpu, options = CASES[name]
+    four = rl.predict(model, gpu, isl=1000, prefix=400, osl=2, batch=4 * options.get("dp", 1), **options)
+    engine = four.deployment.effective_engine
+    first = four.ttft - engine.network - engine.request
+    assert rl.step_time(four, prefill=[(600, 400)] * 4) == pytest.approx(first, rel=1e-9)
+    beside, alone = ({"decode": [500] * 8}, {})
+    for others in (beside, alone):
+        long, both = (rl.step_time(four, prefill=chunks, **others) for chunks in ([(600, 400)], [(600, 400), (9, 0)]))
+        assert long < both < 1.05 * long
+        assert both == pytest.approx(rl.step_time(four, prefill=[(9, 0), (600, 400)], **others), rel=1e-12)
+
+
+@each("name", CASES)
 def test_many_steps_are_each_of_them(name):
     model, gpu, options = CASES[name]
     p = rl.predict(model, gpu, **options)

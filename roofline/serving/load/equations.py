@@ -123,6 +123,7 @@ def _open_loop(
     values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
     others, met = minimum(values[0], full.slots), unbounded(values)
     within = minimum(slowest / maximum(met.decode, _TINY), 1.0)
+    is_found = _is_same(met.seen, values[1]) & _is_same(rate * within * met.decode, values[0])
     step, decode = over_all_answers(server, met)
     met = met._replace(decode=within * decode, step=within * step)
     share, wait = slot_wait(server, full, met, rate, others)
@@ -132,8 +133,7 @@ def _open_loop(
         share, wait = maximum(share, kept), maximum(wait, kept / maximum(full.rate - rate, _TINY))
     queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
     ttft = server.before + prompt.alone + queue
-    is_found = settled.is_found | (_is_same(met.seen, values[1]) & _is_same(rate * met.decode, values[0]))
-    is_stable = (offered < full.rate) & is_found
+    is_stable = (offered < full.rate) & (settled.is_found | is_found)
     ttft = where(is_stable, ttft, float("inf"))
     return Served(
         ttft=ttft,
@@ -172,6 +172,7 @@ def _closed_loop(
     max_link_rate = float("inf") if server.is_free_of_loads else link_rate(server)
 
     most = inside / maximum(steps, NANO)  # answers that end with a decode step, if all decode
+    is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
 
     def meeting_at(state: tuple[Real, ...]) -> Meeting:
         spare = (users - inside) / state[2]
@@ -181,7 +182,7 @@ def _closed_loop(
         met = meeting_at(state)
         cycle = _in_slot(server, met, state, users, inside)
         now_decoding = minimum(state[2] * others / inside * met.decode, others)
-        if server.engine.scheduler == PROMPTS_FIRST:  # where prompts take all of the time, throughput hardly changes
+        if is_prompts_first:  # where prompts take all of the time, throughput hardly changes
             ended = minimum(state[2] * state[1], most)
             ended = ended * (inside * met.seen / maximum(cycle, prompt.alone) / ended) ** _ROOT
             return now_decoding, met.seen, minimum(ended, most) / met.seen
@@ -191,23 +192,21 @@ def _closed_loop(
 
     initial = _initial_state(server, prompt, inside)
     settled = fixed_point(next_state, start or initial)
-    zero = 0.0 * initial[2]
-    if server.engine.scheduler == PROMPTS_FIRST:
-        values = _or_bracketed(settled, _bracketed_ends(next_state, most), initial)
-    else:
+    begin = initial
+    search = _bracketed_ends(next_state, most)
+    if not is_prompts_first:
         search = _bracketing(meeting_at, next_state, inside / alone, (users, inside), server)
-        values = _or_bracketed(settled, search, (zero, plain + zero, initial[2]))
+        begin = 0.0 * initial[2], plain + 0.0 * initial[2], initial[2]
+    values = _or_bracketed(settled, search, begin)
     met, rate = meeting_at(values), values[2]
     link_delay = link_wait(server, rate, inside).over_all
-    following = next_state(values)
-    is_found = _is_same(following[0], values[0]) & _is_same(following[1], values[1])
-    if server.engine.scheduler == PROMPTS_FIRST:
-        is_found = is_found & _is_same(following[2], rate)
-    else:
-        is_found = is_found & _is_same(_needed(server, met, values, users, inside), 1.0)
-    is_found = settled.is_found | (steps <= 0.0) | is_found
+    *followed, ended = map(_is_same, next_state(values), values)
+    if not is_prompts_first:
+        ended = _is_same(_needed(server, met, values, users, inside), 1.0)
+    is_found = settled.is_found | (steps <= 0.0) | (followed[0] & followed[1] & ended)
     step, decode = over_all_answers(server, met)
-    ttft = maximum(users / rate - decode, before + link_delay + maximum(met.stage, prompt.alone))
+    least = before + link_delay + maximum(met.stage, prompt.alone)
+    ttft = where(users > 1.0, maximum(users / rate - decode, least), least)
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)
     if workload.load.is_run:
@@ -216,11 +215,12 @@ def _closed_loop(
         decode = decode * step / steady_step
     answered = workload.concurrency / (ttft + decode)
     ttft = where(is_found, ttft, float("inf"))
+    queue = ttft - before - prompt.alone
     return Served(
         ttft=ttft,
         tpot=time_per_token(deployment, server.osl, step),
         decode=decode,
-        queue=maximum(ttft - before - prompt.alone, 0.0),
+        queue=where(queue > NANO * ttft, queue, 0.0),
         concurrency=workload.concurrency,
         request_rate=answered,
         max_request_rate=maximum(full.rate * ranks, answered),

@@ -459,8 +459,7 @@ def _prompts_of_users_first(
     quiet = minimum(gathered * steps + (1.0 - gathered) * window * found.full, steps)
     phase = steps / maximum(share, NANO)
     mean_step = plain + run / phase
-    rho = minimum((mean_step - plain) / mean_step, STABLE)
-    second = second_moment(server, prompt, each)
+    rho, second = minimum((mean_step - plain) / mean_step, STABLE), second_moment(server, prompt, each)
     in_first = bunch / prompts
     mates = in_first * bunch + (1.0 - in_first) * found.later - 1.0
     # A prompt of the first pass comes during a decode step, others during a pass.
@@ -470,8 +469,10 @@ def _prompts_of_users_first(
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
     own = in_first * begin + (1.0 - in_first) * later + passes.own - after
     first = where(before > 0.0, in_first * plain / 2.0 + (1.0 - in_first) * behind, 0.0) + own
+    sooner = prompt.alone - begin  # where nobody decodes
+    each_run = run + nobody * (before + sooner)  # with the time before it in which the server is idle
     nobody = nobody * in_first
-    stage = arrival + first + nobody * (prompt.alone - plain / 2.0 - begin - passes.own)
+    stage = arrival + first + nobody * (sooner - plain / 2.0 - passes.own)
     last, ends = maximum(more - 1.0, 0.0), after + extra / (1.0 + single)
     after_first = ends + more * later
     after_later = ends + ((1.0 - found.full) * more + found.full * last / 2.0) * later
@@ -486,9 +487,10 @@ def _prompts_of_users_first(
         rest_variance + (1.0 - in_first) * spread,
     )  # fmt: skip
     step, decode = over_answers(server, mean_step, surge, 0.0, plain, run=met)
+    usual, all_full = run * (1.0 - single) / prompts, minimum(rate * passes.full, STABLE)
     return Meeting(
-        stage, step, decode, plain, mean_step, plain + run / steps, run * (1.0 - single) / prompts, rho, passes.full,
-        minimum(rate * passes.full, STABLE), nobody, prompt.alone, first - own, server.budget, surge, 0.0,
+        stage, step, decode, plain, mean_step, plain + each_run / steps, usual, rho, passes.full, all_full, nobody,
+        prompt.alone, first - own, server.budget, surge, 0.0,
         in_first * plain + (1.0 - in_first) * running, float("inf"), each, fixed, prompts / found.passes, run=met,
     )  # fmt: skip
 

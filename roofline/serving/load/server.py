@@ -222,9 +222,9 @@ def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[R
     return attention, head, count * chunk.time, engine.launch * chunk.launches
 
 
-def attention_time(deployment: Deployment, cached: Real, new: Real) -> Real:
-    """Attention of a chunk of `new` tokens of one prompt after `cached` ones [s]."""
-    return prefill_pass(deployment, 1.0, new, cached).figures(_per_sequence)[0]
+def attention_time(deployment: Deployment, cached: Real, new: Real, prompts: Real = 1.0) -> Real:
+    """Attention of chunks of `new` tokens after `cached` ones, of so many prompts on each rank in one call [s]."""
+    return prefill_pass(deployment, prompts * deployment.plan.dp, new, cached).figures(_per_sequence)[0]
 
 
 def _per_sequence(passed: Pass) -> tuple[Real, ...]:

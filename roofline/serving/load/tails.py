@@ -59,6 +59,7 @@ _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
 _LEAST_REST = 0.001  # least random part of the TTFT, over a decode step
 _STEADY = 0.98  # largest certain part of the mean decode step
+_CROWDED = 2.0  # standard deviations of a full step, where none is longer
 _FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
 _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cycle's cv: 2 / sqrt(2 pi)
 _LEAST_FREE = 0.1
@@ -472,13 +473,18 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
             variance = crowd_part + stalls + 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
         elif case.users is None:
             # An arrival stalls the answer once, then decodes beside it: correlated. Slower answers meet more arrivals.
+            behind = met.surge * (1.0 - met.rho) / maximum(met.prompt, _TINY)  # prompts behind one's own
+            stalls = stalls + maximum(behind, 0.0) * second / steps**2
             covariance = 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
             variance = (crowd_part + stalls + covariance) / (1.0 - met.rho) ** 2
+            variance = minimum(variance, crowd_part + (time - met.plain) * maximum(met.longest - time, 0.0))
         else:  # about one prompt per user and cycle; slowed-down users send fewer
             cycles = steps * time / cycle
             randomness = minimum(1.0 - met.rho, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
             variance = crowd_part + randomness * stalls
-        parts.append(_per_token(server, Component(counted, least, time - least, variance), share))
+        # No step is longer than a full one, but for the sequences that decode.
+        most = maximum(met.longest - least, time - least) + _CROWDED * crowd_part**0.5
+        parts.append(_per_token(server, Component(counted, least, time - least, variance, most), share))
     if answers.is_fixed:
         return tuple(parts)
     several = sum(part.weight for part in parts)  # single tokens have no TPOT
@@ -537,7 +543,9 @@ def _per_token(server: Server, part: Component, share: float) -> Component:
     swing = draft.acceptance.variance / (draft.acceptance.tokens**2 * steps)
     time = part.least + part.mean
     least = part.least * maximum(1.0 - _FAR * swing**0.5, draft.acceptance.tokens / server.deployment.queries)
-    return Component(part.weight, least * ratio, (time - least) * ratio, (part.variance + swing * time**2) * ratio**2)
+    most = (part.least + part.most) * (1.0 + _FAR * swing**0.5) - least
+    variance = (part.variance + swing * time**2) * ratio**2
+    return Component(part.weight, least * ratio, (time - least) * ratio, variance, most * ratio)
 
 
 def _averaged_variance(case: _Settled, span: Real, slope: Real) -> Real:
