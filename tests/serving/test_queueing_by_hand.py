@@ -499,7 +499,10 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     n = z / ended
     a = min(run.g * n + (1 - run.g) * run.w * run.lasts, n)
     mean = plain + time * s / n
-    matches(met, plain=plain, mean_step=mean, seen=plain + time / n, rho=min(1 - plain / mean, 0.9999))
+    nobody = (1 - others / (users - 1)) ** (users - 1)
+    # a run with the time in which the server waits for the first of its prompts, whose pass is shorter then
+    idle = nobody * (before + prompt.alone - run.begin)
+    matches(met, plain=plain, mean_step=mean, seen=plain + (time + idle) / n, rho=min(1 - plain / mean, 0.9999))
     matches(met, fixed=run.alpha, each=run.beta, together=z / (1 + more), prompt=time * (1 - single) / z)
     # of the prompts, a share y is in the first pass
     y = run.bunch / z
@@ -509,7 +512,7 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     after = run.beta * mates * (1 - min(1, most / (1 + mates))) / 2
     own = y * run.begin + (1 - y) * run.later + once - after
     first = own + (y * plain / 2 + (1 - y) * behind if before > 0 else 0.0)
-    nobody = (1 - others / (users - 1)) ** (users - 1) * y
+    nobody *= y
     stage = first + nobody * (prompt.alone - plain / 2 - run.begin - once)
     matches(met, nobody=nobody, wait=first - own, stage=stage, biased=y * plain + (1 - y) * running)
     # passes that follow mine

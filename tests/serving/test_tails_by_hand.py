@@ -76,11 +76,15 @@ def moments(server, prompt, met):
     return tuple(sum(weight * time**power for weight, time in nodes) for power in (2, 3))
 
 
-def variance_of_the_rest(server, prompt, met, rate, others, free, rest, users=None):
-    """V."""
+def variance_of_the_rest(server, prompt, met, rate, others, free, rest, users=None, long=(0.0, 0.0, 0.0)):
+    """V; `long` prompts of others are apart: theirs of p_2, of p_3, and of the wait for the budget."""
+    if users is not None and server.engine.scheduler == PROMPTS_FIRST:
+        return met.run.rest_variance
     p2, p3 = moments(server, prompt, met)
     rho, m, plain = met.rho, met.biased, met.plain
     first = server.engine.scheduler == PROMPTS_FIRST
+    m -= rate * long[0] / (1 - (rate * met.each if first else rho) ** 2)
+    p2, p3 = p2 - long[0], p3 - long[1]
     if first:
         alpha, beta = met.fixed, met.each  # a pass of j prompts takes (alpha + beta j)^3, of k on average
         cube = plain**2 * (1 - rho) + rate * (alpha**3 / met.together + 3 * alpha**2 * beta)
@@ -93,7 +97,7 @@ def variance_of_the_rest(server, prompt, met, rate, others, free, rest, users=No
     x = 1.0 if first else marginal(server, prompt, met, rate)
     k = x * rho
     variance = max(cube * (1 / 3 + k + k * k) - (m / 2 + k * m) ** 2 + x * x * rate * p2 * m, 0)
-    wait = 0.0 if first else met.wait
+    wait = 0.0 if first else max(met.wait - long[2], 0)
     if first or users is not None:
         variance *= ((rest - wait) / (m / 2 + rho * m)) ** 2
     if users is not None:
@@ -146,6 +150,33 @@ def per_token(server, prompt, met, rate, others, free, users=None, cycle=None):
         else:
             variance = company + min(1 - met.rho, 0.8 * cv + abs(steps * time / cycle - 1)) * stalls
         yield Component(weight, least, time - least, variance, met.longest - least + 2 * company**0.5)
+
+
+def between_runs(server, met, others, free, cycle):
+    """TPOT of each slice of the answers of users whose prompts come first, after the first pass of a run or another."""
+    number, returning = swing(others, free, met)
+    cv, run = server.lengths.answers.cv, met.run
+    a, n, once = run.quiet, run.phase, run.time
+    for weight, share in server.lengths.answers.slices:
+        steps = 101 * share - 1
+        company = number * SLOPE**2 * share_kept(returning * share, cv)
+        for chance, after in ((run.in_first, run.after_first), (1 - run.in_first, run.after_later)):
+            # what follows the own pass, then a run for each period but the first
+            settled = 1 - exp(-min(2 * n * max(steps - a, 0) / (a * (n - a)), 40))
+            met_runs = max(after + (met.mean_step - D_of(met)) * (steps + a * a / (2 * n) * settled - min(steps, a)), 0)
+            runs = (met_runs - after) / once
+            time = D_of(met) + met_runs / steps
+            # the end of an answer begins a run, by a chance of 1/(n - a) in each step after the first a
+            irregular = (1 - 1 / max(n - a, 1)) * (1 - a / n) ** 2
+            g = min(1, 0.8 * cv + abs(steps * time / cycle - 1))
+            stalls = g * runs * (once**2 * irregular + run.variance) + min(runs, 1 / 6) * a / n * once**2
+            least = min(4 + max(1 + others - 4 * number**0.5, 1), 0.98 * time)
+            yield Component(weight * chance, least, time - least, company + (stalls + run.after_variance) / steps**2)
+
+
+def D_of(met):
+    """A decode step."""
+    return met.plain
 
 
 def test_no_step_is_longer_than_a_full_one_nor_varies_more_than_between_that_and_a_plain_one():
@@ -208,7 +239,7 @@ def random_arrivals(monkeypatch, scheduler, lengths):
         assert_parts(found.e2el, both(expected, step, lengths))
 
 
-@each(("osl", "counted"), [(101.0, (0.0, 0.3 / 0.8, 0.5 / 0.8)), (1.0, (0.2, 0.3, 0.5))])
+@each(("osl", "counted"), [(101.0, (0.0, 0.3 / 0.8, 0.5 / 0.8)), (1.0, (1 / 3, 1 / 3, 1 / 3))])
 def test_an_answer_of_less_than_half_a_step_has_no_time_per_token(osl, counted):
     # 1.4 tokens, 1.6 and 200.7; where no answer has a step, all stand for the mean one
     slices = ((0.2, 1.4 / 101), (0.3, 1.6 / 101), (0.5, 200.7 / 101))
@@ -249,6 +280,68 @@ def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others, gap
         users_meet(monkeypatch, scheduler, others, gap)
 
 
+@each("scheduler", ["decode first", PROMPTS_FIRST])
+@each("gap", [3000.0, 300.0])
+def test_a_long_prompt_of_another_delays_those_who_come_while_it_is_computed(scheduler, gap):
+    weight = 0.05
+    # one in twenty has four times the tokens of the mean one, and more than four times its time
+    lengths = ((1 - weight, (1 - 4 * weight) / (1 - weight)), (weight, 4.0))
+    spread = Spread(cv=0.7, nodes=lengths, slices=lengths)
+    server, rate, others = rank(scheduler=scheduler, lengths=Lengths(prompts=spread)), 1 / gap, 3.0
+    prompt = prompt_of(server)
+    met = meeting(server, prompt, rate, others, 384.0, None)
+    first = scheduler == PROMPTS_FIRST
+    usual = met.each if first else met.prompt
+    # on average x [(P/x - a) + a(s)]; in full steps as much longer as the mean one is
+    time = 2 * ((usual / 2 - prompt.attention) * 4 + 16)
+    assert time > 4 * usual
+    second, third = weight * time**2, weight * time**3
+    busy = usual if first else met.in_full
+    whole = time * busy / usual
+    waiting = rate * weight * whole / (1 - rate * busy)  # while it is computed, and what came meanwhile
+    assert waiting < 0.5
+    crowded = SimpleNamespace(users=None, server=server, prompt=prompt, met=met, rate=0.9 / busy)
+    assert module._long_prompts(crowded).share == 0.5  # of the requests at most
+    assert module._long_prompts(crowded).mean == pytest.approx(whole / 2)
+    queue = rate * weight * whole**2 / (2 * (1 - rate * busy))
+    own = own_prompts(server, met, others)
+    mean_own, rest = sum(weight * time for weight, time, _ in own), 300.0
+    begin = 1.25 + root_of_those_who_decode(3.0) / 2 / (1 - met.nobody)
+    ttft = met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest + waiting * whole / 2)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, ttft, (others, 384.0), request_rate=rate)
+    variance = variance_of_the_rest(server, prompt, met, rate, others, 1.0, rest, long=(second, third, queue))
+    wait, nobody = met.idle - prompt.alone, met.nobody
+    alone = rate * prompt.alone
+    expected = []
+    for part, time, by_itself in own:
+        # evenly between none of it and all
+        behind = Component(part * (1 - nobody) * waiting, begin + time, rest + whole / 2, variance + whole**2 / 12)
+        expected += [behind, Component(part * (1 - nobody) * (1 - waiting), begin + time, rest, variance)]
+        expected.append(Component(part * nobody, 1.25 + by_itself, wait, wait**2 * (2 - alone) / alone))
+    assert_parts(found.ttft, expected)
+    assert mean_of(found.ttft) == pytest.approx(ttft, rel=1e-9)
+
+
+@each(
+    ("cv", "users", "longest"),
+    [(0.49, None, 4.0), (0.7, 7.0, 4.0), (0.7, None, 3.0)],  # hardly spread; users; not four times the mean
+)
+def test_no_prompt_is_long_where_lengths_hardly_differ_nor_among_users(cv, users, longest):
+    lengths = ((0.95, (1 - 0.05 * longest) / 0.95), (0.05, longest))
+    server = rank(lengths=Lengths(prompts=Spread(cv=cv, nodes=lengths, slices=lengths)))
+    state = (3.0, 384.0) if users is None else (3.0, 384.0, 7 / 6 / 3000)
+    load = {"request_rate": 1 / 3000} if users is None else {"concurrency": users}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, 500.0, state, **load)
+    assert len(found.ttft) == 2 * len(lengths)  # with others and without
+
+
+def halves(parts):
+    """Parts of the shorter and of the longer answers."""
+    return parts[: len(parts) // 2], parts[len(parts) // 2 :]
+
+
 def users_meet(monkeypatch, scheduler, others, gap):
     server, users, rate, free = rank(scheduler=scheduler, lengths=UNEVEN), 7.0, 7 / 6 / gap, 1 - others / 6
     prompt = prompt_of(server)
@@ -269,18 +362,32 @@ def users_meet(monkeypatch, scheduler, others, gap):
         expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
     assert_parts(found.ttft, expected)
     cycle = 1.25 + met.stage + met.decode
-    assert_parts(found.tpot, list(per_token(server, prompt, met, 1 / gap, others, free, users, cycle)))
+    if scheduler == PROMPTS_FIRST:
+        step = list(between_runs(server, met, others, free, cycle))
+        assert 0.05 < met.run.in_first < 0.95
+    else:
+        step = list(per_token(server, prompt, met, 1 / gap, others, free, users, cycle))
+    assert_parts(found.tpot, step)
+    # the whole: each part of the answers with each group of the prompts, by the weights of both
+    assert sum(part.weight for part in found.e2el) == pytest.approx(1.0)
+    mean_steps = sum(
+        weight * (101 * share - 1) * sum(part.weight * (part.least + part.mean) for part in parts) / weight
+        for (weight, share), parts in zip(server.lengths.answers.slices, halves(step), strict=True)
+    )
+    assert mean_of(found.e2el) == pytest.approx(mean_of(found.ttft) + mean_steps, rel=1e-9)
 
 
 def test_users_beyond_the_slots_wait_until_as_many_answers_have_ended(monkeypatch):
-    # nine users, seven slots: two answers end before one's own turn, 0.8 x 0.5 as unevenly as at random
+    # nine users, seven slots: two answers end before one's own turn, 0.8 x 0.5 as unevenly as at random; of that time
+    # a user is on the way for a part
     server, rate, others = rank(lengths=UNEVEN, slots=7.0), 7 / 6 / 384, 3.0
     prompt = prompt_of(server)
-    met = meeting(server, prompt, 1 / 384, others, 384.0, 7.0)
-    wait, rest = 2 / rate, 40.0
+    met = meeting(server, prompt, 1 / 384, others, 384.0, 7.0, 2 / rate)
+    late, rest = root_of_those_who_decode(3.0, 1 / 2) / 2, 40.0
+    wait = 2 / rate - 1.25 - late
     own = own_prompts(server, met, others)
     mean_own = sum(weight * time for weight, time, _ in own)
-    begin = 1.25 + root_of_those_who_decode(3.0, 1 / 2) / 2 / (1 - met.nobody)
+    begin = 1.25 + late / (1 - met.nobody)
     ttft = wait + met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=9.0)
     variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, 0.5, rest, 7.0)
@@ -326,21 +433,36 @@ def test_where_all_slots_are_taken_every_answer_takes_as_long(gap, is_full):
     server, rate = rank(scheduler=PROMPTS_FIRST, slots=4.0), 1 / gap
     full, met = module.saturation(server, prompt_of(server)), meeting(server, prompt_of(server), rate, 4.0, 44.0, None)
     assert (rate * met.decode > 4.0) == is_full
-    mean = 4 / rate / STEPS if is_full else met.step
+    mean = 4 / rate / STEPS * (1 - (2 - 2 * rate / full.rate) ** 2 / (2 + STEPS / 15)) if is_full else met.step
     taken = met._replace(mean_step=met.mean_step * mean / met.step, decode=mean * STEPS)
     _, wait = module.slot_wait(server, full, taken, rate, 4.0)
-    ttft = 1.25 + met.stage + wait
+    queue = wait + 900 * is_full  # some more wait for slots that prompts keep
+    ttft = 1.25 + met.stage + queue
     with pytest.MonkeyPatch.context() as monkeypatch:
         found = found_tails(monkeypatch, server, ttft, (4.0, 44.0), request_rate=rate)
     assert (found.tpot[0].variance == 0.0) == is_full
     if is_full:
         assert_parts(found.tpot, [Component(1.0, 5.0, mean - 5, 0.0)])  # 5 s where only one decodes
-    # slots that are kept by the prompts of those who wait for them: no distribution has the mean that was found
-    late = 4 * (ttft + mean * STEPS) if is_full else 0.0
     ttft -= met.nobody * wait  # whoever finds nobody decoding finds a slot
-    assert mean_of(found.ttft) == pytest.approx(ttft + late, rel=1e-9)
+    assert mean_of(found.ttft) == pytest.approx(ttft, rel=1e-9)
     means = {"ttft": ttft, "tpot": mean, "e2el": ttft + mean * STEPS}
-    assert isnan(module.latency_percentile(found, means, STEPS, "ttft", 99.0)) == is_full
+    slow, median = (module.latency_percentile(found, means, STEPS, "ttft", level) for level in (99.0, 50.0))
+    assert slow > ttft > median
+
+
+def test_a_percentile_whose_distribution_has_another_mean_is_not_known():
+    parts = (Component(1.0, 1.0, 1.0, 0.5),)
+    found = module.Tails(parts, parts, (Component(1.0, 3.0, 9.0, 40.0),), parts)
+    means = {"ttft": 2.0, "tpot": 2.0, "itl": 2.0, "e2el": 12.0}
+    steps = 5.0
+    assert module.latency_percentile(found, means, steps, "ttft", 99.0) > 2.0
+    assert module.latency_percentile(found, means, steps, "e2el", 99.0) > 12.0
+    for metric, mean in (("ttft", 1.9), ("ttft", 2.11), ("tpot", 1.9), ("itl", 2.11)):
+        off = {**means, metric: mean}
+        known = {key: not isnan(module.latency_percentile(found, off, steps, key, 99.0)) for key in means}
+        # the whole is not known without its parts
+        assert known == {key: key != metric and not (key == "e2el" and metric in ("ttft", "tpot")) for key in means}
+    assert isnan(module.latency_percentile(found, {**means, "e2el": 11.0}, steps, "e2el", 99.0))
 
 
 @each(
