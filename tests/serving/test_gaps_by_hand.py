@@ -1,5 +1,6 @@
 """Gaps between tokens on a rank whose times are straight lines, and beside a simulation of every step."""
 
+import math
 import statistics
 from itertools import pairwise
 from math import exp
@@ -19,14 +20,13 @@ from roofline.serving.load.server import prompt_of
 
 SMALL = ("llama-3.1-8b", "h100:tp1")
 D = 8.0  # of four sequences
-STEADY = Component(1.0, D, 0.0, 0.0)
 RARE = 1e-7  # requests per second, of which no two meet
 LONG = 1e6  # tokens of an answer of which the first gaps do not count
 
 
 def case_of(server, rate, users=None, **met):
     found = meeting(server, prompt_of(server), rate, 3.0, D, users)._replace(**met)
-    return Case(server, prompt_of(server), found, rate, 3.0, users, STEADY, False)
+    return Case(server, prompt_of(server), found, rate, 3.0, users, Component(1.0, found.plain, 0.0, 0.0), False)
 
 
 def share_beyond(case, time):
@@ -81,20 +81,29 @@ def test_gaps_have_the_mean_of_all_decode_time_over_all_steps(scheduler, users, 
 def test_one_user_is_stalled_by_nobody():
     for scheduler in ("decode first", PROMPTS_FIRST):
         case = case_of(rank(users=1.0, scheduler=scheduler), 0.0, 1.0)
-        assert close(percentile(gaps(case), 99.9), D, 1e-9)
+        assert close(percentile(gaps(case), 99.9), case.met.plain, 1e-9)
 
 
-def test_bunches_of_users_are_rarer_and_longer_than_single_requests():
-    # nobody asks while passes run; the way of 1.75 s is shorter than a step, that of 100 s lasts 12.5 steps
-    near, far = (case_of(rank(users=8.0, request=way, scheduler=PROMPTS_FIRST), 0.004, 8.0) for way in (1.0, 100.0))
-    far = far._replace(met=near.met)  # but for the way
-    rare, often = (1.0 - gaps(case)[0].weight / 0.99 for case in (far, near))
-    assert often <= 1.0 - (1.0 - near.rate * near.met.mean_step / 7.0) ** 7
-    assert rare < 0.9 * often
-    assert close(mean_of(gaps(far)), mean_of(gaps(near)), 1e-12)
-    assert close(
-        1.0 - gaps(far._replace(is_full=True))[0].weight / 0.99, often, 1e-12
-    )  # who waits for slots comes at once
+@each("way", [1.0, 40.0])
+def test_a_gap_of_users_holds_a_whole_run_or_what_follows_the_own_pass_or_none(way):
+    server = rank(users=8.0, request=way, scheduler=PROMPTS_FIRST)
+    case = case_of(server, 0.01, 8.0)
+    plain, run = case.met.plain, case.met.run
+    alone = 2 * (2.5 + 10 + 4.9 + 1.6 + 1) + 4  # a pass of 50 tokens
+    behind = run.in_first * run.after_first + (1.0 - run.in_first) * run.after_later
+    often = (case.mean - plain - behind / 100) / 0.99 / run.time  # of the gaps but the first
+    assert 0.05 < often < 0.5
+    expected = [(0.99, often, run.time, run.variance)]
+    for share, after in ((run.in_first, run.after_first), (1.0 - run.in_first, run.after_later)):
+        expected.append((0.01 * share, after / max(after, alone), max(after, alone), run.after_variance))
+    parts = iter(gaps(case))
+    for weight, stalled, stall, variance in expected:
+        assert tuple(next(parts)) == pytest.approx((weight * (1 - stalled), plain, 0.0, 0.0, math.inf))
+        least = plain + min(alone, 0.98 * stall)
+        spread = max(variance, (0.05 * stall) ** 2)
+        found = next(parts)
+        assert tuple(found) == pytest.approx((weight * stalled, least, plain + stall - least, spread, math.inf))
+    assert next(parts, None) is None
 
 
 def test_a_percentile_beyond_the_share_of_stalls_is_a_step_and_one_within_it_a_stall():
@@ -132,9 +141,9 @@ def test_ordered_and_above_the_mean_step_at_the_end():
 @each(("judge", "first"), [(judged_rate, "decode"), (judged_rate, "prompts"), (judged_users, "decode")])
 def test_gaps_are_those_of_a_simulation(judge, first):
     cases = [judge((777_100 + place, 1000, first)) for place in range(7)]
-    inside = [case for case in cases if case.inside and case.tails]
+    inside = [case for case in cases if case.inside and "itl_p99" in case.off]
     assert len(inside) >= 3
-    off = {key: [abs(case.tails[key]) for case in inside] for key in ("itl_p50", "itl_p99")}
+    off = {key: [abs(case.off[key]) for case in inside] for key in ("itl_p50", "itl_p99")}
     assert statistics.fmean(off["itl_p50"]) <= 0.05
     assert statistics.median(off["itl_p99"]) <= 0.10
 
