@@ -195,11 +195,16 @@ def test_steps_of_an_answer_are_drawn_by_what_is_kept_of_the_proposals():
 def test_users_begin_spread_over_an_answer_of_an_idle_server():
     # three seconds of a prompt and three steps: four users begin a second and a half apart
     server = server_of(deployment(), Workload(50.0, 4.0, Users(4.0)))
-    loop = _Simulation(server, server, Arrivals(1, users=4))
     sent = []
-    loop.schedule = lambda time, action: sent.append(time)
-    loop.first = lambda requests: []  # nothing else happens
-    loop.run()
+
+    class Beginning(_Simulation):
+        def schedule(self, time, action, subject=None):
+            sent.append(time)
+
+        def first(self, requests):
+            return []  # nothing else happens
+
+    Beginning(server, server, Arrivals(1, users=4)).run()
     assert sent == pytest.approx([0, 1.5, 3, 4.5])
 
 
