@@ -68,7 +68,7 @@ SCHEDULERS = {"decode": ("vllm", "trtllm", "generic"), "prompts": ("sglang",), "
 ORDERS = ("decode", "prompts")
 LOADS = (0.1, 0.3, 0.5, 0.7, 0.8)  # of the saturation
 SPREADS = (0.0, 0.0, 0.3, 1.0)  # coefficients of variation of lengths
-ANSWERS = {"one token": 0.15, "2 to 19 tokens": 0.25, "20 tokens and more": 0.6}  # shares of the cases
+ANSWERS = {SINGLE: 0.15, SHORT: 0.25, LONG: 0.6}  # shares of the cases
 GOODPUT_SHARE, TINY = 0.9, 1e-6
 NEAR_BEST = (0.9, 0.95, 1.0, 1.05)  # of a goodput, at which it is simulated
 TAILS = (
@@ -154,9 +154,9 @@ def drawn_widely(seed: int, engines: tuple[str, ...]) -> tuple[Any, Workload]:
     draw = random.Random(seed + 11)
     isl = float(round(math.exp(draw.uniform(math.log(32), math.log(32_000)))))
     osl = {
-        "one token": 1.0,
-        "2 to 19 tokens": float(draw.randint(2, 19)),
-        "20 tokens and more": float(round(math.exp(draw.uniform(math.log(20), math.log(4000))))),
+        SINGLE: 1.0,
+        SHORT: float(draw.randint(2, 19)),
+        LONG: float(round(math.exp(draw.uniform(math.log(20), math.log(4000))))),
     }[draw.choices([*ANSWERS], [*ANSWERS.values()])[0]]
     return deployment, replace(wanted, isl=isl, osl=osl)
 
@@ -496,7 +496,7 @@ def page(cases: list[Judged], full: list[Judged], best: list[Judged], requests: 
         f"1,024 sequences at most, at 10 to 95 % of the saturation or with 1 to 512 users; {requests:,} requests a case at "
         f"a rate and {FULL_REQUESTS} times as many above {100 * MOST_UTIL:.0f} % of the saturation, seeds from {seed}. "
         "Lengths spread log-normally or evenly, with coefficients of variation of 0 (0.17 with users), 0.3, 1 and 1.5. "
-        "Cases are drawn at random until each region has as many as the others; those that come up too rarely have fewer.",
+        "Cases of one server are drawn at random until each region has as many as the others, or has come up too rarely.",
         *regions_text(errors_by_region(cases), cases),
         "\n## By condition\n",
         "One server; median / mean / 90th percentile / worst of the same errors, by the condition of the validated range "

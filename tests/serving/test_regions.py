@@ -193,15 +193,15 @@ def in_percent(share):
 # --- a sample ----------------------------------------------------------------------------------
 
 
-def test_nine_in_ten_cases_stay_within_what_is_stated_of_their_regions():
+def test_cases_drawn_anew_stay_within_what_is_stated_of_nine_in_ten_of_their_regions():
     judges = [partial(judge, ranges=WIDE) for judge in (judged_rate, judged_users)]
     draws = [(777_400 + number, 1500, first) for first in ("decode", "prompts") for number in range(15)]
     within = []
     for judge, draw in product(judges, draws):
         case = judge(draw)
         stated = errors(case.region)
-        within += [abs(case.off[key]) <= getattr(stated, key).most for key in ("ttft", "tpot") if key in case.off]
-    assert len(within) > 90
+        within += [abs(case.off[key]) <= getattr(stated, key).most for key in JUDGED if key in case.off]
+    assert len(within) > 200
     assert statistics.fmean(within) >= 0.8
 
 
