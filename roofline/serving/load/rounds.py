@@ -32,7 +32,8 @@ _HALF = 0.5  # bound on the share of time that a first prompt saves
 SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
 _LONGEST_RUN = 40.0  # logarithm of the passes that follow each other
 _SURE = 12.0  # logarithm of the chance that nobody comes during a pass
-_RANGE = 4.0  # of the lengths of answers that end in one run, over their standard deviation
+_RANGE = 5.0  # of the lengths of answers that end in one run, over their standard deviation
+_SOON = 0.1  # decode steps: who needs less is taken for one who waits for a slot, the more the less
 _SHARPNESS = 4.0  # with which users gather
 _LEAST_CV = 0.17  # of the answers of users, who would stay in step else
 _LEAST_SEVERAL = 0.125  # share of answers of several tokens
@@ -326,7 +327,7 @@ def _after_an_answer(
     share = minimum(rate * longer, 1.0 - _E ** (0.0 - window))
     rest = share * maximum(longer - before / 2.0, longer / 2.0) + (1.0 - share) * plain / 2.0
     mates = share * minimum(rate * longer, window) + (1.0 - share) * rate * plain
-    return where(before > 0.0, rest, 0.0), mates
+    return rest * _on_the_way(before, plain), mates
 
 
 class Passes(NamedTuple):
@@ -442,7 +443,7 @@ def _prompts_of_users_first(
     def time(tokens: Real) -> Real:
         return added(server, prompt, decoding, 0.0, tokens, prompt.length, prompt.attention)
 
-    gathered, window = _gathered(server, before, plain, users)
+    gathered, window = _gathered(server, before, plain, users, spare)
     bunch, further = _coming(ended, window, gathered, users)
     begin = bunch * time(minimum(bunch * prompt.length, server.budget))
     later = _in_run(bunch, further, begin, begin, before, users).later
@@ -468,7 +469,7 @@ def _prompts_of_users_first(
     in_one = minimum(1.0, passes.most / (1.0 + mates))
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
     own = in_first * begin + (1.0 - in_first) * later + passes.own - after
-    first = where(before > 0.0, in_first * plain / 2.0 + (1.0 - in_first) * behind, 0.0) + own
+    first = (in_first * plain / 2.0 + (1.0 - in_first) * behind) * _on_the_way(before, plain) + own
     sooner = prompt.alone - begin  # where nobody decodes
     each_run = run + nobody * (before + sooner)  # with the time before it in which the server is idle
     nobody = nobody * in_first
@@ -504,21 +505,25 @@ def share_of_single_tokens(server: Server) -> Real:
     return minimum(single, 1.0 - _LEAST_SEVERAL)
 
 
-def _gathered(server: Server, before: Real, plain: Real, users: Real) -> tuple[Real, Real]:
+def _gathered(server: Server, before: Real, plain: Real, users: Real, spare: Real) -> tuple[Real, Real]:
     r"""How far users gather in one run, and decode steps from the first end of an answer to the run that it begins.
 
-    .. math:: g = \min\left(1, \frac{w}{4\, cv\, O\, (c - 1) / (c + 1)}\right)^4,\quad
+    .. math:: g = \min\left(1, \frac{w_1}{5\, cv\, O\, (c - 1) / (c + 1)}\right)^4,\quad
               w = \max\left(1, \frac{h}{D} + \frac{1}{2}\right)
 
-    All users come with one run where the last answer ends before the first of them has come back.
+    All users come with one run where the last answer ends before the first of them has come back; he left while all
+    others decoded (w_1).
 
     Source:
         The range of c evenly spread lengths is 3.5 cv (c - 1)/(c + 1) times the mean one; how sharply users gather
         was chosen by simulation.
     """
-    window = where(before > 0.0, maximum(before / plain + 0.5, 1.0), 0.0)
+    window, of_first = (
+        maximum(way / plain + 0.5, 1.0) * _on_the_way(way, plain)
+        for way in (before, maximum(server.before + server.engine.arrival * (users - 1.0) ** 0.5 - spare, 0.0))
+    )
     lasting = _RANGE * maximum(server.lengths.answers.cv, _LEAST_CV) * server.osl * (users - 1.0) / (users + 1.0)
-    return minimum(window / maximum(lasting, _TINY), 1.0) ** _SHARPNESS, window
+    return minimum(of_first / maximum(lasting, _TINY), 1.0) ** _SHARPNESS, window
 
 
 def _coming(ended: Real, window: Real, gathered: Real, users: Real) -> tuple[Real, Real]:
@@ -531,6 +536,11 @@ def _coming(ended: Real, window: Real, gathered: Real, users: Real) -> tuple[Rea
     bunch = 1.0 + (bunch - 1.0) * (1.0 - gathered)  # the last to end comes back first, alone
     further = ended * window
     return bunch, further + gathered * (maximum(users - bunch, 0.0) - further)
+
+
+def _on_the_way(before: Real, plain: Real) -> Real:
+    """Share of the users who are on their way after an answer: none where others wait for the slot [1]."""
+    return minimum(before / (_SOON * plain), 1.0)
 
 
 class _InRun(NamedTuple):
@@ -566,7 +576,8 @@ def _in_run(bunch: Real, further: Real, begin: Real, later: Real, before: Real, 
     another = 1.0 - _E ** (0.0 - minimum(further * minimum(1.0 - within, later / way), _SURE))
     most = maximum(left / later + 0.5, 1.0)
     follow = second * (1.0 + another * (1.0 - another**most) / (1.0 - another))
-    full = where(left > 0.0, second * another ** maximum(left / later - 0.5, 0.0), 1.0)
+    passes = left / later
+    full = second ** minimum(2.0 * passes, 1.0) * another ** maximum(passes - 0.5, 0.0)
     prompts = maximum(minimum(bunch + further * minimum(within + follow * later / way, 1.0), users), bunch)
     return _InRun(prompts, 1.0 + follow, full, maximum((prompts - bunch) / maximum(follow, _TINY), 1.0))
 
