@@ -277,9 +277,8 @@ def test_users_beyond_the_slots_wait_until_as_many_answers_have_ended(monkeypatc
     found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=9.0)
     variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, 0.5, rest, 7.0) + swing
     begin, rest = 1.25 + late - 2 * swing**0.5, rest + 2 * swing**0.5
-    variance = min(
-        variance * (1 - rest / (6 * met.prompt + 2 * D + 4 * swing**0.5)), rest * rest * max(1 / met.rho - 1, 1)
-    )
+    end = 6 * met.prompt + 2 * D + 4 * swing**0.5
+    variance = min(variance * (1 - rest / end), rest * rest * max(1 / met.rho - 1, 1))
     swing_of_slots = 0.8 * 0.5 * wait / rate
     weight, time, alone = own[0]
     assert tuple(found.ttft[0]) == approximate(
