@@ -1,19 +1,20 @@
 """Fits the engine profiles generic, trtllm, vllm and sglang, and prints what their files state.
 
-    python accuracy/fit_engines.py [ENGINE ...]
+    python accuracy/fit_engines.py [ENGINE ...] [--only NAME ...]
 
 What an idle server takes: `request` and `launch` bring the TTFT of single requests (tests/measured/published.csv)
 nearest to the measured ones. What users add: each row of the wheel's servers is predicted as users in a run with the
 limits that its launch script set (serving_rows.py), and five constants bring TTFT and TPOT nearest. Each takes the other
 as known, in turn, until both stay; priors are written here, so that the answer does not depend on what the files state.
-Kernels are not touched. Rows of held-out GPUs and models are left out, and single requests to GPUs whose own
-kernels were not timed: what remains there is not the server's alone.
+With `--only` some of these constants are sought and all others taken as the profiles state them. Kernels are not
+touched. Rows of held-out GPUs and models are left out, and single requests to GPUs whose own kernels were not timed:
+what remains there is not the server's alone.
 Needs the extras `accuracy` and `calibrate`; takes some minutes an engine.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -40,7 +41,7 @@ EAGER = {"launch": (100e-6, 0.5), "launch_decode": (30e-6, 0.5), "compute": (0.7
 
 #: Constants that users add: where their priors stand [s], and how wide those are, in logarithms.
 LOADED = {
-    "arrival": (30e-3, 1.0),
+    "arrival": (8e-3, 1.0),  # of one other that decodes
     "prefill": (8e-3, 1.5),
     "prefill_slowdown": (1.3, 0.3),
     "step": (0.1e-3, 1.5),
@@ -49,8 +50,9 @@ LOADED = {
 #: Change of the logarithm of a constant, in a round, below which it has settled: SGLang's step is known to 6 % only.
 STAYS = 0.08
 MOST_ROUNDS = 15
-MOST_ARRIVAL = 0.12  # [s] many first tokens of loaded servers take longer than any term explains
 TTFT_WEIGHT = 0.5  # a first token scatters more than a step
+#: Some runs take several times longer to a first token than any term explains: they must not pull.
+LOADED_LOSS = "cauchy"
 
 
 def single_requests(engine: str) -> list[tuple[rl.Prediction, float, str]]:
@@ -114,7 +116,7 @@ def fitted_idle(engine: str, loaded: dict[str, float]) -> dict[str, float]:
 def fitted_loaded(
     rows: list[ServingRow], engine: str, idle: dict[str, float], start: dict[str, float]
 ) -> dict[str, float]:
-    """What users add, given what an idle server takes."""
+    """What users add, by the names in `start`, given what an idle server takes; all else as the profile states."""
     known = [(row, predicted(row, engine)) for row in rows]
     known = [(row, found) for row, found in known if found.served and not _waits(found)]
     counts = {name: sum(row.engine == name for row, _ in known) for name in ENGINES}
@@ -127,15 +129,16 @@ def fitted_loaded(
         for row, found in known:
             own = replace(found.deployment.engine, **idle, **constants)
             again = served(replace(found.deployment, engine=own), found.workload, found.served.state)
-            first.append(np.log(again.ttft / row.ttft))
-            step.append(np.log(again.tpot / row.tpot))
+            first.append(_off(again.ttft / row.ttft))
+            step.append(_off(again.tpot / row.tpot))
         return np.concatenate([TTFT_WEIGHT * weight * np.asarray(first), weight * np.asarray(step)])
 
-    centre, width = np.asarray(list(LOADED.values())).T
-    low = [0.0 if name == "prefill_slowdown" else -np.inf for name in LOADED]
-    high = [np.log(MOST_ARRIVAL) if name == "arrival" else np.inf for name in LOADED]
+    centre, width = np.asarray([LOADED[name] for name in start]).T
+    low = [0.0 if name == "prefill_slowdown" else -np.inf for name in start]
     prior = LOSS_SCALE * len(known) ** 0.5 / 10.0
-    return _nearest(tuple(LOADED), np.log(centre), width, off, low, high, prior, start)
+    return _nearest(
+        tuple(start), np.log(centre), width, off, low, [np.inf] * len(start), prior, start, loss=LOADED_LOSS
+    )
 
 
 def fitted(rows: list[ServingRow], engine: str) -> dict[str, float]:
@@ -152,6 +155,11 @@ def fitted(rows: list[ServingRow], engine: str) -> dict[str, float]:
     raise SystemExit(f"{engine}: no fixed point in {MOST_ROUNDS} rounds: {before}")
 
 
+def _off(ratio: float) -> float:
+    """How far a prediction is off: between the logarithm, which minds neither direction, and the relative error."""
+    return 2.0 * (ratio**0.5 - 1.0)
+
+
 def _equal(names: Sequence[Any]) -> Any:
     """Weights of residuals that give everything named as much say, however many rows it has."""
     return np.asarray([(len(names) / len(set(names)) / names.count(name)) ** 0.5 for name in names])
@@ -166,8 +174,9 @@ def _nearest(
     high: Sequence[float],
     prior: float,
     first: dict[str, float] | None = None,
+    loss: str = "soft_l1",
 ) -> dict[str, float]:
-    """Constants whose log residuals are least, under a soft-L1 loss, with a prior in logarithms; sought from `first`."""
+    """Constants whose residuals are least, under a robust loss, with a prior in logarithms; sought from `first`."""
 
     def residuals(point: Any) -> Any:
         constants = dict(zip(names, map(float, np.exp(point)), strict=True))
@@ -175,9 +184,7 @@ def _nearest(
 
     start = centre if first is None else np.log([first[name] for name in names])
     start = np.clip(start, np.asarray(low) + 1e-3, np.asarray(high) - 1e-3)
-    found = least_squares(
-        residuals, start, bounds=(low, high), loss="soft_l1", f_scale=LOSS_SCALE, xtol=1e-4, ftol=1e-4
-    )
+    found = least_squares(residuals, start, bounds=(low, high), loss=loss, f_scale=LOSS_SCALE, xtol=1e-4, ftol=1e-4)
     return dict(zip(names, map(float, np.exp(found.x)), strict=True))
 
 
@@ -188,15 +195,21 @@ def _waits(found: rl.Prediction) -> bool:
 
 def main() -> None:
     """Fit and print."""
+    parser = argparse.ArgumentParser(description="Fits the engine profiles.")
+    parser.add_argument("engines", nargs="*", metavar="ENGINE", default=(*ENGINES, "eager"))
+    parser.add_argument("--only", nargs="+", choices=LOADED, metavar="NAME", default=())
+    options = parser.parse_args()
     rows = [row for row in serving_rows(impossible=is_impossible) if row.excluded is None and row.split == "fit"]
     print(f"{len(rows)} rows of servers with users")
-    for engine in sys.argv[1:] or (*ENGINES, "eager"):
+    for engine in options.engines:
         if engine == "eager":
             for name, value in fitted_eager().items():
                 print(f"eager.{name}: {value:.3g}")
             continue
         mine = [row for row in rows if engine in ("generic", row.engine)]
-        for name, value in fitted(mine, engine).items():
+        stated = {name: getattr(load_engine(engine), name) for name in options.only}
+        found = fitted_loaded(mine, engine, {}, stated) if stated else fitted(mine, engine)
+        for name, value in found.items():
             print(f"{engine}.{name}: {value:.3g}", flush=True)
 
 

@@ -85,6 +85,17 @@ def test_a_tighter_limit_never_raises_the_goodput(slos):
     assert rates[0] < rates[-1]
 
 
+@each("engine", ["vllm", "sglang", "trtllm", "generic"])
+def test_the_goodput_grows_from_the_idle_time_to_first_token_on_without_a_jump(engine):
+    """The host takes longer for a request the more others decode, and no longer for the first of them than for more."""
+    idle = rl.predict(MODEL, GPU, engine=engine, **CASE).ttft
+    rates = [one(f"ttft:{1e3 * idle + more:.6f}", engine=engine).rate for more in range(1, 142, 10)]
+    gains = [more - fewer for fewer, more in pairwise([0.0, *rates])]
+    assert all(gain > 0.0 for gain in gains), rates
+    assert max(gains) <= 0.25 * rates[-1], gains
+    assert rates[len(rates) // 2] >= 0.25 * rates[-1], rates
+
+
 def test_a_larger_share_never_raises_the_goodput():
     rates = [one(share=share, **SPREAD).rate for share in (0.3, 0.5, 0.8, 0.9, 0.95, 0.99, 0.999)]
     assert all(more <= fewer for fewer, more in pairwise(rates))
@@ -193,15 +204,15 @@ def test_lengths_alone_may_spread_further_than_a_p99_may():
 
 
 def test_what_a_p99_within_a_multiple_of_the_median_leaves_free():
-    found = one("p99:2x")
+    found = one("p99:1.4x")
     assert found.found.binding == "p99_within"
-    assert close(found.found.attained["p99_within"], 2.0, 1e-6)
+    assert close(found.found.attained["p99_within"], 1.4, 1e-6)
     ratios = [
         found.prediction.latency(f"{key}_p99") / found.prediction.latency(f"{key}_p50") for key in ("ttft", "tpot")
     ]
-    assert close(max(ratios), 2.0, 1e-4)
+    assert close(max(ratios), 1.4, 1e-4)
     assert close(found.headroom, 1.0 - found.found.util)
-    asked = rl.predict(MODEL, GPU, **CASE, request_rate=2.0, slo="p99:2x")
+    asked = rl.predict(MODEL, GPU, **CASE, request_rate=2.0, slo="p99:1.4x")
     assert close(headroom(asked).rate, found.rate, 1e-9)
     assert headroom(rl.predict(MODEL, GPU, **CASE, request_rate=2.0, slo="ttft:300")) is None
 

@@ -220,7 +220,7 @@ def test_a_share_of_cold_starts_that_the_p99_just_leaves_out_or_takes_in():
     case = {**CASE, "request_rate": 8.5}
     warm = rl.predict(*SMALL, **case)
     few, open_, many = (rl.predict(*SMALL, **case, cold_start=f"{share}%:2s") for share in (0.5, 1, 2))
-    assert 0.15 <= warm.latency("ttft_p99") <= few.latency("ttft_p99") <= 0.2
+    assert 0.15 <= warm.latency("ttft_p99") <= few.latency("ttft_p99") <= 0.21
     assert 2.0 < many.latency("ttft_p99") <= 2.0 + warm.latency("ttft_p99")
     said = [text for text in open_.warnings if "exactly 1 %" in text]
     assert len(said) == 1

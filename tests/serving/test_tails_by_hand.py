@@ -217,16 +217,23 @@ def root_of_those_who_decode(others, share=0.0):
     return others / (others + (1 - share) * (1 + 3 * exp(-0.6 * (others - share))) / 4) ** 0.5
 
 
+def host_time(met, others, share=0.0):
+    """Mean and variance, half a second for each root of the number that decodes where any do."""
+    late = root_of_those_who_decode(others, share) / 2 / (1 - met.nobody)
+    return late, others / 4 / (1 - met.nobody) - late * late
+
+
 def random_arrivals(monkeypatch, scheduler, lengths):
     server, rate, others = rank(scheduler=scheduler, lengths=lengths), 1 / 384, 3.0
     prompt = prompt_of(server)
     met = meeting(server, prompt, rate, others, 384.0, None)
     own = own_prompts(server, met, others)
     mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
-    begin = 1.25 + root_of_those_who_decode(3.0) / 2 / (1 - met.nobody)  # behind others
-    ttft = met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest)
+    late, swing = host_time(met, 3.0)
+    ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (late + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, 384.0), request_rate=rate)
-    variance = variance_of_the_rest(server, prompt, met, rate, others, 1.0, rest)
+    variance = variance_of_the_rest(server, prompt, met, rate, others, 1.0, rest) + swing
+    begin, rest = 1.25 + late - 2 * swing**0.5, rest + 2 * swing**0.5
     wait, busy = met.idle - prompt.alone, rate * prompt.alone
     expected = []
     for weight, time, alone in own:
@@ -349,11 +356,12 @@ def users_meet(monkeypatch, scheduler, others, gap):
     assert (met.step == met.longest) == (gap == 26.0)  # steps take all of the budget
     own = own_prompts(server, met, others)
     mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
-    begin = 1.25 + root_of_those_who_decode(others, others / 6) / 2 / (1 - met.nobody)
-    ttft = met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest)
+    late, swing = host_time(met, others, others / 6)
+    ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (late + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, gap, rate), concurrency=users)
-    variance = variance_of_the_rest(server, prompt, met, 1 / gap, others, free, rest, users)
-    end = 6 * met.prompt + 2 * met.plain
+    variance = variance_of_the_rest(server, prompt, met, 1 / gap, others, free, rest, users) + swing
+    begin, rest = 1.25 + late - 2 * swing**0.5, rest + 2 * swing**0.5
+    end = 6 * met.prompt + 2 * met.plain + 4 * swing**0.5
     variance = min(variance * (1 - rest / end), rest * rest * max(1 / met.rho - 1, 1))
     wait, busy = met.idle - prompt.alone, prompt.alone / gap
     expected = []
@@ -387,11 +395,13 @@ def test_users_beyond_the_slots_wait_until_as_many_answers_have_ended(monkeypatc
     wait = 2 / rate - 1.25 - late
     own = own_prompts(server, met, others)
     mean_own = sum(weight * time for weight, time, _ in own)
-    begin = 1.25 + late / (1 - met.nobody)
-    ttft = wait + met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (begin + mean_own + rest)
+    late, swing = host_time(met, 3.0, 1 / 2)
+    ttft = wait + met.nobody * (1.25 + met.idle) + (1 - met.nobody) * (1.25 + late + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, 384.0, rate), concurrency=9.0)
-    variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, 0.5, rest, 7.0)
-    variance = min(variance * (1 - rest / (6 * met.prompt + 2 * D)), rest * rest * max(1 / met.rho - 1, 1))
+    variance = variance_of_the_rest(server, prompt, met, 1 / 384, others, 0.5, rest, 7.0) + swing
+    begin, rest = 1.25 + late - 2 * swing**0.5, rest + 2 * swing**0.5
+    end = 6 * met.prompt + 2 * D + 4 * swing**0.5
+    variance = min(variance * (1 - rest / end), rest * rest * max(1 / met.rho - 1, 1))
     swing_of_slots = 0.8 * 0.5 * wait / rate
     weight, time, alone = own[0]
     assert tuple(found.ttft[0]) == approximate(

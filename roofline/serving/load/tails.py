@@ -60,6 +60,7 @@ _TINY = 2.0**-200  # of a time or its square, against division by zero
 _LEAST_REST = 0.001  # least random part of the TTFT, over a decode step
 _STEADY = 0.98  # largest certain part of the mean decode step
 _CROWDED = 2.0  # standard deviations of a full step, where none is longer
+_EARLIER = 2.0  # standard deviations of the host's time that lie before its mean
 _FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
 _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cycle's cv: 2 / sqrt(2 pi)
 _LEAST_FREE = 0.1
@@ -203,18 +204,20 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     slots = case.slot_share * case.slot_wait
     mean_before = server.before + link_wait(server, case.link_rate, users).over_all
     with_others = (case.ttft - mean_before - slots - nobody * met.idle) / maximum(1.0 - nobody, NANO)
-    arrival = server.arrival(case.others, users) / maximum(1.0 - nobody, NANO)
+    arrival, swing = _arrival(case, maximum(1.0 - nobody, NANO))
     rest = maximum(with_others - arrival - mean_prompt, _LEAST_REST * met.plain)
     long = _long_prompts(case)
+    earlier = minimum(_EARLIER * swing**0.5, arrival)
     rest = maximum(rest - long.share * long.mean, _LEAST_REST * met.plain)
-    variance = maximum(_rest_variance(case, rest, long), (_LEAST_REST * met.plain) ** 2)
+    variance = maximum(_rest_variance(case, rest, long), (_LEAST_REST * met.plain) ** 2) + swing
+    rest = rest + earlier
     wait = maximum(met.idle - case.prompt.alone, 0.0)
     # Where no sequence decodes, some requests wait an exponential time for other prompts, the rest not at all.
     busy = maximum(minimum(case.rate * case.prompt.alone, 1.0 - NANO), NANO)
     idle_variance = wait * wait * (2.0 - busy) / busy
     parts: list[Component] = []
     for weight, time, alone, load_time in prompts:
-        least, others_decode, first_new = before + arrival + time, weight * (1.0 - nobody), len(parts)
+        least, others_decode, first_new = before + arrival - earlier + time, weight * (1.0 - nobody), len(parts)
         if users is None:
             if not never(in_slots > 0.0):
                 spread = variance + case.slot_variance
@@ -225,7 +228,7 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
                 parts.append(Component(others_decode * long.share, least, rest + long.mean, spread))
             parts.append(Component(others_decode * (1.0 - long.share), least, rest, variance))
         else:
-            parts.append(_among_users(case, others_decode, least, rest, variance))
+            parts.append(_among_users(case, others_decode, least, rest, variance, 2.0 * earlier))
         if not never(nobody > 0.0):
             slot_delay, slot_variance = (0.0, 0.0) if users is None else (case.slot_wait, case.slot_variance)
             spread = idle_variance + slot_variance
@@ -233,6 +236,15 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
         if load_time is not None:
             parts[first_new:] = [_with_load(case, part, load_time) for part in parts[first_new:]]
     return _with_cold_starts(server, parts)
+
+
+def _arrival(case: _Settled, busy: Real) -> tuple[Real, Real]:
+    """Host time of requests that arrive while others decode, a share `busy`: its mean [s] and variance [s^2].
+
+    It goes with the square root of their number, so that its mean square goes with their mean number.
+    """
+    mean = case.server.arrival(case.others, case.users) / busy
+    return mean, maximum(case.server.engine.arrival**2 * case.others / busy - mean * mean, 0.0)
 
 
 def _single_tokens(case: _Settled, users: Real, first: Sequence[Component]) -> tuple[Component, ...]:
@@ -261,11 +273,11 @@ def _with_load(case: _Settled, part: Component, time: Real) -> Component:
     )
 
 
-def _among_users(case: _Settled, weight: Real, least: Real, rest: Real, variance: Real) -> Component:
-    """TTFT where others decode: at most one prompt per other user precedes the request's own."""
+def _among_users(case: _Settled, weight: Real, least: Real, rest: Real, variance: Real, host: Real) -> Component:
+    """TTFT where others decode: at most one prompt per other user precedes the request's own, and `host` of it [s]."""
     met, rho = case.met, maximum(case.met.rho, NANO)
     other_users = 0.0 if case.users is None else case.users - 1.0
-    most = maximum(other_users * met.prompt + 2.0 * met.plain, rest)
+    most = maximum(other_users * met.prompt + 2.0 * met.plain + host, rest)
     spread = variance * (1.0 - rest / most)  # as for a binomial number of prompts
     spread = minimum(spread, rest * rest * maximum(1.0 / rho - 1.0, 1.0))
     most = where(case.slot_wait > 0.0, float("inf"), most)
