@@ -12,7 +12,7 @@ from roofline.numbers.operations import Real, floor, maximum, minimum, where
 from roofline.numbers.quantity import NANO
 from roofline.serving.latency import mean_steps
 from roofline.serving.load.mixtures import Component, by_prompt_length, mean_of
-from roofline.serving.load.rounds import Meeting, Run
+from roofline.serving.load.rounds import Meeting, Run, share_of_single_tokens
 from roofline.serving.load.server import PROMPTS_FIRST, STABLE, Prompt, Server, added, prompt_tokens, turns
 from roofline.support.records import NamedTuple
 
@@ -205,7 +205,7 @@ def _between_passes(case: Case) -> tuple[Component, ...]:
     met, rate = case.met, case.rate
     single, _ = _of_a_single_prompt(case)
     time, variance = _moments(single)
-    of_first = 1.0 / maximum(case.steps, 1.0)  # share of the gaps
+    of_first = minimum((1.0 - share_of_single_tokens(case.server)) / case.steps, 1.0)  # share of the gaps
     if met.run is not None:
         return _between_runs(case, met.run, time, of_first)
     busy = maximum(met.mean_step - met.plain, 0.0)
@@ -242,7 +242,7 @@ def _between_runs(case: Case, run: Run, time: Real, of_first: Real) -> tuple[Com
     own = run.in_first * run.after_first + (1.0 - run.in_first) * run.after_later
     rest = maximum(case.mean - case.met.plain - of_first * own, 0.0) / maximum(1.0 - of_first, NANO)
     runs = (
-        (1.0 - of_first, minimum(rest, run.time), run.time, run.variance),
+        (1.0 - of_first, rest, maximum(run.time, rest), run.variance),
         (of_first * run.in_first, run.after_first, maximum(run.after_first, time), run.after_variance),
         (of_first * (1.0 - run.in_first), run.after_later, maximum(run.after_later, time), run.after_variance),
     )

@@ -434,7 +434,7 @@ def _prompts_of_users_first(
     before = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
     share = (users - 1.0) / users
     every = minimum(rate / maximum(share, NANO) * seen, users / maximum(server.steps_of(), NANO))  # prompts per step
-    single = _share_of_single_tokens(server)
+    single = share_of_single_tokens(server)
     ended = every * (1.0 - single)  # answers of several tokens that end with a step
     decoding = 1.0 + every * server.steps_of() * share
     plain = server.decode(decoding).total
@@ -495,7 +495,7 @@ def _prompts_of_users_first(
     )  # fmt: skip
 
 
-def _share_of_single_tokens(server: Server) -> Real:
+def share_of_single_tokens(server: Server) -> Real:
     """Share of the answers that are over with their first token [1]."""
     answers = server.lengths.answers
     if answers.is_fixed:

@@ -193,9 +193,13 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
     """Distribution of the TTFT."""
     server, met, users = case.server, case.met, case.users
     nobody, in_slots = (where(share > NANO, share, 0.0) for share in (met.nobody, case.slot_share))
+    in_slots = minimum(in_slots / maximum(1.0 - nobody, NANO), 1.0)  # who waits for a slot finds others who decode
     before = server.engine.network + server.engine.request
     prompts = _prompt_slices(case)
     mean_prompt = sum(weight * time for weight, time, _, _ in prompts)
+    evenly = case.prompt.alone / sum(
+        weight * alone for weight, _, alone, _ in prompts
+    )  # slices have not quite its mean
     slots = case.slot_share * case.slot_wait
     mean_before = server.before + link_wait(server, case.link_rate, users).over_all
     with_others = (case.ttft - mean_before - slots - nobody * met.idle) / maximum(1.0 - nobody, NANO)
@@ -225,7 +229,7 @@ def _first_token(case: _Settled) -> tuple[Component, ...]:
         if not never(nobody > 0.0):
             slot_delay, slot_variance = (0.0, 0.0) if users is None else (case.slot_wait, case.slot_variance)
             spread = idle_variance + slot_variance
-            parts.append(Component(weight * nobody, before + alone, wait + slot_delay, spread))
+            parts.append(Component(weight * nobody, before + evenly * alone, wait + slot_delay, spread))
         if load_time is not None:
             parts[first_new:] = [_with_load(case, part, load_time) for part in parts[first_new:]]
     return _with_cold_starts(server, parts)
