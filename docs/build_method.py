@@ -36,7 +36,7 @@ from roofline.physics.passes import Pass
 from roofline.physics.plan import Scheme
 from roofline.serving.cost import ByPhase
 from roofline.serving.load.mixtures import Component
-from roofline.serving.load.rounds import Following, Passes
+from roofline.serving.load.rounds import Following, Passes, Run, _InRun
 from roofline.serving.load.server import DECODE_FIRST, PROMPTS_FIRST, PromptNode
 from roofline.specs.gpu import (
     ALL_GATHER,
@@ -121,9 +121,9 @@ CHAPTERS = {
     "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
     "serving/verdict": "pass_sigma load_sigma spread",
-    "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _passes_of_users step_of_answer "
-    "over_answers",
-    "serving/load/equations": "saturation",
+    "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _gathered _coming _in_run "
+    "step_of_answer over_answers",
+    "serving/load/equations": "saturation all_slots_taken",
     "serving/load/mixtures": "survival gamma_survival merged",
     "serving/prediction": "memory_of",
     "serving/cost": "usd_per_m_output_tok token_prices break_even_rate",
@@ -166,8 +166,13 @@ NOTES = {
     "over all. `begin` with each step; `added` by so many tokens of prompts in it. A pass of prompts: `pass_...` and "
     "`fixed`, `each`, `full`, `once`, `own` are those of `_passes` for so many prompts; `busy_...`, `passes_...` the "
     "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` does. "
-    "`together` prompts of a pass, `bunches` steps in which an answer ends, `outside` one's own "
-    "pass the rate of others, `cut` of the prompts that the budget separates, `mates` in the own pass.",
+    "`together` prompts of a pass, `mates` in the own pass. Users: `single` share of the answers that are a single "
+    "token; `every` prompt per decode step, `ended` answers of several tokens; `way` from the end of an answer to the "
+    "arrival of the next request, `window` the steps of it, `gathered` how far all come with one run; `bunch` prompts "
+    "of its first pass, which takes `begin`, `further` users on their way then; `prompts`, `passes` of the run, `later` "
+    "those of another pass, or its time, `full` chance that it lasts as long as the way (`..._in_run`: of `_in_run`); "
+    "`extra` time of those who ask `again` in it; `quiet` steps after it until another can begin, `phase` from one "
+    "to the next.",
     "serving/load/mixtures": "`least`, `mean` beyond it, `variance` of a gamma; `normal_survival` of a normal.",
 }
 
@@ -183,6 +188,8 @@ RESULTS = {
     "link_roof": "bandwidth least",
     "meeting": "stage step decode",
     "_idle": "idle window number together",
+    "_gathered": "gathered window",
+    "_coming": "bunch further",
     "merged": "weight least mean variance",
 }
 
@@ -263,6 +270,7 @@ class Letters:
     def __call__(self, name: str, *arguments: Any, **_: Any) -> Any:
         """Result of a function of which nothing but the name is known."""
         arguments = tuple(value.layers if isinstance(value, Stage) else value for value in arguments)
+        arguments = tuple(part for value in arguments for part in (value[:2] if isinstance(value, Run) else (value,)))
         numbers = [value for value in arguments if isinstance(value, (Node, int, float)) and type(value) is not bool]
         if not numbers:
             return getattr(self, name)
@@ -642,6 +650,7 @@ def merged(terms: Iterable[Term]) -> list[Term]:
 SOURCES = {
     "Server": '"A server under load"',
     **dict.fromkeys(("_passes", "_following", "_idle"), '"Open loop, prompts first"'),
+    "_coming": '"Closed loop"',
     "turns": "Arithmetic: a further step where the sequences, a Poisson number, leave too little room",
     "over_answers": 'Means over requests: "Lengths that spread"',
     "lanes": "Arithmetic",
@@ -731,6 +740,11 @@ def idle(v: Letters, rate: Any, _: Any, __: Any, seen: Any, ___: Any) -> tuple[A
     return tuple(v(f"{name}_alone", rate, seen) for name in ("first", "window", "number", "together"))
 
 
+def in_run(v: Letters, *given: Any) -> _InRun:
+    """What a run of passes computes."""
+    return _InRun(*(v(f"{name}_in_run", *given[:4]) for name in ("prompts", "passes", "full", "later")))
+
+
 def phases(name: str) -> Callable[[Letters], Any]:
     """A number of each phase of a request."""
     return lambda v: ByPhase(*(getattr(v, f"{phase}_{name}") for phase in ByPhase._fields))
@@ -749,6 +763,7 @@ ALWAYS: dict[str, Any] = {
     **dict.fromkeys(("in_switch_reduction", "dynamic", "tied", "norm_bias", "head_bias", "stream_average"), False),
     **dict.fromkeys(("positions", "layer_input", "layer_vocab", "altup", "laurel", "stream_rank"), 0),
     **dict.fromkeys(("launch", "launch_decode"), 0.0),
+    "run": None,
     "model.streams": 1,
     "queries": 1.0,
     "memo": lambda _: {},
@@ -779,6 +794,10 @@ ROUND = {
     "_passes": lambda v: partial(passes_of, v, "pass"),
     "alone_passes": lambda v: lambda server, prompt, *given: passes_of(v, "alone", server, prompt, None, *given),
     "_idle": lambda v: partial(idle, v),
+    "share_of_single_tokens": lambda v: lambda _: v.single,
+    "_gathered": lambda v: lambda _, *given: (v("gathered", *given), v("window", *given)),
+    "_coming": lambda v: lambda *given: (v("bunch", *given), v("further", *given)),
+    "_in_run": lambda v: partial(in_run, v),
 }
 CROSSING = {"crossing": lambda v: lambda surplus, _: surplus(v.batch)}
 SIDES = {"weight_sides": lambda v: lambda batch: (v("compute", batch), v("memory", batch))}
@@ -973,13 +992,20 @@ CASES: dict[str, tuple[Case, ...]] = {
     "_passes": (Case("", {"time": lambda v: partial(v, "time")}),),
     "_following": (Case("random arrivals"), Case("a single pass", {"seen": None})),
     "_idle": (Case("", {}, FOLLOWING), Case("spread", NODE, FOLLOWING)),
-    "step_of_answer": (Case(DECODE_FIRST), Case(PROMPTS_FIRST, {"rounds": 0.0})),
+    "step_of_answer": (
+        Case(DECODE_FIRST),
+        Case(PROMPTS_FIRST, {"rounds": 0.0}),
+        Case("  users", {"rounds": 0.0, "run": Run}),
+    ),
     "over_answers": (
         Case("equal answers"),
         Case(
             "of each length",
             {"is_fixed": False, "answers.nodes": lambda v: ((v.weight, v.share),)},
         ),
+    ),
+    "all_slots_taken": tuple(
+        Case(name, {**given, "full.rate": lambda v: v.full_rate}) for name, given in SCHEDULERS.items()
     ),
     "saturation": tuple(Case(name, given, ADDED) for name, given in SCHEDULERS.items()),
     "survival": (

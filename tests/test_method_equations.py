@@ -62,6 +62,8 @@ EXCLUDED = {
     "serving/load/server.py: prompt_of": "Server.prompt of the mean prompt, or its mean over nodes of the lengths",
     "serving/load/server.py: attention_time": "prefill_pass of a chunk, without what is shared",
     "serving/load/rounds.py: second_moment": "mean over prompts of the square of added_by_node",
+    "serving/load/rounds.py: share_of_single_tokens": "a sum of weights of the slices of the answers",
+    "serving/load/rounds.py: over_all_answers": "over_answers, with as many lengths as the distributions have",
     "serving/load/equations.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
     "serving/load/mixtures.py: by_prompt_length": "merged, of some groups of the prompts",
     "serving/load/mixtures.py: percentile": "a search: the root of survival less the share that is left",

@@ -344,6 +344,18 @@ def test_no_prompt_is_long_where_lengths_hardly_differ_nor_among_users(cv, users
     assert len(found.ttft) == 2 * len(lengths)  # with others and without
 
 
+def test_prompts_of_slices_take_on_an_idle_server_what_the_mean_one_does():
+    # 25 and 65 tokens in the slices, 30 and 70 by the law, which are longer
+    spread = Spread(cv=0.4, nodes=((0.5, 0.6), (0.5, 1.4)), slices=((0.5, 0.5), (0.5, 1.3)))
+    server = rank(lengths=Lengths(prompts=spread))
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        found = found_tails(monkeypatch, server, 500.0, (3.0, 384.0), request_rate=1 / 384)
+    short, long = 13.6 + 2.5 + 0.25, 13.6 + 6.5 + 1.69
+    mean = (13.6 + 3.0 + 0.36 + 13.6 + 7.0 + 1.96) / 2
+    idle = [part.least - 1.25 for part in found.ttft[1::2]]
+    assert idle == pytest.approx([short * 2 * mean / (short + long), long * 2 * mean / (short + long)])
+
+
 def halves(parts):
     """Parts of the shorter and of the longer answers."""
     return parts[: len(parts) // 2], parts[len(parts) // 2 :]
@@ -428,14 +440,14 @@ def test_random_arrivals_that_find_no_slot_wait_for_one_besides(monkeypatch):
     found = found_tails(monkeypatch, server, 500.0, (others, 384.0), request_rate=rate)
     late, soon, nobody = found.ttft
     each_wait = wait / share
-    assert late.weight == pytest.approx(share * (1 - met.nobody))
-    assert soon.weight == pytest.approx((1 - share) * (1 - met.nobody))
+    assert late.weight == pytest.approx(share)  # whoever waits for a slot finds others decoding
+    assert soon.weight == pytest.approx(1 - met.nobody - share)
     assert (late.least, late.mean - soon.mean) == pytest.approx((soon.least, each_wait))
     assert late.variance - soon.variance == pytest.approx(each_wait**2)
     usual, busy = met.idle - prompt.alone, rate * prompt.alone
     assert tuple(nobody)[1:4] == approximate((1.25 + 19.6, usual, usual**2 * (2 - busy) / busy))
     mean = sum(part.weight * (part.least + part.mean) for part in found.ttft)
-    assert mean == pytest.approx(500.0 - met.nobody * wait, rel=1e-9)  # whoever finds nobody decoding finds a slot
+    assert mean == pytest.approx(500.0, rel=1e-9)
 
 
 @each(("gap", "is_full"), [(255.0, True), (400.0, False)])
@@ -453,7 +465,6 @@ def test_where_all_slots_are_taken_every_answer_takes_as_long(gap, is_full):
     assert (found.tpot[0].variance == 0.0) == is_full
     if is_full:
         assert_parts(found.tpot, [Component(1.0, 5.0, mean - 5, 0.0)])  # 5 s where only one decodes
-    ttft -= met.nobody * wait  # whoever finds nobody decoding finds a slot
     assert mean_of(found.ttft) == pytest.approx(ttft, rel=1e-9)
     means = {"ttft": ttft, "tpot": mean, "e2el": ttft + mean * STEPS}
     slow, median = (module.latency_percentile(found, means, STEPS, "ttft", level) for level in (99.0, 50.0))

@@ -198,8 +198,8 @@ def _decode_first(
     if users is None:
         first = biased / 2.0 + own_step + extra
     else:
-        before = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
-        rest, mates = _after_an_answer(before, rate, rho, plain, usual, mean_step)
+        way = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
+        rest, mates = _after_an_answer(way, rate, rho, plain, usual, mean_step)
         first = rest + plain + alone + mates * usual + extra
     idle = idle_time(prompt, rate, usual, squares[0] if prompt.nodes else None)
     next_seen = biased
@@ -432,7 +432,7 @@ def _prompts_of_users_first(
 ) -> Meeting:
     """Users: a run of passes computes those who come while it lasts, and no answer ends until it is over."""
     nobody, arrival = _nobody(others, users), server.arrival(others, users)
-    before = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
+    way = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
     share = (users - 1.0) / users
     every = minimum(rate / maximum(share, NANO) * seen, users / maximum(server.steps_of(), NANO))  # prompts per step
     single = share_of_single_tokens(server)
@@ -443,55 +443,56 @@ def _prompts_of_users_first(
     def time(tokens: Real) -> Real:
         return added(server, prompt, decoding, 0.0, tokens, prompt.length, prompt.attention)
 
-    gathered, window = _gathered(server, before, plain, users, spare)
+    gathered, window = _gathered(server, way, plain, users, spare)
     bunch, further = _coming(ended, window, gathered, users)
     begin = bunch * time(minimum(bunch * prompt.length, server.budget))
-    later = _in_run(bunch, further, begin, begin, before, users).later
-    passes = _passes(server, prompt, time, later, rate)
+    about = _in_run(bunch, further, begin, begin, way, users).later
+    passes = _passes(server, prompt, time, about, rate)
     fixed, each = passes.fixed, passes.each
-    found = _in_run(bunch, further, begin, fixed + each * later, before, users)
-    prompts, more, later = found.prompts, found.passes - 1.0, fixed + each * found.later
+    found = _in_run(bunch, further, begin, fixed + each * about, way, users)
+    prompts, more, count, full = found.prompts, found.passes - 1.0, found.later, found.full
+    later = fixed + each * count
     # Who got a single token asks again within the run.
     others_in_run = maximum(prompts - 1.0, 0.0)
     again = sum(1.0 - _E ** (0.0 - others_in_run * single**turn) for turn in (1.0, 2.0, 3.0))
     extra = fixed * again + each * others_in_run * single / (1.0 - single)
     run = maximum(begin + more * later + extra, prompts / (1.0 - single) * passes.full)
     steps = prompts / maximum(ended, _TINY)
-    quiet = minimum(gathered * steps + (1.0 - gathered) * window * found.full, steps)
+    quiet = minimum(gathered * steps + (1.0 - gathered) * window * full, steps)
     phase = steps / maximum(share, NANO)
     mean_step = plain + run / phase
     rho, second = minimum((mean_step - plain) / mean_step, STABLE), second_moment(server, prompt, each)
     in_first = bunch / prompts
-    mates = in_first * bunch + (1.0 - in_first) * found.later - 1.0
+    mates = in_first * bunch + (1.0 - in_first) * count - 1.0
     # A prompt of the first pass comes during a decode step, others during a pass.
     running = where(more > 1.0, (begin + (more - 1.0) * later) / maximum(more, 1.0), begin)
-    behind = maximum(running / 2.0, running - before / 2.0)
+    behind = maximum(running / 2.0, running - way / 2.0)
     in_one = minimum(1.0, passes.most / (1.0 + mates))
     after = each * mates * (1.0 - in_one) / 2.0  # prompts of the bunch behind one's own
     own = in_first * begin + (1.0 - in_first) * later + passes.own - after
-    first = (in_first * plain / 2.0 + (1.0 - in_first) * behind) * _on_the_way(before, plain) + own
+    first = (in_first * plain / 2.0 + (1.0 - in_first) * behind) * _on_the_way(way, plain) + own
     sooner = prompt.alone - begin  # where nobody decodes
-    each_run = run + nobody * (before + sooner)  # with the time before it in which the server is idle
-    nobody = nobody * in_first
-    stage = arrival + first + nobody * (sooner - plain / 2.0 - passes.own)
+    # With the time before a run in which the server is idle.
+    each_run = run + nobody * (maximum(server.before - spare, 0.0) + sooner)
+    stage = arrival + first + nobody * in_first * (sooner - plain / 2.0 - passes.own)
     last, ends = maximum(more - 1.0, 0.0), after + extra / (1.0 + single)
     after_first = ends + more * later
-    after_later = ends + ((1.0 - found.full) * more + found.full * last / 2.0) * later
-    wide = (1.0 - found.full) * more * (1.0 + more)  # variance of the number of passes
+    after_later = ends + ((1.0 - full) * more + full * last / 2.0) * later
+    wide = (1.0 - full) * more * (1.0 + more)  # variance of the number of passes
     apart = plain / 2.0 + begin - behind - later
     rest_variance = in_first * (plain**2 / 12.0 + (1.0 - in_first) * apart**2)
-    spread = minimum(running, before) ** 2 / 12.0 + after**2 / 3.0 + second * found.later
+    spread = minimum(running, way) ** 2 / 12.0 + after**2 / 3.0 + second * count
     surge = in_first * after_first + (1.0 - in_first) * after_later
     met = Run(
         quiet, phase, run, fixed**2 * wide + second * prompts, in_first, after_first, after_later,
-        (wide + found.full * last * (last + 2.0) / 12.0) * later**2 + after**2 / 3.0 + extra**2 / 12.0,
+        (wide + full * last * (last + 2.0) / 12.0) * later**2 + after**2 / 3.0 + extra**2 / 12.0,
         rest_variance + (1.0 - in_first) * spread,
     )  # fmt: skip
     step, decode = over_answers(server, mean_step, surge, 0.0, plain, run=met)
     usual, all_full = run * (1.0 - single) / prompts, minimum(rate * passes.full, STABLE)
     return Meeting(
-        stage, step, decode, plain, mean_step, plain + each_run / steps, usual, rho, passes.full, all_full, nobody,
-        prompt.alone, first - own, server.budget, surge, 0.0,
+        stage, step, decode, plain, mean_step, plain + each_run / steps, usual, rho, passes.full, all_full,
+        nobody * in_first, prompt.alone, first - own, server.budget, surge, 0.0,
         in_first * plain + (1.0 - in_first) * running, float("inf"), each, fixed, prompts / found.passes, run=met,
     )  # fmt: skip
 
@@ -552,14 +553,14 @@ class _InRun(NamedTuple):
     later: Real  # prompts of a pass after the first
 
 
-def _in_run(bunch: Real, further: Real, begin: Real, later: Real, before: Real, users: Real) -> _InRun:
+def _in_run(bunch: Real, further: Real, begin: Real, next_pass: Real, before: Real, users: Real) -> _InRun:
     r"""Prompts and passes of a run: a pass follows where anybody comes during the one before.
 
     Args:
         bunch: prompts of the first pass [requests].
         further: answers that end before it begins, whose users are on their way [requests].
         begin: the first pass [s].
-        later: another pass [s].
+        next_pass: another one [s].
         before: h, from the end of an answer to the arrival of the next request [s].
         users: all of them [requests].
 
@@ -573,12 +574,12 @@ def _in_run(bunch: Real, further: Real, begin: Real, later: Real, before: Real, 
     within = minimum(1.0, begin / way)  # of those on their way, who come during the first pass
     left = maximum(before - begin, 0.0)
     second = 1.0 - _E ** (0.0 - minimum(further * within, _SURE))
-    another = 1.0 - _E ** (0.0 - minimum(further * minimum(1.0 - within, later / way), _SURE))
-    most = maximum(left / later + 0.5, 1.0)
+    another = 1.0 - _E ** (0.0 - minimum(further * minimum(1.0 - within, next_pass / way), _SURE))
+    most = maximum(left / next_pass + 0.5, 1.0)
     follow = second * (1.0 + another * (1.0 - another**most) / (1.0 - another))
-    passes = left / later
+    passes = left / next_pass
     full = second ** minimum(2.0 * passes, 1.0) * another ** maximum(passes - 0.5, 0.0)
-    prompts = maximum(minimum(bunch + further * minimum(within + follow * later / way, 1.0), users), bunch)
+    prompts = maximum(minimum(bunch + further * minimum(within + follow * next_pass / way, 1.0), users), bunch)
     return _InRun(prompts, 1.0 + follow, full, maximum((prompts - bunch) / maximum(follow, _TINY), 1.0))
 
 
