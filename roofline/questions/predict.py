@@ -621,11 +621,10 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
 
 def _refused_verdict(error: RooflineError, slo: Any, osl: Any) -> dict[str, Any]:
     """The verdict on a case that cannot be run or is not answered; none on one that is no case."""
-    limits = None if slo is None else slo_limits(slo)
-    if not limits or not isinstance(error, (DoesNotFit, Overloaded)):
+    if not slo or not isinstance(error, (DoesNotFit, Overloaded)):
         return {}
-    unknown = float("nan")
-    limited = [Limited(key, *3 * (unknown,), applies=not key.startswith("tpot") or osl > 1) for key in limits]
+    unknown = 3 * (float("nan"),)
+    limited = [Limited(key, *unknown, applies=not key.startswith("tpot") or osl > 1) for key in slo_limits(slo) or ()]
     judged = verdict(limited, without_times=[(True, error.short)])
     return {
         "slo_met": None if judged.binding is None else False,
