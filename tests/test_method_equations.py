@@ -21,7 +21,7 @@ MODULES = [
     *(PACKAGE / "serving" / f"{name}.py" for name in ("latency", "knee", "verdict", "prediction", "cost", "capacity")),
     *(
         PACKAGE / "serving" / "load" / f"{name}.py"
-        for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails")
+        for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails", "joint")
     ),
 ]
 #: Classes whose public methods are formulas, too.

@@ -13,7 +13,7 @@ from roofline.serving.load.equations import server_of
 from roofline.serving.load.joint import _quantile, joint_share, share_within
 from roofline.serving.load.mixtures import Component, survival
 from roofline.serving.load.simulation import Arrivals, simulated
-from roofline.serving.load.tails import Answers, Tails
+from roofline.serving.load.tails import AnswerSlice, Tails
 
 SMALL = ("llama-3.1-8b", "h100:tp1")
 LEVELS = (1, 5, 25, 50, 75, 90, 95, 99, 99.9)
@@ -26,7 +26,7 @@ def certain(weight, time):
 def made_up():
     """TTFT of 1 or 3 s; a quarter single tokens, a quarter two further tokens of 1 s, half of them four of 2 s."""
     first, quick, slow = (certain(0.5, 1.0), certain(0.5, 3.0)), certain(1.0, 1.0), certain(1.0, 2.0)
-    answers = (Answers(0.25, 0.0, certain(0.0, 1.0)), Answers(0.25, 2.0, quick), Answers(0.5, 4.0, slow))
+    answers = (AnswerSlice(0.25, 0.0, certain(0.0, 1.0)), AnswerSlice(0.25, 2.0, quick), AnswerSlice(0.5, 4.0, slow))
     whole = [
         certain(one.weight * each.weight, one.least + each.tokens * each.tpot.least)
         for each in answers

@@ -7,7 +7,7 @@ from math import log
 from statistics import NormalDist
 
 from roofline.serving.load.mixtures import Component, survival
-from roofline.serving.load.tails import Answers, Tails
+from roofline.serving.load.tails import AnswerSlice, Tails
 
 _NODES = 64  # of all TPOTs; at least `_FEWEST` of answers of one length
 _FEWEST = 4
@@ -76,7 +76,7 @@ def joint_share(spread: Tails, limits: Mapping[str, float]) -> float:
     return min(product, single["e2el"], single.get("tpot", 1.0) * met / possible)
 
 
-def _tpot_within(answers: Answers, limit: float) -> float:
+def _tpot_within(answers: AnswerSlice, limit: float) -> float:
     """Share of answers of one length whose TPOT is within a limit; single tokens have none."""
     part = answers.tpot
     if limit == _NO_LIMIT or not (float(answers.tokens) > 0.0 and float(part.weight) > 0.0):

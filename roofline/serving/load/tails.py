@@ -66,7 +66,7 @@ _SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean 
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
 
 
-class Answers(NamedTuple):
+class AnswerSlice(NamedTuple):
     """Answers of one length."""
 
     weight: Real  # share of requests [1]
@@ -81,7 +81,7 @@ class Tails(NamedTuple):
     tpot: tuple[Component, ...]
     e2el: tuple[Component, ...]
     itl: tuple[Component, ...]  # over the gaps of all requests
-    answers: tuple[Answers, ...] = ()  # of which TPOT and E2EL are made; empty where requests differ in TTFT alone
+    answers: tuple[AnswerSlice, ...] = ()  # of which TPOT and E2EL are made; empty where requests differ in TTFT alone
 
 
 class _Settled(NamedTuple):
@@ -499,16 +499,16 @@ def _stall_correlation(cv: float) -> float:
     return (1.0 - share) * _EQUAL + share * _EXPONENTIAL
 
 
-def _answers(case: _Settled, step: Sequence[Component]) -> tuple[Answers, ...]:
+def _answers(case: _Settled, step: Sequence[Component]) -> tuple[AnswerSlice, ...]:
     """Answers by their length, each with its TPOT."""
     osl = case.server.osl
     return tuple(
-        Answers(weight, where(osl > 1.0, maximum(osl * share - 1.0, 0.0), 0.0), part)
+        AnswerSlice(weight, where(osl > 1.0, maximum(osl * share - 1.0, 0.0), 0.0), part)
         for (weight, share), part in zip(case.server.lengths.answers.slices, step, strict=True)
     )
 
 
-def _end_to_end(case: _Settled, first: Sequence[Component], answers: Sequence[Answers]) -> tuple[Component, ...]:
+def _end_to_end(case: _Settled, first: Sequence[Component], answers: Sequence[AnswerSlice]) -> tuple[Component, ...]:
     """Distribution of the E2EL: TTFT plus decode time, for each length of the answer."""
     if never(case.server.osl > 1.0):
         return tuple(first)
