@@ -127,7 +127,8 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     if case.users is not None and not never(case.server.osl <= 1.0):
         first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
     answers = _answers(case, step)
-    return Tails(first, step, _end_to_end(case, first, answers), _gaps(case), answers)
+    gaps_case = case._replace(met=case.met._replace(decode=under_load.decode))
+    return Tails(first, step, _end_to_end(case, first, answers), _gaps(gaps_case), answers)
 
 
 def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: Real, metric: str, level: float) -> Real:
