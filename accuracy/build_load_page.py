@@ -27,10 +27,11 @@ from roofline.serving.capacity import largest_rate
 from roofline.serving.latency import Lengths, Workload, lengths_by_law
 from roofline.serving.load.equations import outside, saturation, served, server_of
 from roofline.serving.load.server import prompt_of
-from roofline.serving.load.simulation import Arrivals, simulated
+from roofline.serving.load.simulation import Arrivals, simulated, simulated_latencies
 from roofline.serving.load.tails import limited_latencies
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Rate, Users
+from roofline.specs.workload import key_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "load.md"
 DEPLOYMENTS = (
@@ -45,7 +46,9 @@ SPREADS = (0.0, 0.0, 0.3, 1.0)  # coefficients of variation of lengths
 ANSWERS = {"one token": 0.15, "2 to 19 tokens": 0.25, "20 tokens and more": 0.6}  # shares of the cases
 GOODPUT_SHARE, TINY = 0.9, 1e-6
 NEAR_BEST = (0.9, 0.95, 1.0, 1.05)  # of a goodput, at which it is simulated
-TAILS = ("ttft_p50", "ttft_p90", "ttft_p95", "ttft_p99", "tpot_p50", "tpot_p99", "e2el_p99")
+TAILS = (
+    "ttft_p50", "ttft_p90", "ttft_p95", "ttft_p99", "tpot_p50", "tpot_p99", "itl_p50", "itl_p99", "e2el_p99"
+)  # fmt: skip
 USERS = (2, 4, 8, 16, 32, 64, 128)
 USERS_SPREAD = 0.3 / 3**0.5  # cv of the lengths of users where none is drawn: equal ones would keep them in step
 
@@ -188,29 +191,21 @@ def _judged(deployment: Any, workload: Workload, arrivals: Arrivals, kind: str, 
     found = served(deployment, workload)
     real = simulated(server_of(deployment, workload), arrivals)
     fails = tuple(said for is_outside, said in outside(deployment, workload, found) if is_outside)
-    gaps = sorted(r.tpot for r in real if not math.isnan(r.tpot))
-    measured = {"ttft": sorted(r.ttft for r in real), "tpot": gaps, "e2el": sorted(r.e2el for r in real)}
-    ttft, tpot = statistics.fmean(measured["ttft"]), statistics.fmean(gaps or [math.nan])
+    measured = simulated_latencies(real)
     what = (
         f"{deployment.model.short_name} on {deployment.gpu.name}, {deployment.engine.name}, isl {workload.isl:g}, "
         f"osl {workload.osl:g}, budget {deployment.engine.max_num_batched_tokens}, {load}, lengths {workload.lengths}"
     )
-    off = found.ttft / ttft - 1.0, found.tpot / tpot - 1.0
+    off = found.ttft / measured["ttft"] - 1.0, found.tpot / measured.get("tpot", math.nan) - 1.0
     tails = {}
     if found.is_stable:
         for key, closed in limited_latencies(deployment, workload, TAILS).items():
-            name, level = key.split("_p")
-            tails[key] = closed / quantile(measured[name], float(level)) - 1.0 if measured[name] else math.nan
+            tails[key] = closed / measured.get(key, math.nan) - 1.0
     length = min(math.ceil(math.log(workload.osl, 19.0)), 2) if workload.osl > 1.0 else 0
     return Judged(
         kind, not fails, fails, *off, what, tails, float(found.util), [*ANSWERS][length],
         is_answered=bool(found.is_stable),
     )  # fmt: skip
-
-
-def quantile(column: list[float], level: float) -> float:
-    """A percentile of a sorted column."""
-    return column[min(int(level / 100.0 * len(column)), len(column) - 1)]
 
 
 def judged_goodput(task: tuple[int, int, str], ranges: Ranges = NEAR) -> Judged:
@@ -313,9 +308,7 @@ def tail_line(name: str, cases: Iterable[Judged]) -> str:
 
 def tails_text(cases: list[Judged]) -> list[str]:
     """The section on percentiles."""
-    heads = [
-        key.replace("_p", " p").replace("ttft", "TTFT").replace("tpot", "TPOT").replace("e2el", "E2EL") for key in TAILS
-    ]
+    heads = [key_text(key) for key in TAILS]
     text = [
         "\n## Percentiles\n",
         "The same cases: median / mean / 90th percentile of |closed form / simulation - 1| in per cent, and the share of "

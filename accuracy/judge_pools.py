@@ -17,9 +17,9 @@ from typing import Any
 
 import roofline as rl
 from roofline.serving.latency import Workload, lengths_by_law
+from roofline.serving.load.mixtures import percentile
 from roofline.serving.load.pools import KvLink, Pools, pool_tails, pooled, pools_outside
 from roofline.serving.load.simulation import Arrivals, pools_simulated
-from roofline.serving.load.tails import percentile
 from roofline.specs.load import Rate, Users
 
 POOLS = (

@@ -35,9 +35,9 @@ from roofline.physics.memory import ParameterCount
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Scheme
 from roofline.serving.cost import ByPhase
+from roofline.serving.load.mixtures import Component
 from roofline.serving.load.rounds import Following, Passes
 from roofline.serving.load.server import DECODE_FIRST, PROMPTS_FIRST, PromptNode
-from roofline.serving.load.tails import Component
 from roofline.specs.gpu import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -124,7 +124,7 @@ CHAPTERS = {
     "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _passes_of_users step_of_answer "
     "over_answers",
     "serving/load/equations": "saturation",
-    "serving/load/tails": "survival gamma_survival merged",
+    "serving/load/mixtures": "survival gamma_survival merged",
     "serving/prediction": "memory_of",
     "serving/cost": "usd_per_m_output_tok token_prices break_even_rate",
 }
@@ -168,7 +168,7 @@ NOTES = {
     "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` does. "
     "`together` prompts of a pass, `bunches` steps in which an answer ends, `outside` one's own "
     "pass the rate of others, `cut` of the prompts that the budget separates, `mates` in the own pass.",
-    "serving/load/tails": "`least`, `mean` beyond it, `variance` of a gamma; `normal_survival` of a normal.",
+    "serving/load/mixtures": "`least`, `mean` beyond it, `variance` of a gamma; `normal_survival` of a normal.",
 }
 
 #: Results of functions that return several numbers without names, or more than the page shows.

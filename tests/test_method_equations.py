@@ -19,7 +19,10 @@ PACKAGE = Path(roofline.__file__).parent
 MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
     *(PACKAGE / "serving" / f"{name}.py" for name in ("latency", "knee", "verdict", "prediction", "cost", "capacity")),
-    *(PACKAGE / "serving" / "load" / f"{name}.py" for name in ("server", "rounds", "equations", "tails")),
+    *(
+        PACKAGE / "serving" / "load" / f"{name}.py"
+        for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails", "joint")
+    ),
 ]
 #: Classes whose public methods are formulas, too.
 CLASSES = ("Server",)
@@ -60,12 +63,15 @@ EXCLUDED = {
     "serving/load/server.py: attention_time": "prefill_pass of a chunk, without what is shared",
     "serving/load/rounds.py: second_moment": "mean over prompts of the square of added_by_node",
     "serving/load/equations.py: slot_wait": 'a sum over all slots: its docstring and "Slots" in docs/method.md have it',
-    "serving/load/tails.py: by_prompt_length": "merged, of some groups of the prompts",
-    "serving/load/tails.py: percentile": "a search: the root of survival less the share that is left",
-    "serving/load/tails.py: mean_of": "a sum over components: least plus mean, by their weights",
+    "serving/load/mixtures.py: by_prompt_length": "merged, of some groups of the prompts",
+    "serving/load/mixtures.py: percentile": "a search: the root of survival less the share that is left",
+    "serving/load/mixtures.py: mean_of": "a sum over components: least plus mean, by their weights",
     "serving/load/tails.py: latency_percentile": 'percentile, where it agrees with the mean: "Tails"',
     "serving/load/tails.py: decode_tails": "tails of a rank without prompts",
     "serving/load/tails.py: tails": 'distributions: "Tails" in docs/method.md has them equation by equation',
+    "serving/load/gaps.py: gaps": 'distributions: "Gaps between tokens" in docs/method.md has them',
+    "serving/latency.py: mean_gap": "a quotient of two means; the TPOT times tau where answers are equal",
+    "serving/latency.py: mean_steps": "steps_of_answer, mean over nodes of the lengths",
     "serving/cost.py: token_bill": 'prices of tokens times their number, summed; "Cost" has it',
     "serving/latency.py: lengths_by_law": "nodes and weights of Gauss, and quantiles of a law",
     "serving/latency.py: lengths_of_rows": "sums over the rows of a trace",
@@ -76,7 +82,9 @@ EXCLUDED = {
     "serving/load/tails.py: limit_shares": "latencies of other functions over their limits",
     "serving/load/tails.py: least_shares": "limit_shares, with the mean for a percentile that is not known",
     "serving/load/tails.py: excess": "the largest of limit_shares",
-    "serving/capacity.py: attained": 'products of survival: "Goodput" in docs/method.md',
+    "serving/load/joint.py: share_within": "survival, with single tokens that have no TPOT; of floats alone",
+    "serving/load/joint.py: joint_share": 'of floats alone: "Goodput" in docs/method.md has it',
+    "serving/capacity.py: attained": 'joint_share: "Goodput" in docs/method.md',
     "serving/capacity.py: largest_rate": "a search: the root of the largest latency over its limit, less one",
     "serving/capacity.py: largest_within": "the search of largest_rate",
     "serving/capacity.py: pool_goodput": "the search of largest_rate, for two pools",

@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.cli.screen import MOST_MS, Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, counted, rounded, to_text
-from roofline.questions.inputs.arguments import LATENCIES, binding_text, limits_words, tokens_of_prefix
+from roofline.questions.inputs.arguments import OF_REQUESTS, binding_text, limits_words, tokens_of_prefix
 from roofline.questions.inputs.case import (
     LASTING,
     LAWS,
@@ -84,7 +84,7 @@ def _limits(slo: Mapping[str, float], share: float | None, *, is_mean: bool) -> 
     """Limits in words; with a share, those that it must meet come first."""
     if share is None:
         return limits_words(slo, is_mean=is_mean)
-    plain = {key: limit for key, limit in slo.items() if key in LATENCIES}
+    plain = {key: limit for key, limit in slo.items() if key in OF_REQUESTS}
     rest = {key: limit for key, limit in slo.items() if key not in plain}
     among = f"for {100.0 * share:g} % of requests"
     return ", ".join(part for part in (limits_words(plain, among=among), limits_words(rest)) if part)

@@ -15,7 +15,7 @@ from roofline.cli.answers import PLAN, varying_columns
 from roofline.cli.main import Question
 from roofline.cli.options import GPU, MODEL, Parsed, PathName, echo, output_options, split_names
 from roofline.cli.screen import Screen, ScreenColumn
-from roofline.questions.inputs.arguments import LATENCIES, plain_options, slo_limits, with_p99_within
+from roofline.questions.inputs.arguments import OF_REQUESTS, plain_options, slo_limits, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
 from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTIONS, Option, Value, combinations
 from roofline.questions.inputs.options import Question as Taken
@@ -293,7 +293,7 @@ def _note_replaced_limits(values: Mapping[str, Any]) -> None:
 def required_share(options: dict[str, Any], share: float | None) -> float | None:
     """The share of ``--share``, else that of a workload, which is taken out of the options of the case."""
     of_workload = options.pop("share", None)
-    if share is not None and not any(key in LATENCIES for key in options.get("slo") or ()):
+    if share is not None and not any(key in OF_REQUESTS for key in options.get("slo") or ()):
         raise click.UsageError(
             "--share is of requests that meet limits without a percentile; add one, e.g. --slo ttft:300,tpot:25"
         )

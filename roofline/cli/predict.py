@@ -401,7 +401,7 @@ def _simulations_text(simulations: Sequence[Simulation], *, in_full: bool) -> st
     texts = []
     for each in simulations:
         lines = str(each).split("\n")
-        kept = lines if in_full else [line for line in lines if not line[_METRIC:].startswith(_INNER_LEVELS)]
+        kept = lines if in_full else [line for line in lines if not line.partition(" ")[2].startswith(_INNER_LEVELS)]
         texts.append("\n".join(["", f"{each.prediction.deployment.gpu.name}, every step simulated:", *kept]))
     return "\n".join(texts)
 
@@ -420,8 +420,7 @@ def _quick_simulation(prediction: Prediction) -> str:
 
 
 _CUT = "more: --all"
-_METRIC = len("TTFT")  # characters before the percentile
-_INNER_LEVELS = (" p50", " p90", " p95")
+_INNER_LEVELS = ("p50", "p90", "p95")
 
 
 def _rows(cases: _Cases, simulations: list[Simulation]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from roofline.serving.prediction import Prediction
 from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import binding_text
+from roofline.specs.workload import BETWEEN_TOKENS, binding_text
 from roofline.specs.written import Pool, pool_text
 from roofline.support.records import NamedTuple
 
@@ -352,7 +352,7 @@ def _goodput_reason(
     first = f"{is_now} still binds" if was == is_now else f"{is_now} binds instead of {was}"
     if not old.rate:
         first = f"an idle server missed {was}" + (f" and now {is_now} binds" if new.rate else ", and does")
-    in_steps = old.binding.startswith("tpot") and kernels.decode is not None
+    in_steps = old.binding.startswith(BETWEEN_TOKENS) and kernels.decode is not None
     passed, why = (kernels.decode, kernels.why_decode) if in_steps else (kernels.prefill, kernels.why_prefill)
     if passed is None or abs(passed.speedup - 1.0) <= UNCHANGED:
         return first

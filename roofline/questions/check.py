@@ -46,7 +46,7 @@ from roofline.specs.gpu import HEAD, NETWORK
 from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load
 from roofline.specs.names import name_fault
-from roofline.specs.workload import LATENCIES, Measurement, key_of
+from roofline.specs.workload import OF_REQUESTS, Measurement, key_of
 from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, check_known, shown
 from roofline.support.progress import each
@@ -315,7 +315,7 @@ def _against(measurement: Measurement, workload: Workload, is_tail: bool) -> str
 
 def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dict[str, str], tuple[str, ...]]:
     """Keys of the predicted latencies to compare with, by metric, and notes."""
-    means = {metric: metric for metric in LATENCIES}
+    means = {metric: metric for metric in OF_REQUESTS}
     if measurement.statistic != _TAIL or prediction.served is None:
         return means, ()
     if prediction.workload.load.is_run:
@@ -514,7 +514,7 @@ class MeasurementCheck(Answer[dict[str, Json]]):
         return cells(selected(CHECK_KEYS, keys), self)
 
     def __repr__(self) -> str:
-        metrics = (metric for metric in LATENCIES if getattr(self.measured, metric) is not None)
+        metrics = (metric for metric in OF_REQUESTS if getattr(self.measured, metric) is not None)
         verdicts = "; ".join(f"{metric.upper()} {self.verdict(metric)}" for metric in metrics)
         return f"<MeasurementCheck {self.measured.source}: {verdicts}>"
 
@@ -739,7 +739,7 @@ CHECK_KEYS: Keys[MeasurementCheck] = {
     "statistic": Key.text("Of the requests: mean, median or a percentile.", _value_stated("statistic")),
     **_stated(SHARED, "date"),
     **taken(KEYS, num_gpus=lambda r: r.expected.deployment.num_gpus, basis=lambda r: r.expected.deployment.basis),
-    **{name: key for metric in LATENCIES for name, key in _of_metric(metric).items()},
+    **{name: key for metric in OF_REQUESTS for name, key in _of_metric(metric).items()},
     "prefill_mfu": Key.number("1", "Achieved over peak compute in prefill.", lambda r: r.mfu),
     "decode_mbu": Key.number("1", "Achieved over peak bandwidth in decode.", lambda r: r.mbu),
     **_suspect_keys("prefill", "TTFT"),

@@ -35,6 +35,7 @@ from roofline.serving.latency import (
     lanes,
     lengths_by_law,
     load_text,
+    mean_gap,
     prefill,
     time_per_token,
 )
@@ -70,6 +71,7 @@ from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, RUN, Burst, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import (
+    BETWEEN_TOKENS,
     LATENCIES,
     LEVELS,
     Limits,
@@ -254,6 +256,13 @@ class Disaggregation(Answer[dict[str, Json]]):
         return float(self.found.tpot) if self.workload.osl > 1.0 else None
 
     @property
+    def itl(self) -> float | None:
+        """Mean inter-token latency, over the gaps of all requests [s]; None for a single output token."""
+        if self.tpot is None:
+            return None
+        return float(mean_gap(self.pools.decode, self.workload, self.found.tpot, self.found.decode))
+
+    @property
     def e2el(self) -> float:
         """End-to-end latency [s]."""
         return float(self.found.ttft + self.found.decode)
@@ -357,7 +366,7 @@ class Disaggregation(Answer[dict[str, Json]]):
             return mean
         if self.tails is None:
             return None
-        means = {"ttft": self.ttft, "tpot": self.tpot, "e2el": self.e2el}
+        means = {name: getattr(self, name) for name in LATENCIES}
         time = float(latency_over_requests(self.tails, means, equal_steps(self.workload), metric, level or 50.0))
         return None if is_nan(time) else time
 
@@ -388,7 +397,9 @@ class Disaggregation(Answer[dict[str, Json]]):
     @property
     def slo_text(self) -> str:
         """Each limit that applies, the latency beside it, and the verdict on all of them; empty without an SLO."""
-        times = {key: self.latency(key) for key in self.slo if self.tpot is not None or not key.startswith("tpot")}
+        several = self.tpot is not None
+        keys = (key for key in self.slo if several or metric_and_level(key)[0] not in BETWEEN_TOKENS)
+        times = {key: self.latency(key) for key in keys}
         return "" if self.slo_verdict is None else verdict_text(self.slo_verdict, self.slo, times)
 
     @property
@@ -495,7 +506,7 @@ class Disaggregation(Answer[dict[str, Json]]):
         """Requests per second of a decode replica, with all slots taken or at the limit on TPOT [1/s]."""
         decode = self.pools.decode
         full_rate = float(self.found.max_decode_rate) / decode.replicas
-        limit = self.slo.get("tpot")
+        limit = min((self.slo[name] for name in BETWEEN_TOKENS if name in self.slo), default=None)
         if limit is None:
             return full_rate
         server = server_of(decode, replace(self.workload, load=Rate(1.0)))
@@ -635,7 +646,8 @@ def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, 
     ends = spread(load.tpot, pass_sigma(decode(pools.decode, batched), pools.decode.basis, POOLED_TPOT))
     step = _around(load.tpot, ends, least["tpot"])
     low, high = (float(begin + load.decode * (each / load.tpot)) for begin, each in zip(first, step, strict=True))
-    return {"ttft": first, "tpot": step, "e2el": (low, high)}
+    ratio = float(mean_gap(pools.decode, workload, load.tpot, load.decode) / load.tpot)
+    return {"ttft": first, "tpot": step, "itl": (ratio * step[0], ratio * step[1]), "e2el": (low, high)}
 
 
 def _least(pools: Pools, workload: Workload, load: Pooled) -> dict[str, Real]:
@@ -646,7 +658,9 @@ def _least(pools: Pools, workload: Workload, load: Pooled) -> dict[str, Real]:
         return {"ttft": first, "e2el": first}
     fastest = decode(pools.decode.on("ideal"), replace(single, load=Burst(load.batch))).time
     step = time_per_token(pools.decode, workload.osl, fastest)
-    return {"ttft": first, "tpot": step, "e2el": first + load.decode * (step / load.tpot)}
+    answer = load.decode * (step / load.tpot)
+    gap = mean_gap(pools.decode, workload, step, answer)
+    return {"ttft": first, "tpot": step, "itl": gap, "e2el": first + answer}
 
 
 def is_ideal(pools: Pools) -> bool:
@@ -668,7 +682,7 @@ def pool_verdict(
     least: Mapping[str, Real] = {} if is_timed or is_ideal(pools) else _least(pools, workload, load)
     for key, limit in slo.items():
         metric = metric_and_level(key)[0]
-        if metric == "tpot" and workload.osl <= 1.0:
+        if metric in BETWEEN_TOKENS and workload.osl <= 1.0:
             continue  # does not apply
         time = latency(key)
         if time is None:  # the percentile is not known

@@ -33,7 +33,7 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.load import Rate
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, P99_WITHIN, binding_text, key_text, limits_text
+from roofline.specs.workload import OF_REQUESTS, P99_WITHIN, binding_text, key_text, limits_text
 from roofline.specs.written import Pool
 from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import dataclass, field, replace
@@ -342,7 +342,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
     time = float(limited_latencies(prediction.deployment, workload, (key,), prediction.correction)[key])
     if time == float("inf") or (share is not None and is_nan(nearest.attained[key])):
         return UNKNOWN
-    if key not in LATENCIES or share is None:
+    if key not in OF_REQUESTS or share is None:
         return f"misses: {beside_limit(key, time, slo[key])} even on {where}"
     attained = (
         f"{percent_figure(nearest.attained[key], 4)} % of the requests meet {key_text(key)} {to_text(slo[key], 's')}"

@@ -56,7 +56,7 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import LASTING
 from roofline.specs.model import Model
-from roofline.specs.workload import LAWS, metric_and_level
+from roofline.specs.workload import BETWEEN_TOKENS, LAWS, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.progress import each
 from roofline.support.records import NamedTuple, dataclass, field, replace
@@ -287,7 +287,7 @@ def _goal_of_limits(start: Prediction) -> str:
     """The goal where none is stated: TPOT where the case misses its SLO, and its limit binds; else TTFT."""
     shares = start.slo_shares
     binding = max(shares, key=lambda key: float(shares[key]), default=None)
-    is_tpot = binding is not None and metric_and_level(binding)[0] == "tpot"
+    is_tpot = binding is not None and metric_and_level(binding)[0] in BETWEEN_TOKENS
     return "tpot" if is_tpot and not start.slo_met else "ttft"
 
 

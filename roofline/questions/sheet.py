@@ -36,7 +36,7 @@ from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, preset_
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, Limits
+from roofline.specs.workload import OF_REQUESTS, Limits
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, needing, shown
 from roofline.support.records import replace
@@ -130,7 +130,9 @@ def _contents(
     given_gpus = _distinct([(pooled.gpu, record) for pooled, record in given_pools])
     model_records, gpu_records = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
     fixed["slo"] = slo = slo_limits(options.get("slo")) or Limits()
-    other = [key for key in slo if key not in LATENCIES]
+    if "itl" in slo:  # of a burst without drafts
+        slo["tpot"] = min(slo.pop("itl"), slo.get("tpot", BILLION))
+    other = [key for key in slo if key not in OF_REQUESTS]
     if other:
         raise BadInput(f"a sheet limits means only, not {', '.join(other)}: {NO_LOAD}")
     engine, network, routing = arguments.scalars(

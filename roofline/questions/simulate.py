@@ -27,10 +27,10 @@ from roofline.serving.load.simulation import (
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu
-from roofline.specs.keys import LATENCY_NAMES, Key, Keys, cells
+from roofline.specs.keys import LATENCY_NAMES, OVER, Key, Keys, cells
 from roofline.specs.load import LASTING
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, LEVELS, key_of, key_text
+from roofline.specs.workload import LATENCIES, LEVELS, OF_REQUESTS, key_of, key_text, metric_and_level
 from roofline.support.errors import BadInput
 from roofline.support.records import dataclass, field, replace
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 #: What a simulation measures, in display order.
-SIMULATED = ("ttft", "tpot", "e2el", "queue", "concurrency", "request_rate")
+SIMULATED = ("ttft", "tpot", "itl", "e2el", "queue", "concurrency", "request_rate")
 
 __all__ = ["QUICK"]
 
@@ -61,13 +61,13 @@ def _percentile(key: str) -> Callable[[Simulation], float | None]:
 #: Keys of a row in addition to those of a prediction.
 SIMULATED_KEYS: Keys[Simulation] = {
     **{
-        f"simulated_{name}_ms": Key.number("ms", f"{text}, mean over the requests of the simulation.", _mean(name))
+        f"simulated_{name}_ms": Key.number("ms", f"{text}, mean over the {OVER[name]} of the simulation.", _mean(name))
         for name, text in LATENCY_NAMES.items()
     },
     "simulated_queue_ms": Key.number("ms", "Mean wait before anything of a prompt is computed.", _mean("queue")),
     **{
         f"simulated_{key}_ms": Key.number(
-            "ms", f"{key_text(key)} over the requests of the simulation.", _percentile(key)
+            "ms", f"{key_text(key)} over the {OVER[metric_and_level(key)[0]]} of the simulation.", _percentile(key)
         )
         for key in _PERCENTILES
     },
@@ -77,7 +77,7 @@ SIMULATED_KEYS: Keys[Simulation] = {
             f"{end.capitalize()} end of the 95 % interval of that mean; null for a run, or for few requests.",
             _end(name, place),
         )
-        for name in LATENCIES
+        for name in OF_REQUESTS
         for place, end in enumerate(("low", "high"))
     },
     "simulated_concurrency": Key.number(
@@ -91,8 +91,8 @@ SIMULATED_KEYS: Keys[Simulation] = {
 }
 
 _USERS_SPREAD = 0.3  # equal lengths would keep users in step forever
-_UNITS = {"ttft": "s", "tpot": "s", "e2el": "s", "queue": "s"}
-_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
+_UNITS = {"ttft": "s", "tpot": "s", "itl": "s", "e2el": "s", "queue": "s"}
+_NAMES = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2el": "E2EL", "queue": "queue", "concurrency": "in flight",
           "request_rate": "requests/s"}  # fmt: skip
 
 
@@ -112,6 +112,7 @@ class Simulation(Answer[dict[str, Json]]):
     lengths: Lengths  # their spread about the means
     ttft: float  # [s]
     tpot: float | None  # [s] mean over requests; None for single tokens
+    itl: float | None  # [s] mean over the gaps of all requests; None for single tokens
     e2el: float  # [s]
     queue: float  # [s] before the first chunk of a prompt is computed
     concurrency: float  # [requests] in flight on the whole deployment
@@ -305,6 +306,7 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
         lengths=arrivals.lengths,
         ttft=found["ttft"],
         tpot=found.get("tpot") if workload.osl > 1.0 else None,
+        itl=found.get("itl") if workload.osl > 1.0 else None,
         e2el=e2el,
         queue=fmean(request.wait for request in finished),
         concurrency=rate * e2el,

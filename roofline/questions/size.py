@@ -48,7 +48,7 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.load import LASTING, RUN, stated
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, key_text
+from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, key_text
 from roofline.specs.written import Pool
 from roofline.support.errors import BadInput, RooflineError, UnsupportedPrecision, shown
 from roofline.support.progress import each
@@ -419,8 +419,9 @@ def _notes(sizes: Sequence[GpuSize], slo: Mapping[str, float], osl: float) -> li
             "limits without a percentile are means here; write ttft:300@p95 for a percentile, or use goodput "
             "for a share of the requests"
         )
-    if "tpot" in slo and osl == 1:
-        notes.append("osl 1: a single token has no TPOT; its limit is ignored")
+    for name in BETWEEN_TOKENS:
+        if name in slo and osl == 1:
+            notes.append(f"osl 1: a single token has no {name.upper()}; its limit is ignored")
     holding = [answer for answer in sizes if answer.meets or answer.asked.get("fits")]
     if holding and all(answer.misses_hardware_limit for answer in holding):
         notes.append("no GPU that holds the model can meet the SLO, even at the hardware limit")

@@ -36,8 +36,8 @@ from roofline.specs.gpu import HOST, Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, LASTING
 from roofline.specs.model import Model
+from roofline.specs.workload import BETWEEN_TOKENS, P99_WITHIN, Limits, key_text, limits_words, metric_and_level
 from roofline.specs.workload import LATENCIES as SLO_KEYS
-from roofline.specs.workload import P99_WITHIN, Limits, key_text, limits_words, metric_and_level
 from roofline.support.errors import BadInput, RooflineError, UnknownName, did_you_mean, shown
 from roofline.support.progress import each
 from roofline.support.records import dataclass, field, replace
@@ -599,7 +599,10 @@ def _held(
             most, held_by = engine.max_model_len - other, LONGEST
             why = f"max_model_len is {engine.max_model_len} tokens"
     elif (
-        kind is not None and not kind.is_open and is_open and all(metric_and_level(key)[0] == "tpot" for key in targets)
+        kind is not None
+        and not kind.is_open
+        and is_open
+        and all(metric_and_level(key)[0] in BETWEEN_TOKENS for key in targets)
     ):
         most, held_by, why = _slots(prediction)
     elif kind is not None and kind.is_open and prediction.served is not None:
@@ -643,8 +646,9 @@ def _checked_targets(prediction: Prediction, targets: Mapping[str, float]) -> di
             )
         if type(limit) not in (float, int) or not 0.0 < limit <= BILLION:
             raise BadInput(f"target {name} = {shown(limit)} must be a positive time in seconds")
-    if any(name.startswith("tpot") for name in limits) and prediction.tpot is None:
-        raise BadInput("tpot needs at least two output tokens; osl is 1: raise `osl`, or limit ttft alone")
+    metric = next((found for key in limits if (found := metric_and_level(key)[0]) in BETWEEN_TOKENS), None)
+    if metric is not None and prediction.tpot is None:
+        raise BadInput(f"{metric} needs at least two output tokens; osl is 1: raise `osl`, or limit ttft alone")
     return {name: float(limit) for name, limit in limits.items()}
 
 
@@ -684,7 +688,7 @@ def _range(prediction: Prediction, entry: Input, result: str) -> tuple[float, fl
     """Best and worst value of an input; a target missed at the best one cannot be met."""
     workload = prediction.workload
     if entry.name == "osl":
-        return (2.0 if result.startswith("tpot") else 1.0), BILLION
+        return (2.0 if result.startswith(BETWEEN_TOKENS) else 1.0), BILLION
     if entry.name == "isl":
         return max(float(workload.prefix) + 1.0, 1.0), BILLION
     if entry.name == "prefix":
@@ -770,6 +774,10 @@ def _closed_form(prediction: Prediction, entry: Input, result: str, target: floa
     if prediction.served is not None:
         return None
     case, result = CaseTrace(prediction), metric_and_level(result)[0]  # all requests of a burst are alike
+    if result == "itl":
+        if prediction.deployment.draft is not None:
+            return None
+        result = "tpot"
     if not is_rational(case.number(result), entry.name):
         return None
     from roofline.formulas.closed import ClosedForms
@@ -781,7 +789,8 @@ def _unmet_reason(prediction: Prediction, entry: Input, best: float, result: str
     """Why a target is out of reach, and what remains at the best value."""
     best_case = changed(prediction, {entry.name: best})
     name = "infinite" if best >= (entry.value or 1.0) * _HUGE else rounded(best)
-    ideal = {"ttft": best_case.ideal[0].time, "tpot": best_case.ideal[1].time}.get(result)
+    step = best_case.ideal[1].time
+    ideal = {"ttft": best_case.ideal[0].time, "tpot": step, "itl": step}.get(result)
     target_text, best_text = distinct_texts(target, float(best_case.latency(result) or 0.0), "s")
     at_best = f"{best_text} at {entry.name} = {name} ({_times_text(best_case, result)})"
     limit = "" if ideal is None or ideal <= target else f"; the hardware limit is {to_text(float(ideal), 's')}"
@@ -793,7 +802,7 @@ def _times_text(case: Prediction, result: str) -> str:
     result = metric_and_level(result)[0]
     runs_of: dict[str, tuple[tuple[Pass, float], ...]] = {
         "ttft": ((case.prefill, 1.0),),
-        "tpot": ((case.decode, 1.0),),
+        **dict.fromkeys(BETWEEN_TOKENS, ((case.decode, 1.0),)),
         "e2el": ((case.prefill, 1.0), (case.decode, case.workload.osl - 1.0)),
     }
     times: dict[str, float] = {}

@@ -11,8 +11,9 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
-from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes
+from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
 from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.joint import joint_share, share_within
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
@@ -22,14 +23,13 @@ from roofline.serving.load.tails import (
     least_shares,
     limit_shares,
     limited_latencies,
-    survival,
     tails,
 )
 from roofline.serving.shown import beside_limit, plan_text
 from roofline.serving.verdict import FAIL, IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
 from roofline.specs.load import Burst, Rate
 from roofline.specs.model import Model
-from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
+from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, metric_and_level
 from roofline.support.errors import Overloaded
 from roofline.support.records import NamedTuple, replace
 
@@ -90,9 +90,9 @@ def attained(
 ) -> WithinLimits:
     r"""Shares of requests that meet their limits.
 
-    .. math:: s = \min\left(P(TTFT \le t)\, P(TPOT \le g),\ P(E2EL \le e)\right)
+    .. math:: s = P(TTFT \le t,\ TPOT \le g,\ E2EL \le e)
 
-    TTFT and TPOT of a request are taken as independent; its E2EL depends on both.
+    TTFT and TPOT of a request are taken as independent; its E2EL depends on both (`joint_share`).
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
@@ -109,11 +109,12 @@ def attained(
     Source:
         Goodput and SLO attainment: Zhong et al., "DistServe", OSDI 2024.
     """
-    raw = _latencies(means)
+    raw = _latencies(deployment, workload, means)
     factors = None
     if correction != UNCORRECTED:
-        corrected = limited_latencies(deployment, workload, LATENCIES, correction)
-        factors = {name: float(corrected[name] / raw[name]) for name in LATENCIES}
+        corrected = limited_latencies(deployment, workload, OF_REQUESTS, correction)
+        factors = {name: float(corrected[name] / raw[name]) for name in OF_REQUESTS}
+        factors["itl"] = factors["tpot"]
     return shares_within(tails(deployment, workload, means), slo, workload, raw, share, factors)
 
 
@@ -137,24 +138,22 @@ def shares_within(
         return bool(is_nan(latency_over_requests(tails, means, steps, metric, usual if level is None else level)))
 
     shares: dict[str, float] = {}
-    joint = end_to_end = 1.0
+    together: dict[str, float] = {}
     for key, limit in slo.items():
         metric, level = metric_and_level(key)
         if metric == P99_WITHIN:
             shares[key] = float(latency_over_requests(tails, means, steps, metric, level))
-        elif metric == "tpot" and is_single:
+        elif metric in BETWEEN_TOKENS and is_single:
             shares[key] = 1.0
         else:
             bound = limit if factors is None else limit / factors[metric]
-            shares[key] = 1.0 - float(survival(getattr(tails, metric), bound))
+            shares[key] = share_within(tails, metric, bound)
             if is_unknown(metric, level):
                 shares[key] = float("nan")
-            if level is None and metric == "e2el":
-                end_to_end = min(end_to_end, shares[key])
-            elif level is None:
-                joint *= shares[key]
-    together = (shares[key] for key in slo if key in LATENCIES)
-    return WithinLimits(shares, float("nan") if any(map(is_nan, together)) else min(joint, end_to_end))
+            if level is None and metric in OF_REQUESTS:
+                together[metric] = bound
+    is_open = any(is_nan(shares[metric]) for metric in together)
+    return WithinLimits(shares, float("nan") if is_open else joint_share(tails, together))
 
 
 def largest_rate(
@@ -268,7 +267,7 @@ def share_verdict(
 
     Empty where no limit applies.
     """
-    if workload.osl <= 1.0 and all(metric_and_level(key)[0] == "tpot" for key in slo):
+    if workload.osl <= 1.0 and all(metric_and_level(key)[0] in BETWEEN_TOKENS for key in slo):
         return {}
     means = served(deployment, workload)
     if not means.is_stable:
@@ -290,7 +289,7 @@ def _excesses(
     means: Served,
 ) -> dict[str, float]:
     """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
-    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
+    together = () if share is None else tuple(key for key in slo if key in OF_REQUESTS)
     single = {key: limit for key, limit in slo.items() if key not in together}
     times = limited_latencies(deployment, workload, single, correction, means)
     exceeded = {key: float(times[key]) / limit - 1.0 for key, limit in single.items()}
@@ -300,9 +299,10 @@ def _excesses(
     return exceeded
 
 
-def _latencies(means: Served | Pooled) -> dict[str, float]:
-    """Mean latencies, not corrected by a measurement [s]."""
-    return {"ttft": means.ttft, "tpot": means.tpot, "e2el": means.ttft + means.decode}
+def _latencies(deployment: Deployment, workload: Workload, means: Served | Pooled) -> dict[str, float]:
+    """Mean latencies, not corrected by a measurement [s]; `deployment` decodes."""
+    gap = mean_gap(deployment, workload, means.tpot, means.decode)
+    return {"ttft": means.ttft, "tpot": means.tpot, "itl": gap, "e2el": means.ttft + means.decode}
 
 
 def _missing(within: WithinLimits, share: float) -> dict[str, float]:
@@ -347,7 +347,7 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
     """
     idle = replace(workload, load=Rate(1.0))
     saturation_rate = float(pooled(pools, idle).max_request_rate)
-    together = () if share is None else tuple(key for key in slo if key in LATENCIES)
+    together = () if share is None else tuple(key for key in slo if key in OF_REQUESTS)
 
     def tails_at(util: float) -> tuple[Pooled, Tails] | None:
         loaded = replace(idle, load=Rate(util * saturation_rate))
@@ -358,30 +358,36 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
         known = tails_at(util)
         if known is None:
             return None
-        times = pool_latencies(*known, idle, [key for key in slo if key not in together])
+        times = pool_latencies(pools, *known, idle, [key for key in slo if key not in together])
         exceeded = {key: time / slo[key] - 1.0 for key, time in times.items()}
         if share is not None and together:
             limits = {key: slo[key] for key in together}
-            exceeded |= _missing(shares_within(known[1], limits, idle, _latencies(known[0]), share), share)
+            exceeded |= _missing(
+                shares_within(known[1], limits, idle, _latencies(pools.decode, idle, known[0]), share), share
+            )
         return exceeded
 
     def within(util: float) -> WithinLimits:
         known = tails_at(util)
         return (
-            WithinLimits({}, 0.0) if known is None else shares_within(known[1], slo, idle, _latencies(known[0]), share)
+            WithinLimits({}, 0.0)
+            if known is None
+            else shares_within(known[1], slo, idle, _latencies(pools.decode, idle, known[0]), share)
         )
 
     return largest_within(excesses, within, saturation_rate)
 
 
-def pool_latencies(means: Pooled, tails: Tails, workload: Workload, keys: Iterable[str]) -> dict[str, float]:
+def pool_latencies(
+    pools: Pools, means: Pooled, tails: Tails, workload: Workload, keys: Iterable[str]
+) -> dict[str, float]:
     """Latencies of two pools by the keys of limits [s], infinite where not known; p99 over median [1]."""
     tpot = means.tpot if workload.osl > 1.0 else 0.0
-    means_of = {**_latencies(means), "tpot": tpot}
+    means_of = {**_latencies(pools.decode, workload, means), "tpot": tpot}
     steps = equal_steps(workload)
     known = {key: float(latency_over_requests(tails, means_of, steps, *metric_and_level(key))) for key in keys}
     if workload.osl <= 1.0:
-        known |= {key: 0.0 for key in known if metric_and_level(key)[0] == "tpot"}  # one token has none
+        known |= {key: 0.0 for key in known if metric_and_level(key)[0] in BETWEEN_TOKENS}  # one token has none
     return {key: float("inf") if is_nan(time) else time for key, time in known.items()}
 
 

@@ -9,7 +9,7 @@ from math import exp, log
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Json, Real, above, ceil, comparable, maximum, never, plain, where
-from roofline.numbers.quantity import BILLION, percent_figure, rounded, to_text
+from roofline.numbers.quantity import BILLION, NANO, percent_figure, rounded, to_text
 from roofline.numbers.roots import root
 from roofline.physics.assembly import rank_batch
 from roofline.physics.equation import Kernel, host_kernel
@@ -282,6 +282,50 @@ def time_per_token(deployment: Deployment, osl: Real, step: Real) -> Real:
         return step
     answer = maximum(osl, 2.0)
     return step * steps_of_answer(deployment, answer) / (answer - 1.0)
+
+
+def mean_steps(deployment: Deployment, osl: Real, answers: Spread) -> Real:
+    """Decode steps of a request, mean over answers [1].
+
+    Args:
+        deployment: with its draft, if any.
+        osl: mean answer [tokens].
+        answers: how lengths vary.
+
+    Returns:
+        Number [1].
+
+    Source:
+        Arithmetic.
+    """
+    if answers.is_fixed:
+        return steps_of_answer(deployment, osl)
+    nodes = ((weight, maximum(steps_of_answer(deployment, osl * share), 0.0)) for weight, share in answers.nodes)
+    return sum(weight * steps for weight, steps in nodes)
+
+
+def mean_gap(deployment: Deployment, workload: Workload, tpot: Real, decode: Real) -> Real:
+    r"""Mean inter-token latency: between decode steps that hand out tokens of a request, over the gaps of all requests.
+
+    .. math:: ITL = \frac{E[T]}{E[N]}
+
+    Long answers have more gaps, and weigh more than in the mean TPOT, which is over requests.
+
+    Args:
+        deployment: with its draft, if any.
+        workload: lengths.
+        tpot: mean TPOT over requests [s].
+        decode: mean time T from the first token to the last [s].
+
+    Returns:
+        Time [s]; the TPOT where answers are equal and nothing is drafted, longer by the tokens of a step with drafts.
+
+    Source:
+        "ITL" of vLLM, benchmarks/serve.py.
+    """
+    if workload.lengths is None or workload.lengths.answers.is_fixed:
+        return tpot / time_per_token(deployment, workload.osl, 1.0)
+    return decode / maximum(mean_steps(deployment, workload.osl, workload.lengths.answers), NANO)
 
 
 def e2el(ttft: Real, tpot: Real, osl: Real) -> Real:

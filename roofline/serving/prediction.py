@@ -37,6 +37,7 @@ from roofline.serving.latency import (
     e2el,
     is_a_mixture,
     lanes,
+    mean_gap,
     prefill,
     prompt_kinds,
     request_passes,
@@ -55,7 +56,16 @@ from roofline.serving.verdict import (
     spread,
     verdict,
 )
-from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, Limits, check_limits, key_of, metric_and_level
+from roofline.specs.workload import (
+    BETWEEN_TOKENS,
+    LATENCIES,
+    LEVELS,
+    P99_WITHIN,
+    Limits,
+    check_limits,
+    key_of,
+    metric_and_level,
+)
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -279,6 +289,14 @@ pass?>
         return self._interval(self.tpot, spread(self.tpot, sigma), 1)
 
     @cached_property
+    def itl_interval(self) -> tuple[Number, Number] | None:
+        """Ends of the 80 % interval of `itl` [s], off by the same factors as `tpot`."""
+        ends, mean, step = self.tpot_interval, self.itl, self.tpot
+        if ends is None or mean is None or step is None:
+            return None
+        return ends[0] * (mean / step), ends[1] * (mean / step)
+
+    @cached_property
     def e2el_interval(self) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of `e2el` [s], with errors of TTFT and TPOT fully correlated."""
         first, sigma = self.ttft_interval, self._sigma("tpot")
@@ -297,9 +315,9 @@ pass?>
 
     @property
     def itl(self) -> Number | None:
-        """Mean inter-token latency [s]: of a decode step, which yields several tokens with drafts."""
+        """Mean inter-token latency [s]: of the gaps of all requests; a gap ends with a step, whatever its tokens."""
         step: Real | None = self.tpot
-        return step if step is None or self.deployment.draft is None else step / self._per_token(1.0)
+        return None if step is None else mean_gap(self.deployment, self.workload, step, self._decoding(step))
 
     def _per_token(self, step: Real) -> Real:
         """Time per token [s] from the time of a step."""
@@ -327,8 +345,14 @@ pass?>
         """End-to-end latency [s] from TTFT and TPOT; where answers vary in length, long ones weigh more."""
         if self.served is None or self.workload.lengths is None:
             return e2el(first, step, self.workload.osl)
+        return first + self._decoding(step)
+
+    def _decoding(self, step: Real) -> Real:
+        """Mean time from the first token to the last, given the mean TPOT [s]."""
+        if self.served is None:
+            return e2el(0.0, step, self.workload.osl)
         raw = self.served.tpot
-        return first + self.served.decode * where(raw > 0.0, step / maximum(raw, _TINY), 1.0)  # single tokens have none
+        return self.served.decode * where(raw > 0.0, step / maximum(raw, _TINY), 1.0)  # single tokens have none
 
     @property
     def tok_s_user(self) -> Number | None:
@@ -404,7 +428,7 @@ pass?>
         if self.workload.load.is_open:
             return Knees(None, None, None, None)
         limited = [metric_and_level(key)[0] for key in self.slo]
-        applies = any(metric != "tpot" or not never(self.workload.osl > 1.0) for metric in limited)
+        applies = any(metric not in BETWEEN_TOKENS or not never(self.workload.osl > 1.0) for metric in limited)
         meets = self._meets if applies else None
         slots = None if self.served is None else self.served.slots * lanes(self.deployment)
         result: Knees[Any, Any] = knees(self.deployment, self.workload.isl, self.workload.osl, meets, slots)
@@ -520,7 +544,7 @@ pass?>
 
         if any(fails for fails, _ in outside(self.deployment, self.workload, self.served)):
             return False
-        metrics = [metric for metric in LATENCIES if metric != "tpot" or self.tpot is not None]
+        metrics = [metric for metric in LATENCIES if metric not in BETWEEN_TOKENS or self.tpot is not None]
         levels = [] if self.workload.load.is_run else LEVELS
         return all(self.latency(key_of(metric, level)) is not None for metric in metrics for level in levels)
 
@@ -644,7 +668,8 @@ pass?>
     @property
     def _least(self) -> Mapping[str, Real]:
         first, step = self._least_of(0), self._least_of(1)
-        return {"ttft": first, "tpot": step, "e2el": self._end_to_end(first, step)}
+        gap = mean_gap(self.deployment, self.workload, step, self._decoding(step))
+        return {"ttft": first, "tpot": step, "itl": gap, "e2el": self._end_to_end(first, step)}
 
     def _sigma(self, result: str) -> Real | None:
         """Standard deviation of the logarithm of a latency; None on the ideal basis."""
@@ -712,7 +737,8 @@ pass?>
             known = self.latency(key)
             if known is None and is_run:
                 continue  # refused where a limit is given
-            applies: Real = True if metric != "tpot" else (self.workload.osl > 1.0) & (self._zero == 0.0)
+            several = (self.workload.osl > 1.0) & (self._zero == 0.0)
+            applies: Real = several if metric in BETWEEN_TOKENS else True
             time: Real = _NOT_APPLICABLE if known is None else known
             ends = (time, float("inf")) if self.deployment.basis == "ideal" else (time, time)
             if known is not None:

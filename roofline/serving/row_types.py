@@ -54,6 +54,8 @@ class Row(TypedDict, total=False):
     ttft_high_ms: float | None
     tpot_low_ms: float | None
     tpot_high_ms: float | None
+    itl_low_ms: float | None
+    itl_high_ms: float | None
     e2el_low_ms: float | None
     e2el_high_ms: float | None
     ttft_p50_ms: float | None
@@ -80,6 +82,18 @@ class Row(TypedDict, total=False):
     tpot_p99_ms: float | None
     tpot_p99_low_ms: float | None
     tpot_p99_high_ms: float | None
+    itl_p50_ms: float | None
+    itl_p50_low_ms: float | None
+    itl_p50_high_ms: float | None
+    itl_p90_ms: float | None
+    itl_p90_low_ms: float | None
+    itl_p90_high_ms: float | None
+    itl_p95_ms: float | None
+    itl_p95_low_ms: float | None
+    itl_p95_high_ms: float | None
+    itl_p99_ms: float | None
+    itl_p99_low_ms: float | None
+    itl_p99_high_ms: float | None
     e2el_p50_ms: float | None
     e2el_p50_low_ms: float | None
     e2el_p50_high_ms: float | None

@@ -20,9 +20,9 @@ from roofline.serving.latency import (
 )
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
-from roofline.specs.keys import LATENCY_NAMES, Key, Keys, cells, taken
+from roofline.specs.keys import LATENCY_NAMES, OVER, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, OPTIONS, RUN
-from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words
+from roofline.specs.workload import LATENCIES, LEVELS, P99_WITHIN, key_of, key_text, limits_words, metric_and_level
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft
@@ -64,7 +64,7 @@ def _figure(name: str) -> Callable[[Prediction], Any]:
 
 
 def _mean(latency: str) -> Key[Prediction]:
-    meaning = f"{LATENCY_NAMES[latency]}; under a load the mean over requests."
+    meaning = f"{LATENCY_NAMES[latency]}; under a load the mean over {OVER[latency]}."
     return Key.number("ms", meaning, lambda p: _json_value(getattr(p, latency), MILLI))
 
 
@@ -79,8 +79,9 @@ def _percentile(key: str) -> Keys[Prediction]:
     def value(prediction: Prediction) -> Any:
         return None if prediction.tails is None else _json_value(prediction.latency(key), MILLI)
 
+    over = OVER[metric_and_level(key)[0]]
     return {
-        f"{key}_ms": Key.number("ms", f"{key_text(key)} over the requests of a load.", value),
+        f"{key}_ms": Key.number("ms", f"{key_text(key)} over the {over} of a load.", value),
         **_ends(key, lambda p: None if p.tails is None else p.latency_interval(key)),
     }
 
@@ -248,7 +249,7 @@ KEYS: Keys[Prediction] = {
     "tpot_ms": _mean("tpot"),
     "itl_ms": Key.number(
         "ms",
-        "Mean inter-token latency: of a step, which with drafts hands out several tokens.",
+        "Mean inter-token latency, over the gaps of all requests: of a step, whatever its tokens.",
         lambda p: _json_value(p.itl, MILLI),
     ),
     "e2el_ms": _mean("e2el"),
@@ -334,8 +335,8 @@ def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = No
 
 #: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
 _LEAST_FIRST = (
-    "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
-    "derated", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
+    "cost", "memory", "ITL", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis",
+    "memory", "derated", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
 )  # fmt: skip
 
 
@@ -358,6 +359,7 @@ def _summary(prediction: Prediction, most: int | None) -> str:
             f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound",
             _percentiles(prediction, "tpot"),
         ),
+        **_gaps(prediction),
         **_draft(prediction),
         "E2EL": (_with_interval(prediction, "e2el"), _percentiles(prediction, "e2el")),
         **_slo(prediction),
@@ -455,11 +457,21 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
 
 def _percentiles(prediction: Prediction, metric: str) -> str:
     """Percentiles under a load, on a line of their own."""
+    text = _levels(prediction, metric)
+    return f"\n{text}" if text else ""
+
+
+def _levels(prediction: Prediction, metric: str) -> str:
     if prediction.tails is None:
         return ""
     times = [(level, prediction.latency(key_of(metric, level))) for level in LEVELS]
-    text = ", ".join(f"p{level:g} {figure_text(time, 's')}" for level, time in times if time is not None)
-    return f"\n{text}" if text else ""
+    return ", ".join(f"p{level:g} {figure_text(time, 's')}" for level, time in times if time is not None)
+
+
+def _gaps(prediction: Prediction) -> dict[str, tuple[str, ...]]:
+    """Percentiles of single gaps between tokens, under a load."""
+    levels = "" if prediction.served is None else _levels(prediction, "itl")
+    return {"ITL": (levels,)} if levels else {}
 
 
 def _draft(prediction: Prediction) -> dict[str, tuple[str, ...]]:

@@ -56,8 +56,11 @@ def taken(keys: Mapping[str, Key[Any]], **of: Value[Answer]) -> Keys[Answer]:
 LATENCY_NAMES = {
     "ttft": "Time to first token",
     "tpot": "Mean time per output token after the first",
+    "itl": "Inter-token latency",
     "e2el": "End-to-end latency",
 }
+#: What their means and percentiles are over.
+OVER = {"ttft": "requests", "tpot": "requests", "itl": "gaps of all requests", "e2el": "requests"}
 #: Keys that rows of several questions have and a prediction has not.
 SHARED: Keys[Any] = {
     "reason": Key.text("Why there is no answer, or why it is not known; null or empty otherwise."),

@@ -66,8 +66,12 @@ class NamedWorkload:
 
 # Limits on latencies: one grammar for the command line, Python and files.
 
-#: Latencies that may be limited, in the mean or at a percentile.
-LATENCIES = ("ttft", "tpot", "e2el")
+#: Latencies that every request has.
+OF_REQUESTS = ("ttft", "tpot", "e2el")
+#: Latencies that may be limited, in the mean or at a percentile: over requests, and ITL over the gaps of all of them.
+LATENCIES = ("ttft", "tpot", "itl", "e2el")
+#: Those that a single token has not.
+BETWEEN_TOKENS = ("tpot", "itl")
 
 #: Percentiles in answers [%].
 LEVELS = (50.0, 90.0, 95.0, 99.0)
@@ -80,7 +84,6 @@ SLO_EXAMPLE = "ttft:300@p95,tpot:25,e2el:8s@p99"
 _BENCHMARKS = {"time_to_first_token": "ttft", "inter_token_latency": "tpot", "request_latency": "e2el"}  # AIPerf's
 _ALIASES = {
     **_BENCHMARKS,
-    "itl": "tpot",
     "e2e": "e2el",
     "latency": "e2el",
     "p99": P99_WITHIN,
@@ -109,7 +112,7 @@ def key_of(metric: str, level: float | None = None) -> str:
     """Key of a limit on a latency or its alias, at a percentile [%]; None for the mean.
 
     >>> key_of("itl"), key_of("ttft", 95.0)
-    ('tpot', 'ttft_p95')
+    ('itl', 'ttft_p95')
     """
     known = _ALIASES.get(metric, metric)
     if known == P99_WITHIN and level is None:

@@ -11,9 +11,10 @@ from roofline.physics.passes import eagle_head
 from roofline.serving.knee import Knees
 from roofline.serving.latency import UNIFORM, Correction, Workload, cached_prefixes, hit_rate, lengths_by_law
 from roofline.serving.load.equations import restated, served, server_of
+from roofline.serving.load.mixtures import percentile
 from roofline.serving.load.pools import KvLink, Pools, pool_tails, pooled, pools_outside
 from roofline.serving.load.simulation import Arrivals, pools_simulated, simulated
-from roofline.serving.load.tails import limited_latencies, percentile
+from roofline.serving.load.tails import limited_latencies
 from roofline.serving.quantization import cache_scheme, resolved_quantization, scheme
 from roofline.serving.shown import row
 from roofline.specs.engine import PromptCache

@@ -208,7 +208,7 @@ def test_each_knee_can_be_the_one_that_binds():
 
 @pytest.mark.parametrize("slo", [{"tpot": 0.0}, {"tpot": -1.0}, {"ttft": math.inf}, {"ttft": math.nan}, {"flop": 1.0}])
 def test_an_slo_that_cannot_be_is_refused(slo):
-    error, said = (rl.UnknownName, "ttft, tpot, e2el") if "flop" in slo else (rl.BadInput, "SLO")
+    error, said = (rl.UnknownName, "ttft, tpot, itl, e2el") if "flop" in slo else (rl.BadInput, "SLO")
     with pytest.raises(error, match=said):
         rl.predict("llama-3.1-8b", "h100-sxm", slo=slo)
 

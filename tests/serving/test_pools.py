@@ -16,6 +16,7 @@ from roofline.physics.plan import Plan
 from roofline.serving.latency import EQUAL, UNIFORM, Lengths, Spread, Workload, lanes, lengths_by_law
 from roofline.serving.load import pools as module
 from roofline.serving.load.equations import server_of
+from roofline.serving.load.mixtures import mean_of, percentile
 from roofline.serving.load.pools import (
     KvLink,
     Pools,
@@ -32,7 +33,6 @@ from roofline.serving.load.pools import (
 from roofline.serving.load.rounds import queue_wait
 from roofline.serving.load.server import Prompt, PromptNode
 from roofline.serving.load.simulation import Arrivals, pools_simulated
-from roofline.serving.load.tails import mean_of, percentile
 from roofline.specs.load import Rate, Users
 
 #: A pass takes 18 and 0.12 a token: 18 and 6 for each prompt of 50; 30 on an idle rank, where the host launches it.

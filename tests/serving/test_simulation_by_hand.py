@@ -4,7 +4,7 @@ A request is 0.75 s on its way, 2 s more where somebody decodes when it is sent.
 """
 
 from dataclasses import replace
-from math import inf, isnan
+from math import exp, inf, isnan, nan
 from random import Random
 from types import SimpleNamespace
 
@@ -67,6 +67,28 @@ def test_where_prompts_come_first_the_answer_that_runs_pauses():
     # from 10.5 to 13.5 the second prompt alone: both answers end their three steps at 16.5
     expected = [(0, 3.75, 1, 6.75), (0, 3.75, 1, 6.75), (0, 3.75, 2, 9.75), (1, 6.75, 1, 9.75)]
     assert_seen(seen(Arrivals(4, users=2, is_burst=True), {"scheduler": PROMPTS_FIRST}), expected)
+
+
+def test_a_gap_between_tokens_is_a_step_or_a_step_that_prompts_stall():
+    # of twelve gaps, one holds the second user's next prompt: beside a step, or between two
+    for scheduler in ("decode first", PROMPTS_FIRST):
+        on = deployment(scheduler=scheduler)
+        found = simulated(server_of(on, Workload(50.0, 4.0, Users(1.0))), Arrivals(4, users=2, is_burst=True))
+        assert [one.steps for one in found] == [3, 3, 3, 3]
+        assert sum(sum(one.gaps.values()) for one in found) == 12.0
+        times = simulated_latencies(found)
+        assert times["itl"] == times["tpot"] == pytest.approx(15.0 / 12.0)
+        assert times["itl_p90"] == pytest.approx(1.0, rel=0.002)
+        assert times["itl_p95"] == times["itl_p99"] == pytest.approx(4.0, rel=0.002)
+
+
+def test_long_answers_weigh_more_in_the_mean_gap_and_single_tokens_not_at_all():
+    found = [Finished(1.0, 2.0, 3.0, 0.0, 1, {0: 1.0}), Finished(1.0, 1.0, 10.0, 0.0, 9, {-400: 9.0})]
+    assert simulated_latencies(found)["itl"] == pytest.approx(11.0 / 10.0)
+    assert simulated_latencies(found)["tpot"] == pytest.approx(1.5)
+    assert simulated_latencies(found)["itl_p50"] == pytest.approx(exp(-0.799))
+    assert simulated_latencies(found)["itl_p99"] == pytest.approx(exp(0.001))
+    assert "itl" not in simulated_latencies([Finished(1.0, nan, 1.0, 0.0)])
 
 
 def test_prompts_are_cut_where_the_budget_of_a_pass_ends():
@@ -263,6 +285,18 @@ class Stepping(Counting):
                 self.schedule(rank.ends, self.end, rank)
 
 
+def assert_alike(found, expected):
+    """Requests to the last digits, gaps to the width of a bin; how many, but for those of who still runs."""
+    for one, other in zip(found, expected, strict=True):
+        assert one[:5] == pytest.approx(other[:5], rel=1e-9, abs=1e-9)
+    gaps, steps = (sum(sum(one.gaps.values()) for one in each) for each in (found, expected))
+    assert gaps == pytest.approx(steps, rel=0.01)
+    times, each = simulated_latencies(found), simulated_latencies(expected)
+    assert times["itl"] == pytest.approx(each["itl"], rel=1e-9)
+    for level in ("itl_p50", "itl_p90", "itl_p95", "itl_p99"):
+        assert times[level] == pytest.approx(each[level], rel=0.003)
+
+
 CASES = {
     "random": {"request_rate": 8.0, "isl_cv": 0.5, "osl_cv": 0.8, "engine": "vllm"},
     "prompts first": {"request_rate": 8.0, "engine": "sglang"},
@@ -277,8 +311,7 @@ def test_many_decode_steps_at_once_end_when_one_after_the_other_does(load):
     server, workload = server_of(found.deployment, found.workload), found.workload
     arrivals = Arrivals(200, workload.load.rate_on(1.0), int(load.get("concurrency", 1)), seed=3)
     at_once, stepped = (loop(server, server, arrivals) for loop in (Counting, Stepping))
-    for one, other in zip(at_once.run(), stepped.run(), strict=True):
-        assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+    assert_alike(at_once.run(), stepped.run())
     assert at_once.begun < stepped.begun / 2.0
 
 
@@ -288,8 +321,7 @@ def test_answers_of_two_pools_end_when_one_step_after_the_other_does():
     servers = (server_of(on, replace(workload, osl=1.0)), server_of(pools.decode, workload))
     arrivals = Arrivals(200, 8.0, seed=3)
     at_once, stepped = (loop(*servers, arrivals, None, pools) for loop in (Counting, Stepping))
-    for one, other in zip(at_once.run(), stepped.run(), strict=True):
-        assert one == pytest.approx(other, rel=1e-9, abs=1e-9)
+    assert_alike(at_once.run(), stepped.run())
     assert at_once.begun < stepped.begun / 2.0
 
 

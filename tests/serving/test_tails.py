@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 import roofline as rl
 from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.mixtures import Component, gamma_survival, merged, percentile, survival
 from roofline.serving.load.server import prompt_of
-from roofline.serving.load.tails import Component, gamma_survival, limited_latencies, merged, percentile, survival
+from roofline.serving.load.tails import limited_latencies
 from roofline.specs.load import Rate
 
 SMALL = ("llama-3.1-8b", "h100-sxm")

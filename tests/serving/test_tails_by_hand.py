@@ -7,11 +7,10 @@ import pytest
 from every_case import each
 from made_up_rank import PROMPTS_FIRST, rank
 
+import roofline as rl
 from roofline.serving.latency import Lengths, Spread, Workload
 from roofline.serving.load import tails as module
-from roofline.serving.load.rounds import meeting, step_of_answer
-from roofline.serving.load.server import prompt_of
-from roofline.serving.load.tails import (
+from roofline.serving.load.mixtures import (
     Component,
     by_prompt_length,
     gamma_survival,
@@ -20,6 +19,8 @@ from roofline.serving.load.tails import (
     percentile,
     survival,
 )
+from roofline.serving.load.rounds import meeting, step_of_answer
+from roofline.serving.load.server import prompt_of
 from roofline.specs.load import load_of
 
 EVEN = Lengths()
@@ -134,14 +135,29 @@ def per_token(server, prompt, met, rate, others, free, users=None, cycle=None):
         stalls = (met.stalls if first else rate * p2 * met.mean_step) / steps
         if users is None:
             q = (1 - min(1, cv * cv)) * 0.612 + min(1, cv * cv) * 0.429
+            if not first:
+                stalls += met.surge * (1 - met.rho) / met.prompt * p2 / steps**2
             if first:
                 company *= met.gain**2
                 stalls += (met.surges + (grown / (1 - grown)) ** 2 * late) / steps**2
             variance = company + stalls + 2 * q * (company * stalls) ** 0.5
-            variance /= 1.0 if first else (1 - met.rho) ** 2
+            if not first:
+                variance = min(variance / (1 - met.rho) ** 2, company + (time - met.plain) * (met.longest - time))
         else:
             variance = company + min(1 - met.rho, 0.8 * cv + abs(steps * time / cycle - 1)) * stalls
-        yield Component(weight, least, time - least, variance)
+        yield Component(weight, least, time - least, variance, met.longest - least + 2 * company**0.5)
+
+
+def test_no_step_is_longer_than_a_full_one_nor_varies_more_than_between_that_and_a_plain_one():
+    # prompts of four chunks, of which many fill the ten steps of an answer
+    case = {"isl": 8000, "osl": 11, "engine": "vllm", "max_num_batched_tokens": 2048}
+    found = rl.predict("llama-3.1-8b", "h100:tp1", request_rate=1.5, **case)
+    case = module._settled(found.deployment, found.workload, found.served)
+    (part,) = found.tails.tpot
+    assert part.least + part.most < 1.1 * case.met.longest
+    time = part.least + part.mean
+    assert part.variance < 1.1 * (time - case.met.plain) * (case.met.longest - time)
+    assert found.latency("tpot_p99") < 1.1 * case.met.longest
 
 
 def both(first, step, lengths):

@@ -43,7 +43,9 @@ SMALL = ("llama-3.1-8b", "h100-sxm")
         ("ttft_p95:300", {"ttft_p95": 0.3}),
         ("ttft@p95:300", {"ttft_p95": 0.3}),
         ("ttft:300,ttft:500@p99,ttft:400@p95", {"ttft": 0.3, "ttft_p99": 0.5, "ttft_p95": 0.4}),
-        ("itl:25,e2e:8s", {"tpot": 0.025, "e2el": 8.0}),
+        ("itl:25,e2e:8s", {"itl": 0.025, "e2el": 8.0}),
+        ("itl:40@p99,tpot:25", {"itl_p99": 0.04, "tpot": 0.025}),
+        ("inter_token_latency:25", {"tpot": 0.025}),
         ("latency:8s@p50", {"e2el_p50": 8.0}),
         ("ttft:3e2,tpot:25000us", {"ttft": 0.3, "tpot": 0.025}),
         ("p99:2x", {"p99_within": 2.0}),
@@ -65,7 +67,8 @@ def test_a_text_that_is_no_slo_is_refused_in_a_line():
         "", "   ", ",", "300", "ttft", "ttft:", ":300", "ttft:300,", "ttft:300,,tpot:25", "ttft=300", "ttft:fast",
         "ttft:0", "ttft:-5", "ttft:nan", "ttft:inf", "ttft:1e400", "ttft:300@p0", "ttft:300@p100", "ttft:300@p-5",
         "ttft:300@pnan", "ttft:300@pinf", "ttft:300@p", "ttft:300@", "ttft:300@median", "ttft:300@p95@p99",
-        "ttft:300,ttft:200", "ttft:300@p95,ttft_p95:200", "tpot:20,itl:30", "ttft@p95:300@p95", "ttft:300@p9.5.1",
+        "ttft:300,ttft:200", "ttft:300@p95,ttft_p95:200", "tpot:20,inter_token_latency:30", "ttft@p95:300@p95",
+        "ttft:300@p9.5.1", "itl:20,itl:30",
         "p99:0.5x", "p99:1x", "p99:x", "p99:nan", "p99:-2x", "p99:1e400", "ttft:300kg", "ttft:3 0 0",
         "ttft@mean:300@p95", "ttft@p95:300@mean", "p99:2x@mean", "p99@mean:2x", "ttft:300,ttft:300@mean",
         "ttft:300@avg",
@@ -78,7 +81,7 @@ def test_a_text_that_is_no_slo_is_refused_in_a_line():
             rl.predict(*SMALL, request_rate=1.0, slo=text)
     for text in ["ttfd:300", "speed:3", "ttft_q95:300", "p95:300", "p99@p95:2x"]:
         with pytest.raises(
-            rl.UnknownName, match=r"unknown SLO key .*; choose from ttft, tpot, e2el, as in ttft:300@p95"
+            rl.UnknownName, match=r"unknown SLO key .*; choose from ttft, tpot, itl, e2el, as in ttft:300@p95"
         ):
             limits_of_text(text)
     with pytest.raises(rl.BadInput, match="500 characters") as fault:
@@ -91,7 +94,7 @@ def test_a_mapping_has_seconds_or_units_percentiles_and_means():
         ({"ttft": 0.3}, {"ttft": 0.3}), ({"ttft": 1}, {"ttft": 1.0}), ({"ttft": "300 ms"}, {"ttft": 0.3}),
         ({"ttft_p95": 0.3}, {"ttft_p95": 0.3}), ({"ttft@p95": "300 ms"}, {"ttft_p95": 0.3}),
         ({"TTFT": "300 ms @ p95"}, {"ttft_p95": 0.3}),
-        ({"ttft": "0.3 s@p95", "itl": 0.025}, {"ttft_p95": 0.3, "tpot": 0.025}),
+        ({"ttft": "0.3 s@p95", "itl": 0.025}, {"ttft_p95": 0.3, "itl": 0.025}),
         ({"e2el@p99": "120 s"}, {"e2el_p99": 120.0}), ({"p99_within": 2}, {"p99_within": 2.0}),
         ({"p99": "2x", "e2el": 8.0}, {"p99_within": 2.0, "e2el": 8.0}), ({}, {}),
     ]:  # fmt: skip
@@ -121,12 +124,12 @@ def test_a_mapping_has_seconds_or_units_percentiles_and_means():
         ({"ttft_p0": 0.3}, rl.BadInput, "p0 is not a percentile; it must be between p0 and p100"),
         ({"ttft": 0.3, "TTFT": 0.4}, rl.BadInput, "'ttft' is limited twice"),
         ({"ttft_p95": 0.3, "ttft": "400 ms@p95"}, rl.BadInput, "'ttft_p95' is limited twice"),
-        ({"tpot": 0.02, "itl": 0.03}, rl.BadInput, "'tpot' is limited twice"),
+        ({"tpot": 0.02, "inter_token_latency": 0.03}, rl.BadInput, "'tpot' is limited twice"),
         ({"p99_within": 1.0}, rl.BadInput, "above 1"), ({"p99_within": "0.5x"}, rl.BadInput, "above 1"),
         ({"p99_within": math.nan}, rl.BadInput, "p99_within"),
-        ({"p95_within": 2.0}, rl.UnknownName, "unknown SLO key 'p95_within'; choose from ttft, tpot, e2el"),
-        ({5: 0.3}, rl.UnknownName, "unknown SLO key 5; choose from ttft, tpot, e2el"),
-        ({"": 0.3}, rl.UnknownName, "unknown SLO key ''; choose from ttft, tpot, e2el"),
+        ({"p95_within": 2.0}, rl.UnknownName, "unknown SLO key 'p95_within'; choose from ttft, tpot, itl, e2el"),
+        ({5: 0.3}, rl.UnknownName, "unknown SLO key 5; choose from ttft, tpot, itl, e2el"),
+        ({"": 0.3}, rl.UnknownName, "unknown SLO key ''; choose from ttft, tpot, itl, e2el"),
         (0.3, rl.BadInput, "must be a mapping of limits in seconds"),
         ([("ttft", 0.3)], rl.BadInput, "must be a mapping of limits in seconds"),
     ],

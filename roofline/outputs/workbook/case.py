@@ -64,7 +64,7 @@ from roofline.specs.gpu import (
 )
 from roofline.specs.load import Burst
 from roofline.specs.model import Ffn, Mixer, Model, MoeFfn, Stage
-from roofline.specs.workload import LATENCIES as SLO_KEYS
+from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 #: Choices of a case, in the order of its columns.

@@ -52,7 +52,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import NATIVE
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import HOST
-from roofline.specs.workload import LATENCIES as SLO_KEYS
+from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple
 
 # The calculator of a workbook: one case with every kernel, look-up and trial row behind its answer.

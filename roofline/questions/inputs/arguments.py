@@ -20,6 +20,7 @@ from roofline.specs.model import Model
 from roofline.specs.workload import (
     LATENCIES,
     LAWS,
+    OF_REQUESTS,
     P99_WITHIN,
     SLO_EXAMPLE,
     Limits,
@@ -47,6 +48,7 @@ from roofline.support.errors import BadInput, UnknownName, percent_hint, shown
 
 __all__ = [
     "LATENCIES",
+    "OF_REQUESTS",
     "P99_WITHIN",
     "api_price_of_text",
     "binding_text",

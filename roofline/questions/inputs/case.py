@@ -408,7 +408,7 @@ def cold_start_warnings(prediction: Prediction) -> list[str]:
     levels = [level for level in _levels(prediction.slo) if abs(share + level / 100.0 - 1.0) <= _EXACTLY * share]
     if not levels:
         return []
-    from roofline.serving.load.tails import percentile
+    from roofline.serving.load.mixtures import percentile
 
     warm = [part._replace(weight=part.weight / (1.0 - share)) for part in prediction.tails.ttft]
     warm = warm[: len(warm) // 2]

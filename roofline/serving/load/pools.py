@@ -16,9 +16,10 @@ from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Workload, chunks, lanes, steps_of_answer, time_per_token
 from roofline.serving.load.equations import FULL, Saturation, server_of, slot_wait
+from roofline.serving.load.mixtures import Component
 from roofline.serving.load.rounds import Meeting, over_answers, queue_wait
 from roofline.serving.load.server import STABLE, Prompt, PromptNode, Server, prompt_of
-from roofline.serving.load.tails import Component, Tails, decode_tails
+from roofline.serving.load.tails import Tails, decode_tails
 from roofline.specs.load import Rate
 from roofline.support.records import NamedTuple, dataclass, replace
 

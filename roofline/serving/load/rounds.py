@@ -31,7 +31,7 @@ _E = 2.718281828459045
 _HALF = 0.5  # bound on the share of time that a first prompt saves
 SEVERAL = 0.5  # decode steps of an answer that is rounded to more than one token
 _LONGEST_RUN = 40.0  # logarithm of the passes that follow each other
-_MERGED = 1.4  # time in which bunches of requests come into one pass, over a pass
+MERGED = 1.4  # time in which bunches of requests come into one pass, over a pass
 
 
 @comparable
@@ -522,7 +522,7 @@ def _passes_of_users(most: Real, time: Real, before: Real, plain: Real) -> Real:
     Source:
         Both limits are derived; what lies between was chosen by a simulation of passes of constant length.
     """
-    spans = maximum(minimum(before, _MERGED * time) / plain, 1.0)
+    spans = maximum(minimum(before, MERGED * time) / plain, 1.0)
     return most / (1.0 + most * (spans - 1.0) / 2.0)
 
 

@@ -13,11 +13,11 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from heapq import heappop, heappush
 from itertools import pairwise
-from math import isnan, log
+from math import exp, floor, isnan, log
 from operator import attrgetter
 from statistics import fmean
 from typing import Any
@@ -32,7 +32,7 @@ from roofline.serving.load.equations import server_of
 from roofline.serving.load.pools import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.load.server import PROMPTS_FIRST, Server, attention_time, prompt_of
 from roofline.specs.load import Burst
-from roofline.specs.workload import LATENCIES, LEVELS, key_of
+from roofline.specs.workload import LEVELS, OF_REQUESTS, key_of
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -54,6 +54,7 @@ _MEANS = 5  # requests of a batch in which the end of the warm-up is looked for
 _START = 10  # at least one in so many requests is warm-up
 _BATCHES, _QUANTILE = 20, 2.093  # batches of an interval, and Student's t of 19 degrees of freedom at 97.5 %
 _CORRELATED = 0.9  # correlation of neighbouring batches at most
+_BINS = 500.0  # of gaps between tokens, per factor of e: 0.2 % wide
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +82,8 @@ class Finished(NamedTuple):
     tpot: float  # [s] mean over tokens after the first; NaN for a single token
     e2el: float  # [s]
     wait: float  # [s] at the server, before the first chunk of its prompt
+    steps: int = 0  # decode steps, and as many gaps before them
+    gaps: Mapping[int, float] = {}  # of all requests, since the one answered before: number by `_bin`
 
 
 @dataclass(slots=True)
@@ -124,6 +127,8 @@ class _Rank:
     steps: int = 0  # decode steps
     step: float = 0.0  # [s] the first of them
     growth: float = 0.0  # [s] of each over the one before
+    stepped: float = 0.0  # [s] when it last ended a decode step
+    joined: list[float] = field(default_factory=list)  # [s] first tokens since then
     computed: list[_Request] = field(default_factory=list)  # prompts that are finished then
 
     def has_room(self, request: _Request) -> bool:
@@ -194,15 +199,39 @@ def pools_simulated(
 
 
 def simulated_latencies(finished: Sequence[Finished]) -> dict[str, float]:
-    """Means and percentiles over requests, by the keys of limits [s]; no TPOT of single tokens."""
+    """Means and percentiles over requests, those of ITL over gaps, by the keys of limits [s].
+
+    No TPOT and no ITL of single tokens; percentiles of ITL to within 0.2 %.
+    """
     found = {}
-    for name in LATENCIES:
+    for name in OF_REQUESTS:
         times = sorted(_times(finished, name))
         if times:
             found[name] = fmean(times)
             found |= {
                 key_of(name, level): times[min(int(level / 100.0 * len(times)), len(times) - 1)] for level in LEVELS
             }
+    return found | _gaps_between_tokens(finished)
+
+
+def _gaps_between_tokens(finished: Sequence[Finished]) -> dict[str, float]:
+    """Mean and percentiles of the gaps between the tokens of all requests [s]."""
+    steps = sum(request.steps for request in finished)
+    if not steps:
+        return {}
+    counts: dict[int, float] = {}
+    for request in finished:
+        for place, count in request.gaps.items():
+            counts[place] = counts.get(place, 0.0) + count
+    found = {"itl": sum(request.e2el - request.ttft for request in finished) / steps}
+    places, total = sorted(counts), sum(counts.values())
+    for level in LEVELS if total else ():
+        left = level / 100.0 * total
+        for place in places:
+            left -= counts[place]
+            if left < 0.0:
+                break
+        found[key_of("itl", level)] = exp((place + 0.5) / _BINS)
     return found
 
 
@@ -259,7 +288,7 @@ def half_widths(finished: Sequence[Finished]) -> dict[str, float]:
         Batch means: Law, "Simulation Modeling and Analysis", 5th edition, 2015, section 9.5.3.
     """
     found = {}
-    for name in LATENCIES:
+    for name in OF_REQUESTS:
         times = _times(finished, name)
         size = len(times) // _BATCHES
         if size < 2:
@@ -303,8 +332,8 @@ class _Simulation:
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
         "alike", "answer", "answered", "arrivals", "budget", "cold", "decode", "decoding", "delay", "drafting",
-        "draw", "events", "fresh", "hits", "is_prompts_first", "kinds", "layers", "linear", "link", "only", "order",
-        "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate", "receivers", "reserve",
+        "draw", "events", "fresh", "gaps", "hits", "is_prompts_first", "kinds", "layers", "linear", "link", "only",
+        "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate", "receivers", "reserve",
         "room_beside", "senders", "sent", "server", "slowdown", "steps", "transfer_time", "way",
     )  # fmt: skip
 
@@ -358,6 +387,7 @@ class _Simulation:
         self.order = 0  # of events: breaks ties
         self.sent = self.decoding = 0  # requests
         self.answered: list[Finished] = []
+        self.gaps: dict[int, float] = {}  # since the last answered request: number by `_bin`
         self.link = 0.0  # when the link for prefix loads is free
 
     def run(self) -> list[Finished]:
@@ -514,6 +544,7 @@ class _Simulation:
             return
         rank.ends, rank.ended = _NEVER, now
         if rank.steps:
+            self.count_gaps(now, rank)
             running, steps = rank.running, rank.steps
             rank.clock = clock = rank.clock + steps
             rank.context += steps * rank.gain
@@ -542,9 +573,31 @@ class _Simulation:
         else:
             self.begin(now, rank)
 
+    def count_gaps(self, now: float, rank: _Rank) -> None:
+        """Count the gaps between tokens that decode steps have ended; drafted tokens come with their step."""
+        gaps, running, steps, before = self.gaps, len(rank.running), rank.steps, rank.joined
+        stepped = now if steps == 1 else rank.begun + rank.step
+        counts = running
+        if before:
+            counts -= len(before)
+            for first in before:
+                place = _bin(stepped - first)
+                gaps[place] = gaps.get(place, 0.0) + 1.0
+            rank.joined = []
+        place = floor(log(stepped - rank.stepped) * _BINS)  # `_bin`, without the call
+        gaps[place] = gaps.get(place, 0.0) + counts
+        if steps > 1:
+            step, growth = rank.step, rank.growth
+            low, high = floor(log(step + growth) * _BINS), floor(log(step + growth * (steps - 1)) * _BINS)
+            each = running * (steps - 1) / (high - low + 1)
+            for place in range(low, high + 1):
+                gaps[place] = gaps.get(place, 0.0) + each
+        rank.stepped = now
+
     def join(self, now: float, rank: _Rank, request: _Request) -> None:
         """Decode a sequence from its first token on."""
         request.first = now
+        rank.joined.append(now)
         rank.order = order = rank.order + 1
         steps = request.steps
         heappush(rank.running, (rank.clock + steps, order, request))
@@ -557,7 +610,8 @@ class _Simulation:
         arrival, first, tokens = request.arrival, request.first, request.answer - 1
         tpot = (now - first) / tokens if tokens else _NONE
         waited = request.started - request.ready
-        times = first - arrival, tpot, now - arrival, waited
+        times = first - arrival, tpot, now - arrival, waited, request.steps, self.gaps
+        self.gaps = {}
         self.answered.append(tuple.__new__(Finished, times))  # in half of the time of `Finished(...)`
         if self.rate is None and (not self.arrivals.is_burst or self.sent < self.arrivals.least):
             self.send(now)
@@ -614,6 +668,10 @@ class _Simulation:
         """Take in a request whose KV cache has arrived."""
         request.rank.coming -= 1
         self.receive(now, request)
+
+
+def _bin(gap: float) -> int:
+    return floor(log(gap) * _BINS)
 
 
 def drawn_steps(tokens: int, deployment: Deployment, generator: random.Random) -> int:

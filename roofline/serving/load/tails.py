@@ -11,29 +11,31 @@ against a simulation of every step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import reduce
 from itertools import product
 
-from roofline.numbers.operations import Real, comparable, is_nan, maximum, minimum, negated, never, where
-from roofline.numbers.quantity import MICRO, NANO
-from roofline.numbers.roots import crossing
+from roofline.numbers.operations import Real, is_nan, maximum, minimum, negated, never, where
+from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
     UNCORRECTED,
     Correction,
     Served,
-    Spread,
     Workload,
     decode,
     e2el,
     is_a_mixture,
     lanes,
+    mean_gap,
+    mean_steps,
     prefill,
     prefill_of_kinds,
     request_passes,
     time_per_token,
 )
 from roofline.serving.load.equations import FULL, saturation, served, server_of, slot_wait
+from roofline.serving.load.gaps import Case as Gaps
+from roofline.serving.load.gaps import gaps
+from roofline.serving.load.mixtures import Component, by_prompt_length, mean_of, percentile
 from roofline.serving.load.rounds import SEVERAL, Meeting, alone_passes, meeting, second_moment, step_of_answer
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
@@ -48,7 +50,7 @@ from roofline.serving.load.server import (
     prompt_tokens,
     turns,
 )
-from roofline.specs.workload import LATENCIES, P99_WITHIN, metric_and_level
+from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, P99_WITHIN, metric_and_level
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, replace
 
@@ -56,11 +58,20 @@ _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
 _LEAST_REST = 0.001  # least random part of the TTFT, over a decode step
 _STEADY = 0.98  # largest certain part of the mean decode step
+_CROWDED = 2.0  # standard deviations of a full step, where none is longer
 _FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
 _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cycle's cv: 2 / sqrt(2 pi)
 _LEAST_FREE = 0.1
 _SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean latency, up to which both hold
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
+
+
+class AnswerSlice(NamedTuple):
+    """Answers of one length."""
+
+    weight: Real  # share of requests [1]
+    tokens: Real  # after the first
+    tpot: Component  # over these requests
 
 
 class Tails(NamedTuple):
@@ -69,6 +80,8 @@ class Tails(NamedTuple):
     ttft: tuple[Component, ...]
     tpot: tuple[Component, ...]
     e2el: tuple[Component, ...]
+    itl: tuple[Component, ...]  # over the gaps of all requests
+    answers: tuple[AnswerSlice, ...] = ()  # of which TPOT and E2EL are made; empty where requests differ in TTFT alone
 
 
 class _Settled(NamedTuple):
@@ -114,7 +127,8 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
         first = tuple(part._replace(least=part.least + late) for part in first)
     if case.users is not None and not never(case.server.osl <= 1.0):
         first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
-    return Tails(first, step, _end_to_end(case, first, step))
+    answers = _answers(case, step)
+    return Tails(first, step, _end_to_end(case, first, answers), _gaps(case), answers)
 
 
 def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: Real, metric: str, level: float) -> Real:
@@ -122,7 +136,7 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
 
     Args:
         spread: the distributions.
-        means: `ttft`, `tpot` and `e2el`, which the distributions must agree with [s].
+        means: `ttft`, `tpot`, `itl` and `e2el`, which the distributions must agree with [s].
         decode_steps: tokens after the first where all answers are equal, else 0 [tokens].
         metric: which latency.
         level: percentile [%].
@@ -130,7 +144,7 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
     Returns:
         Time [s]; NaN where the mean of the distribution is not the mean latency, or where the percentile lies well
         below one that bounds it: an E2EL is no shorter than its TTFT, nor than all its TPOTs, and not known without
-        them.
+        them. Prompts are merged in it, so that of short answers to prompts that spread it may be that of the TTFT.
 
     Source:
         Arithmetic; the closed forms of extreme loads do not always agree with each other.
@@ -141,13 +155,14 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
     if metric == "e2el":
         bound = latency_percentile(spread, means, 0.0, "ttft", level)
         is_known = is_known & negated(is_nan(bound))
+        value = maximum(value, bound)
         if not never(decode_steps > 0.0):
             step = latency_percentile(spread, means, 0.0, "tpot", level)
             steps = where(decode_steps > 0.0, decode_steps * step, 0.0)
-            is_known, bound = is_known & negated(is_nan(steps)), maximum(bound, steps)
+            is_known = is_known & negated(is_nan(steps)) & (value >= (1.0 - _SAME_MEAN) * steps)
+            value = maximum(value, steps)
         several = mean > means["ttft"]  # single tokens end with the first
-        is_known = negated(several) | (is_known & (value >= (1.0 - _SAME_MEAN) * bound))
-        value = where(several, maximum(value, bound), bound)
+        is_known, value = negated(several) | is_known, where(several, value, bound)
     return where(is_known, value, float("nan"))
 
 
@@ -400,14 +415,20 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
             variance = crowd_part + stalls + 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
         elif case.users is None:
             # An arrival stalls the answer once, then decodes beside it: correlated. Slower answers meet more arrivals.
+            behind = met.surge * (1.0 - met.rho) / maximum(met.prompt, _TINY)  # prompts behind one's own
+            stalls = stalls + maximum(behind, 0.0) * second / steps**2
             covariance = 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
             variance = (crowd_part + stalls + covariance) / (1.0 - met.rho) ** 2
+            longest = minimum(met.longest, BILLION)  # infinite where there are no prompts
+            variance = minimum(variance, crowd_part + (time - met.plain) * maximum(longest - time, 0.0))
         else:  # about one prompt per user and cycle; slowed-down users send fewer
             cycles = steps * time / cycle
             randomness = minimum(1.0 - met.rho, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
             variance = crowd_part + randomness * stalls
         counted = weight if answers.is_fixed else where(server.steps_of(share) >= SEVERAL, weight, 0.0)
-        parts.append(_per_token(server, Component(counted, least, time - least, variance), share))
+        # No step is longer than a full one, but for the sequences that decode.
+        most = maximum(met.longest - least, time - least) + _CROWDED * crowd_part**0.5
+        parts.append(_per_token(server, Component(counted, least, time - least, variance, most), share))
     if answers.is_fixed:
         return tuple(parts)
     several = sum(part.weight for part in parts)  # single tokens have no TPOT
@@ -415,6 +436,22 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
         part._replace(weight=where(several > 0.0, part.weight / maximum(several, _TINY), weight))
         for part, (weight, _) in zip(parts, answers.slices, strict=True)
     )
+
+
+def _plain_step(case: _Settled, mean: Real) -> Component:
+    """Distribution of a decode step without prompts."""
+    slope = _slope(case)
+    crowd = _crowd_variance(case, slope)
+    low = case.server.decode(maximum(1.0 + case.others - _FAR * crowd**0.5, 1.0)).total
+    least = minimum(low, _STEADY * mean)
+    return Component(1.0, least, mean - least, crowd * slope**2)
+
+
+def _gaps(case: _Settled) -> tuple[Component, ...]:
+    """Distribution of the gaps between tokens."""
+    is_full = case.is_full if case.users is None else case.slot_wait > 0.0
+    plain = _plain_step(case, case.met.plain)
+    return gaps(Gaps(case.server, case.prompt, case.met, case.rate, case.others, case.users, plain, is_full))
 
 
 def _per_token(server: Server, part: Component, share: float) -> Component:
@@ -428,7 +465,9 @@ def _per_token(server: Server, part: Component, share: float) -> Component:
     swing = draft.acceptance.variance / (draft.acceptance.tokens**2 * steps)
     time = part.least + part.mean
     least = part.least * maximum(1.0 - _FAR * swing**0.5, draft.acceptance.tokens / server.deployment.queries)
-    return Component(part.weight, least * ratio, (time - least) * ratio, (part.variance + swing * time**2) * ratio**2)
+    most = (part.least + part.most) * (1.0 + _FAR * swing**0.5) - least
+    variance = (part.variance + swing * time**2) * ratio**2
+    return Component(part.weight, least * ratio, (time - least) * ratio, variance, most * ratio)
 
 
 def _averaged_variance(case: _Settled, span: Real, slope: Real) -> Real:
@@ -460,22 +499,30 @@ def _stall_correlation(cv: float) -> float:
     return (1.0 - share) * _EQUAL + share * _EXPONENTIAL
 
 
-def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Component]) -> tuple[Component, ...]:
+def _answers(case: _Settled, step: Sequence[Component]) -> tuple[AnswerSlice, ...]:
+    """Answers by their length, each with its TPOT."""
+    osl = case.server.osl
+    return tuple(
+        AnswerSlice(weight, where(osl > 1.0, maximum(osl * share - 1.0, 0.0), 0.0), part)
+        for (weight, share), part in zip(case.server.lengths.answers.slices, step, strict=True)
+    )
+
+
+def _end_to_end(case: _Settled, first: Sequence[Component], answers: Sequence[AnswerSlice]) -> tuple[Component, ...]:
     """Distribution of the E2EL: TTFT plus decode time, for each length of the answer."""
     if never(case.server.osl > 1.0):
         return tuple(first)
     parts = []
     prompts = case.server.lengths.prompts
-    if not prompts.is_fixed:
+    if not (prompts.is_fixed or case.server.lengths.answers.is_fixed):  # of both there are too many
         is_mixed = case.server.cold_start is not None and case.server.cold_start[0] < 1.0
         size = len(first) // (len(case.server.kinds) * (2 if is_mixed else 1))
         groups = [first[start : start + size] for start in range(0, len(first), size)]
         first = [ttft for group in groups for ttft in by_prompt_length(group, prompts)]
-    for (weight, share), step_time in zip(case.server.lengths.answers.slices, step, strict=True):
-        steps = where(case.server.osl > 1.0, maximum(case.server.osl * share - 1.0, 0.0), 0.0)
+    for weight, tokens, tpot in answers:
         for ttft in first:
-            least, mean = ttft.least + steps * step_time.least, ttft.mean + steps * step_time.mean
-            variance = ttft.variance + steps**2 * step_time.variance
+            least, mean = ttft.least + tokens * tpot.least, ttft.mean + tokens * tpot.mean
+            variance = ttft.variance + tokens**2 * tpot.variance
             parts.append(Component(ttft.weight * weight, least, mean, variance))
     return tuple(parts)
 
@@ -502,159 +549,9 @@ def decode_tails(
     no_prompt = Prompt(server.computed, 0.0, 0.0, 0.0)
     case = _Settled(server, no_prompt, met, met.stage, rate, others, users, 0.0, 0.0, 0.0, 0.0)
     step, parts = _decode_step(case), _with_cold_starts(server, first)
-    return Tails(parts, step, _end_to_end(case, parts, step))
-
-
-# Latency distributions as mixtures of gamma distributions, each shifted by a minimum.
-
-_MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
-_GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
-
-
-@comparable
-class Component(NamedTuple):
-    """A share of the requests with a shifted gamma distribution of their time."""
-
-    weight: Real  # share of requests [1]
-    least: Real  # [s]
-    mean: Real  # [s] beyond `least`
-    variance: Real  # [s^2]
-    most: Real = float("inf")  # [s] upper bound beyond `least`
-
-    def later(self, time: Real, share: Real) -> Component:
-        """A share of these requests, later by `time` [s]."""
-        return self._replace(weight=share * self.weight, least=self.least + time)
-
-
-def survival(parts: Sequence[Component], time: Real) -> Real:
-    r"""Share of requests that take longer than a time.
-
-    .. math:: S(t) = \sum_i w_i\, S_{gamma}(t - a_i;\ \mu_i, v_i)
-
-    Args:
-        parts: components of the distribution.
-        time: t [s].
-
-    Returns:
-        Share [1].
-
-    Source:
-        Arithmetic.
-    """
-    total: Real = 0.0
-    for part in parts:
-        rest = time - part.least
-        beyond = gamma_survival(rest, part.mean, part.variance)
-        if not never(part.most < float("inf")):
-            beyond = where(rest < part.most, beyond, 0.0)
-        total = total + part.weight * beyond
-    return total
-
-
-def percentile(parts: Sequence[Component], level: float) -> Real:
-    """Time within which a share of the requests is answered.
-
-    Args:
-        parts: components of the distribution.
-        level: percentile [%].
-
-    Returns:
-        Time [s]; where the share is reached at every time between two groups of requests, such as warm and cold
-        starts, the time of the slower group.
-
-    Source:
-        Markov's inequality bounds the search.
-    """
-    left = (1.0 - level / 100.0) * (1.0 - MICRO)
-    return crossing(lambda time: survival(parts, time) - left, mean_of(parts) / left, _MOST_STEPS)
-
-
-def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
-    r"""Probability that a gamma-distributed time exceeds t.
-
-    .. math:: k = \frac{\mu^2}{v},\quad S = \begin{cases} 1 - \Phi\left(3 \sqrt{k} \left[(t / \mu)^{1/3} - 1 +
-              \frac{1}{9 k}\right]\right) & k \ge 1 \\ \frac{2 k}{1 + k}\, e^{-2 t \mu / (v + \mu^2)} & k < 1
-              \end{cases}
-
-    For k < 1 a part of the requests waits an exponential time and the others not at all, as in a queue, with the same
-    mean and variance.
-
-    Args:
-        time: t [s].
-        mean: mu [s].
-        variance: v [s^2].
-
-    Returns:
-        Probability [1].
-
-    Source:
-        Wilson and Hilferty, PNAS 17(12), 1931; Phi by Abramowitz and Stegun, 26.2.17.
-
-    >>> round(gamma_survival(2.0, 2.0, 0.04), 2), round(gamma_survival(3.0, 1.0, 1.0), 2)
-    (0.49, 0.05)
-    """
-    square = mean * mean
-    shape = square / maximum(variance, _TINY)
-    beyond = maximum(time, 0.0)
-    both = variance + square
-    share = 2.0 * square / maximum(both, _TINY)
-    rare = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
-    root = 3.0 * maximum(shape, 1.0) ** 0.5
-    place = ((beyond / maximum(mean, _TINY)) ** (1.0 / 3.0) - 1.0) * root + 1.0 / root
-    return where(time < 0.0, 1.0, where(shape <= 1.0, rare, _normal_survival(place)))
-
-
-def _normal_survival(z: Real) -> Real:
-    """Probability that a standard normal variable exceeds `place`."""
-    away = maximum(z, 0.0 - z)
-    t = 1.0 / (1.0 + 0.2316419 * away)
-    series = t * (
-        0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
-    )  # fmt: skip
-    tail = 0.3989422804014327 * _E ** (0.0 - minimum(away * away / 2.0, 700.0)) * series
-    return where(z > 0.0, tail, 1.0 - tail)
-
-
-def merged(parts: Sequence[Component]) -> Component:
-    """One component with the mean and variance of several.
-
-    Args:
-        parts: components to merge.
-
-    Returns:
-        The component, with their total weight.
-
-    Source:
-        Law of total variance.
-    """
-    weight = sum(part.weight for part in parts)
-    divisor = maximum(weight, _TINY)
-    mean = mean_of(parts) / divisor
-    square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / divisor
-    least = reduce(minimum, (where(part.weight >= NANO * weight, part.least, float("inf")) for part in parts))
-    return Component(weight, least, maximum(mean - least, 0.0), maximum(square - mean * mean, 0.0))
-
-
-def by_prompt_length(parts: Sequence[Component], prompts: Spread) -> list[Component]:
-    """Merge the components of prompt slices into the shorter half, most of the longer half, and the longest.
-
-    The components of one slice must be adjacent, and in the same order in each: requests that find the server idle are
-    not merged with those that find others.
-    """
-    parts_per_slice = len(parts) // len(prompts.slices)
-    groups: dict[tuple[float, int], list[Component]] = {}
-    cumulative = 0.0
-    for place, (weight, _) in enumerate(prompts.slices):
-        cumulative += weight
-        end = next(end for end in _GROUPS if cumulative <= end + NANO)
-        for number, part in enumerate(parts[parts_per_slice * place : parts_per_slice * (place + 1)]):
-            groups.setdefault((end, number), []).append(part)
-    return [merged(group) for group in groups.values()]
-
-
-def mean_of(parts: Sequence[Component]) -> Real:
-    """Mean time over all requests [s]."""
-    return sum(part.weight * (part.least + part.mean) for part in parts)
+    mean = met.decode / maximum(mean_steps(server.deployment, server.osl, server.lengths.answers), NANO)
+    answers = _answers(case, step)
+    return Tails(parts, step, _end_to_end(case, parts, answers), (_plain_step(case, mean),), answers)
 
 
 # Latencies by the keys of limits: means, percentiles, and p99 over median.
@@ -716,15 +613,17 @@ def latencies_of_limits(
         ideal = request_passes(deployment.on("ideal"), workload, load)
         first = maximum(correction.ttft * first, ideal[0].time + deployment.effective_engine.network)
         step = maximum(correction.tpot * step, time_per_token(deployment, workload.osl, ideal[1].time))
-    end_to_end = e2el(first, step, workload.osl) if load is None else first + load.decode * (step / load.tpot)
-    means = {"ttft": first, "tpot": where(workload.osl > 1.0, step, _NO_TPOT), "e2el": end_to_end}
+    answer = e2el(0.0, step, workload.osl) if load is None else load.decode * (step / load.tpot)
+    gap = mean_gap(deployment, workload, step, answer)
+    between = {name: where(workload.osl > 1.0, time, _NO_TPOT) for name, time in (("tpot", step), ("itl", gap))}
+    means = {"ttft": first, **between, "e2el": first + answer}
     limits = {key: metric_and_level(key) for key in keys}
     spread: Tails | None = None
     if any(level is not None or name == P99_WITHIN for name, level in limits.values()):
         spread = burst_tails(deployment, workload) if load is None else tails(deployment, workload, load)
     times = {key: _limited_latency(means, load, spread, equal_steps(workload), *limit) for key, limit in limits.items()}
     for key, time in times.items():
-        if limits[key][0] == "tpot":
+        if limits[key][0] in BETWEEN_TOKENS:
             times[key] = where(workload.osl > 1.0, time, _NO_TPOT)
     least = {key: means.get(limits[key][0], 1.0) for key in times}
     return LimitedLatencies(times, {key: where(is_nan(time), least[key], time) for key, time in times.items()})
@@ -741,9 +640,10 @@ def burst_tails(deployment: Deployment, workload: Workload) -> Tails | None:
     if not is_a_mixture(workload.cache):
         return None
     step = decode(deployment, workload).time
+    single = (Component(1.0, step, 0.0, 0.0),)
     first = tuple(Component(weight, time, 0.0, 0.0) for weight, time in prefill_of_kinds(deployment, workload))
     end_to_end = tuple(part._replace(least=e2el(part.least, step, workload.osl)) for part in first)
-    return Tails(first, (Component(1.0, step, 0.0, 0.0),), end_to_end)
+    return Tails(first, single, end_to_end, single)
 
 
 def of_tails(spread: Tails | None, under_load: Served | None, means: Mapping[str, Real], steps: Real, key: str) -> Real:
@@ -796,6 +696,9 @@ def _limited_latency(
         parts = getattr(spread, metric)
         return means[metric] if level is None else percentile(parts, level) * (means[metric] / mean_of(parts))
     raw = {"ttft": under_load.ttft, "tpot": under_load.tpot, "e2el": under_load.ttft + under_load.decode}
+    if metric == "itl":
+        several = means["tpot"] > 0.0
+        raw["itl"] = under_load.tpot * where(several, means["itl"] / where(several, means["tpot"], 1.0), 1.0)
     if metric == P99_WITHIN:
         ratio = latency_over_requests(spread, {**raw, "tpot": means["tpot"]}, steps, metric, level)
         return where(under_load.is_stable, ratio, float("inf"))

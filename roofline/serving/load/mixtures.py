@@ -1,0 +1,163 @@
+"""Distributions of times as mixtures of gamma distributions, each shifted by a minimum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from roofline.numbers.operations import Real, comparable, maximum, minimum, never, where
+from roofline.numbers.quantity import MICRO, NANO
+from roofline.numbers.roots import crossing
+from roofline.serving.latency import Spread
+from roofline.support.records import NamedTuple
+
+_E = 2.718281828459045
+_TINY = 2.0**-200  # of a time or its square, against division by zero
+_MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
+_GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
+
+
+@comparable
+class Component(NamedTuple):
+    """A share of the requests with a shifted gamma distribution of their time."""
+
+    weight: Real  # share of requests [1]
+    least: Real  # [s]
+    mean: Real  # [s] beyond `least`
+    variance: Real  # [s^2]
+    most: Real = float("inf")  # [s] upper bound beyond `least`
+
+    def later(self, time: Real, share: Real) -> Component:
+        """A share of these requests, later by `time` [s]."""
+        return self._replace(weight=share * self.weight, least=self.least + time)
+
+
+def survival(parts: Sequence[Component], time: Real) -> Real:
+    r"""Share of requests that take longer than a time.
+
+    .. math:: S(t) = \sum_i w_i\, S_{gamma}(t - a_i;\ \mu_i, v_i)
+
+    Args:
+        parts: components of the distribution.
+        time: t [s].
+
+    Returns:
+        Share [1].
+
+    Source:
+        Arithmetic.
+    """
+    total: Real = 0.0
+    for part in parts:
+        rest = time - part.least
+        beyond = gamma_survival(rest, part.mean, part.variance)
+        if not never(part.most < float("inf")):
+            beyond = where(rest < part.most, beyond, 0.0)
+        total = total + part.weight * beyond
+    return total
+
+
+def percentile(parts: Sequence[Component], level: float) -> Real:
+    """Time within which a share of the requests is answered.
+
+    Args:
+        parts: components of the distribution.
+        level: percentile [%].
+
+    Returns:
+        Time [s]; where the share is reached at every time between two groups of requests, such as warm and cold
+        starts, the time of the slower group.
+
+    Source:
+        Markov's inequality bounds the search.
+    """
+    left = (1.0 - level / 100.0) * (1.0 - MICRO)
+    return crossing(lambda time: survival(parts, time) - left, mean_of(parts) / left, _MOST_STEPS)
+
+
+def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
+    r"""Probability that a gamma-distributed time exceeds t.
+
+    .. math:: k = \frac{\mu^2}{v},\quad S = \begin{cases} 1 - \Phi\left(3 \sqrt{k} \left[(t / \mu)^{1/3} - 1 +
+              \frac{1}{9 k}\right]\right) & k \ge 1 \\ \frac{2 k}{1 + k}\, e^{-2 t \mu / (v + \mu^2)} & k < 1
+              \end{cases}
+
+    For k < 1 a part of the requests waits an exponential time and the others not at all, as in a queue, with the same
+    mean and variance.
+
+    Args:
+        time: t [s].
+        mean: mu [s].
+        variance: v [s^2].
+
+    Returns:
+        Probability [1].
+
+    Source:
+        Wilson and Hilferty, PNAS 17(12), 1931; Phi by Abramowitz and Stegun, 26.2.17.
+
+    >>> round(gamma_survival(2.0, 2.0, 0.04), 2), round(gamma_survival(3.0, 1.0, 1.0), 2)
+    (0.49, 0.05)
+    """
+    square = mean * mean
+    shape = square / maximum(variance, _TINY)
+    beyond = maximum(time, 0.0)
+    both = variance + square
+    share = 2.0 * square / maximum(both, _TINY)
+    rare = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
+    root = 3.0 * maximum(shape, 1.0) ** 0.5
+    place = ((beyond / maximum(mean, _TINY)) ** (1.0 / 3.0) - 1.0) * root + 1.0 / root
+    return where(time < 0.0, 1.0, where(shape <= 1.0, rare, _normal_survival(place)))
+
+
+def _normal_survival(z: Real) -> Real:
+    """Probability that a standard normal variable exceeds `place`."""
+    away = maximum(z, 0.0 - z)
+    t = 1.0 / (1.0 + 0.2316419 * away)
+    series = t * (
+        0.319381530 + t * (-0.356563782 + t * (1.781477937 + t * (-1.821255978 + t * 1.330274429)))
+    )  # fmt: skip
+    tail = 0.3989422804014327 * _E ** (0.0 - minimum(away * away / 2.0, 700.0)) * series
+    return where(z > 0.0, tail, 1.0 - tail)
+
+
+def merged(parts: Sequence[Component]) -> Component:
+    """One component with the mean and variance of several.
+
+    Args:
+        parts: components to merge.
+
+    Returns:
+        The component, with their total weight.
+
+    Source:
+        Law of total variance.
+    """
+    weight = sum(part.weight for part in parts)
+    divisor = maximum(weight, _TINY)
+    mean = mean_of(parts) / divisor
+    square = sum(part.weight * (part.variance + (part.least + part.mean) ** 2) for part in parts) / divisor
+    least = reduce(minimum, (where(part.weight >= NANO * weight, part.least, float("inf")) for part in parts))
+    return Component(weight, least, maximum(mean - least, 0.0), maximum(square - mean * mean, 0.0))
+
+
+def by_prompt_length(parts: Sequence[Component], prompts: Spread) -> list[Component]:
+    """Merge the components of prompt slices into the shorter half, most of the longer half, and the longest.
+
+    The components of one slice must be adjacent, and in the same order in each: requests that find the server idle are
+    not merged with those that find others.
+    """
+    parts_per_slice = len(parts) // len(prompts.slices)
+    groups: dict[tuple[float, int], list[Component]] = {}
+    cumulative = 0.0
+    for place, (weight, _) in enumerate(prompts.slices):
+        cumulative += weight
+        end = next(end for end in _GROUPS if cumulative <= end + NANO)
+        for number, part in enumerate(parts[parts_per_slice * place : parts_per_slice * (place + 1)]):
+            groups.setdefault((end, number), []).append(part)
+    return [merged(group) for group in groups.values()]
+
+
+def mean_of(parts: Sequence[Component]) -> Real:
+    """Mean time over all requests [s]."""
+    return sum(part.weight * (part.least + part.mean) for part in parts)
