@@ -574,21 +574,24 @@ class _Simulation:
 
     def count_gaps(self, now: float, rank: _Rank) -> None:
         """Count the gaps between tokens that decode steps have ended; drafted tokens come with their step."""
-        gaps, running = self.gaps, len(rank.running)
-        stepped = now if rank.steps == 1 else rank.begun + rank.step
-        place = _bin(stepped - rank.stepped)
-        gaps[place] = gaps.get(place, 0.0) + running - len(rank.joined)
-        for first in rank.joined:
-            place = _bin(stepped - first)
-            gaps[place] = gaps.get(place, 0.0) + 1.0
-        if rank.steps > 1:
-            low, high = _bin(rank.step + rank.growth), _bin(rank.step + rank.growth * (rank.steps - 1))
-            each = running * (rank.steps - 1) / (high - low + 1)
+        gaps, running, steps, before = self.gaps, len(rank.running), rank.steps, rank.joined
+        stepped = now if steps == 1 else rank.begun + rank.step
+        counts = running
+        if before:
+            counts -= len(before)
+            for first in before:
+                place = _bin(stepped - first)
+                gaps[place] = gaps.get(place, 0.0) + 1.0
+            rank.joined = []
+        place = floor(log(stepped - rank.stepped) * _BINS)  # `_bin`, without the call
+        gaps[place] = gaps.get(place, 0.0) + counts
+        if steps > 1:
+            step, growth = rank.step, rank.growth
+            low, high = floor(log(step + growth) * _BINS), floor(log(step + growth * (steps - 1)) * _BINS)
+            each = running * (steps - 1) / (high - low + 1)
             for place in range(low, high + 1):
                 gaps[place] = gaps.get(place, 0.0) + each
         rank.stepped = now
-        if rank.joined:
-            rank.joined = []
 
     def join(self, now: float, rank: _Rank, request: _Request) -> None:
         """Decode a sequence from its first token on."""
