@@ -397,8 +397,8 @@ def test_a_rate_far_below_the_largest_is_answered_where_the_equations_have_no_st
     found = rl.predict("llama-3.1-8b", "h100", engine="sglang", isl=100, osl=64, request_rate=40, slo="tpot:10s")
     assert found.max_request_rate > 130
     assert found.verdict == "pass?"
-    assert found.ttft == pytest.approx(0.198, rel=0.05)  # a simulation of 20,000 requests
-    assert found.e2el == pytest.approx(12.8, rel=0.15)
+    assert found.ttft == pytest.approx(0.862, rel=0.05)  # a simulation of 20,000 requests
+    assert found.e2el == pytest.approx(13.1, rel=0.15)
     full = rl.predict("qwen3-32b", "b200", engine="sglang", isl=80, osl=39, tp=1, quantization="fp8", request_rate=63)
     assert full.served.decode == pytest.approx(
         full.served.slots / 63, rel=1e-9
@@ -408,7 +408,7 @@ def test_a_rate_far_below_the_largest_is_answered_where_the_equations_have_no_st
 
 
 def test_users_whose_throughput_was_not_found_have_no_times():
-    case = {"engine": "sglang", "isl": 6516, "osl": 17, "max_num_batched_tokens": 1024, "tp": 1}
+    case = {"engine": "sglang", "isl": 6516, "osl": 20, "max_num_batched_tokens": 1024, "tp": 1}
     with pytest.raises(rl.Overloaded, match=r"no steady state was found for 256 users.*ask for a lower load"):
         rl.predict("llama-3.1-8b", "h100", concurrency=256, **case)
     found, missing = rl.table("llama-3.1-8b", ["h100"], concurrency=[4, 256], **case)

@@ -341,7 +341,7 @@ def test_size_does_not_buy_gpus_for_a_percentile_that_is_not_known():
     assert (sized.verdict, sized.meets, sized.meets_high) == (None, None, None)
     assert sized.prediction.tpot < 2.0  # the mean is within the limit
     assert sized.prediction.deployment.num_gpus == 1
-    assert "TPOT p99 has no figure below 32 GPUs" in sized.reason
+    assert "TPOT p99 has no figure below 30 GPUs" in sized.reason
     fleet = rl.size(MODEL, ["h100-sxm", "b200"], isl=2000, osl=1, concurrency=3, slo="ttft:1s@p95")
     assert [size.meets for size in fleet.sizes] == sorted((size.meets for size in fleet.sizes), key=lambda met: not met)
 
