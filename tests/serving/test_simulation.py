@@ -56,7 +56,7 @@ def test_users_are_met_as_a_simulation_meets_them(first):
     found = errors(judged_users, 6, 900, first)
     assert mean(found, "tpot") <= (0.03 if first == "decode" else 0.035)
     assert mean(found, "ttft") <= 0.08
-    assert worst(found, "tpot") <= (0.10 if first == "decode" else 0.12)
+    assert worst(found, "tpot") <= (0.10 if first == "decode" else 0.125)
 
 
 @pytest.mark.parametrize(("first", "most"), [("decode", 0.02), ("prompts", 0.03)])
