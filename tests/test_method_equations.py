@@ -21,7 +21,7 @@ MODULES = [
     *(PACKAGE / "serving" / f"{name}.py" for name in ("latency", "knee", "verdict", "prediction", "cost", "capacity")),
     *(
         PACKAGE / "serving" / "load" / f"{name}.py"
-        for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails")
+        for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails", "joint")
     ),
 ]
 #: Classes whose public methods are formulas, too.
@@ -84,7 +84,9 @@ EXCLUDED = {
     "serving/load/tails.py: limit_shares": "latencies of other functions over their limits",
     "serving/load/tails.py: least_shares": "limit_shares, with the mean for a percentile that is not known",
     "serving/load/tails.py: excess": "the largest of limit_shares",
-    "serving/capacity.py: attained": 'products of survival: "Goodput" in docs/method.md',
+    "serving/load/joint.py: share_within": "survival, with single tokens that have no TPOT; of floats alone",
+    "serving/load/joint.py: joint_share": 'of floats alone: "Goodput" in docs/method.md has it',
+    "serving/capacity.py: attained": 'joint_share: "Goodput" in docs/method.md',
     "serving/capacity.py: largest_rate": "a search: the root of the largest latency over its limit, less one",
     "serving/capacity.py: largest_within": "the search of largest_rate",
     "serving/capacity.py: pool_goodput": "the search of largest_rate, for two pools",

@@ -13,7 +13,7 @@ from roofline.physics.plan import Deployment, Plan
 from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
 from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
 from roofline.serving.load.equations import saturation, served, server_of
-from roofline.serving.load.mixtures import survival
+from roofline.serving.load.joint import joint_share, share_within
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
@@ -90,9 +90,9 @@ def attained(
 ) -> WithinLimits:
     r"""Shares of requests that meet their limits.
 
-    .. math:: s = \min\left(P(TTFT \le t)\, P(TPOT \le g),\ P(E2EL \le e)\right)
+    .. math:: s = P(TTFT \le t,\ TPOT \le g,\ E2EL \le e)
 
-    TTFT and TPOT of a request are taken as independent; its E2EL depends on both.
+    TTFT and TPOT of a request are taken as independent; its E2EL depends on both (`joint_share`).
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
@@ -138,7 +138,7 @@ def shares_within(
         return bool(is_nan(latency_over_requests(tails, means, steps, metric, usual if level is None else level)))
 
     shares: dict[str, float] = {}
-    joint = end_to_end = 1.0
+    together: dict[str, float] = {}
     for key, limit in slo.items():
         metric, level = metric_and_level(key)
         if metric == P99_WITHIN:
@@ -147,15 +147,13 @@ def shares_within(
             shares[key] = 1.0
         else:
             bound = limit if factors is None else limit / factors[metric]
-            shares[key] = 1.0 - float(survival(getattr(tails, metric), bound))
+            shares[key] = share_within(tails, metric, bound)
             if is_unknown(metric, level):
                 shares[key] = float("nan")
-            if level is None and metric == "e2el":
-                end_to_end = min(end_to_end, shares[key])
-            elif level is None and metric in OF_REQUESTS:
-                joint *= shares[key]
-    together = (shares[key] for key in slo if key in LATENCIES)
-    return WithinLimits(shares, float("nan") if any(map(is_nan, together)) else min(joint, end_to_end))
+            if level is None and metric in OF_REQUESTS:
+                together[metric] = bound
+    unknown = any(is_nan(share) for key, share in shares.items() if key in LATENCIES)
+    return WithinLimits(shares, float("nan") if unknown else joint_share(tails, together))
 
 
 def largest_rate(

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
 from roofline.numbers.operations import Real, is_nan, maximum, minimum, negated, never, where
-from roofline.numbers.quantity import NANO
+from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
     UNCORRECTED,
@@ -69,6 +69,14 @@ _SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean 
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
 
 
+class AnswerSlice(NamedTuple):
+    """Answers of one length."""
+
+    weight: Real  # share of requests [1]
+    tokens: Real  # after the first
+    tpot: Component  # over these requests
+
+
 class Tails(NamedTuple):
     """Latency distributions under a load."""
 
@@ -76,6 +84,7 @@ class Tails(NamedTuple):
     tpot: tuple[Component, ...]
     e2el: tuple[Component, ...]
     itl: tuple[Component, ...]  # over the gaps of all requests
+    answers: tuple[AnswerSlice, ...] = ()  # of which TPOT and E2EL are made; empty where requests differ in TTFT alone
 
 
 class _Settled(NamedTuple):
@@ -117,7 +126,8 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     first, step = _first_token(case), _decode_step(case)
     if case.users is not None and not never(case.server.osl <= 1.0):
         first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
-    return Tails(first, step, _end_to_end(case, first, step), _gaps(case))
+    answers = _answers(case, step)
+    return Tails(first, step, _end_to_end(case, first, answers), _gaps(case), answers)
 
 
 def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: Real, metric: str, level: float) -> Real:
@@ -133,7 +143,7 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
     Returns:
         Time [s]; NaN where the mean of the distribution is not the mean latency, or where the percentile lies well
         below one that bounds it: an E2EL is no shorter than its TTFT, nor than all its TPOTs, and not known without
-        them.
+        them. Prompts are merged in it, so that of short answers to prompts that spread it may be that of the TTFT.
 
     Source:
         Arithmetic; the closed forms of extreme loads do not always agree with each other.
@@ -144,13 +154,14 @@ def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: R
     if metric == "e2el":
         bound = latency_percentile(spread, means, 0.0, "ttft", level)
         is_known = is_known & negated(is_nan(bound))
+        value = maximum(value, bound)
         if not never(decode_steps > 0.0):
             step = latency_percentile(spread, means, 0.0, "tpot", level)
             steps = where(decode_steps > 0.0, decode_steps * step, 0.0)
-            is_known, bound = is_known & negated(is_nan(steps)), maximum(bound, steps)
+            is_known = is_known & negated(is_nan(steps)) & (value >= (1.0 - _SAME_MEAN) * steps)
+            value = maximum(value, steps)
         several = mean > means["ttft"]  # single tokens end with the first
-        is_known = negated(several) | (is_known & (value >= (1.0 - _SAME_MEAN) * bound))
-        value = where(several, maximum(value, bound), bound)
+        is_known, value = negated(several) | is_known, where(several, value, bound)
     return where(is_known, value, float("nan"))
 
 
@@ -493,7 +504,8 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
             stalls = stalls + maximum(behind, 0.0) * second / steps**2
             covariance = 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
             variance = (crowd_part + stalls + covariance) / (1.0 - met.rho) ** 2
-            variance = minimum(variance, crowd_part + (time - met.plain) * maximum(met.longest - time, 0.0))
+            longest = minimum(met.longest, BILLION)  # infinite where there are no prompts
+            variance = minimum(variance, crowd_part + (time - met.plain) * maximum(longest - time, 0.0))
         else:  # about one prompt per user and cycle; slowed-down users send fewer
             cycles = steps * time / cycle
             randomness = minimum(1.0 - met.rho, _COUNT * answers.cv + maximum(cycles - 1.0, 1.0 - cycles))
@@ -593,27 +605,32 @@ def _stall_correlation(cv: float) -> float:
     return (1.0 - share) * _EQUAL + share * _EXPONENTIAL
 
 
-def _end_to_end(case: _Settled, first: Sequence[Component], step: Sequence[Component]) -> tuple[Component, ...]:
+def _answers(case: _Settled, step: Sequence[Component]) -> tuple[AnswerSlice, ...]:
+    """Answers by their length, each with its TPOT: for prompts in the first pass of a run, and in later ones."""
+    osl, run, slices = case.server.osl, case.met.run, case.server.lengths.answers.slices
+    shares = (1.0,) if run is None else (run.in_first, 1.0 - run.in_first)
+    lengths = [(weight * part, share) for weight, share in slices for part in shares]
+    return tuple(
+        AnswerSlice(weight, where(osl > 1.0, maximum(osl * share - 1.0, 0.0), 0.0), part)
+        for (weight, share), part in zip(lengths, step, strict=True)
+    )
+
+
+def _end_to_end(case: _Settled, first: Sequence[Component], answers: Sequence[AnswerSlice]) -> tuple[Component, ...]:
     """Distribution of the E2EL: TTFT plus decode time, for each length of the answer."""
     if never(case.server.osl > 1.0):
         return tuple(first)
     parts = []
     prompts = case.server.lengths.prompts
-    if not prompts.is_fixed:
+    if not (prompts.is_fixed or case.server.lengths.answers.is_fixed):  # of both there are too many
         is_mixed = case.server.cold_start is not None and case.server.cold_start[0] < 1.0
         size = len(first) // (len(case.server.kinds) * (2 if is_mixed else 1))
         groups = [first[start : start + size] for start in range(0, len(first), size)]
         first = [ttft for group in groups for ttft in by_prompt_length(group, prompts)]
-    slices = case.server.lengths.answers.slices
-    places = len(step) // len(slices)  # of the decode step of one length
-    for place, step_time in enumerate(step):
-        weight, share = slices[place // places]
-        if case.met.run is not None:
-            weight = weight * (case.met.run.in_first if place % places == 0 else 1.0 - case.met.run.in_first)
-        steps = where(case.server.osl > 1.0, maximum(case.server.osl * share - 1.0, 0.0), 0.0)
+    for weight, tokens, tpot in answers:
         for ttft in first:
-            least, mean = ttft.least + steps * step_time.least, ttft.mean + steps * step_time.mean
-            variance = ttft.variance + steps**2 * step_time.variance
+            least, mean = ttft.least + tokens * tpot.least, ttft.mean + tokens * tpot.mean
+            variance = ttft.variance + tokens**2 * tpot.variance
             parts.append(Component(ttft.weight * weight, least, mean, variance))
     return tuple(parts)
 
@@ -641,7 +658,8 @@ def decode_tails(
     case = _Settled(server, no_prompt, met, met.stage, rate, others, users, 0.0, 0.0, 0.0, 0.0)
     step, parts = _decode_step(case), _with_cold_starts(server, first)
     mean = met.decode / maximum(mean_steps(server.deployment, server.osl, server.lengths.answers), NANO)
-    return Tails(parts, step, _end_to_end(case, parts, step), (_plain_step(case, mean),))
+    answers = _answers(case, step)
+    return Tails(parts, step, _end_to_end(case, parts, answers), (_plain_step(case, mean),), answers)
 
 
 # Latencies by the keys of limits: means, percentiles, and p99 over median.
