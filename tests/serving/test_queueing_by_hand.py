@@ -14,7 +14,16 @@ from made_up_rank import PROMPTS_FIRST, prompt_of_length, rank
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Lengths, PromptKind, Spread
 from roofline.serving.load.equations import Saturation, saturation, slot_wait
-from roofline.serving.load.rounds import Run, _gathered, idle_time, meeting, over_answers, queue_wait, step_of_answer
+from roofline.serving.load.rounds import (
+    Run,
+    _gathered,
+    idle_time,
+    meeting,
+    over_all_answers,
+    over_answers,
+    queue_wait,
+    step_of_answer,
+)
 from roofline.serving.load.server import PromptNode, added, added_by_node, link_rate, link_wait, prompt_of, turns
 
 exactly_each = lambda numbers: pytest.approx(tuple(numbers), rel=1e-12, abs=1e-12)  # noqa: E731
@@ -611,6 +620,18 @@ def test_answers_that_differ_are_averaged_by_request_and_by_their_time(short, is
     assert step == exactly((3 + 20 + long_step) / 2 if is_counted else long_step)
     assert decode == exactly((longest * 3 + 20 + 23 * is_counted) / 2)
     assert over_answers(rank(lengths=spread), 3.0, 200.0, 0.0, 1.0, 3.5)[0] == exactly(3.5)  # in full steps
+
+
+def test_the_answer_is_averaged_over_as_many_lengths_as_the_distributions_have():
+    # a quarter are single tokens, the others 121.2 by the slices: 120.2 steps; 49.5 and 150.5 steps by the nodes
+    spread = Spread(cv=0.5, nodes=((0.5, 0.5), (0.5, 1.5)), slices=((0.25, 0.01), (0.75, 1.2)))
+    server = rank(lengths=Lengths(answers=spread))
+    met = meeting(server, prompt_of_length(50), 1 / 96, 3.0, 96.0, None)
+    met = met._replace(mean_step=3.0, surge=20.0, rounds=0.0, plain=1.0, longest=9.0)
+    step, decode = over_all_answers(server, met)
+    assert step == exactly(3 + 20 / 120.2)
+    assert decode == exactly(step * (49.5 + 150.5) / 2)  # of whose steps the number is known better
+    assert over_all_answers(rank(), met) == exactly_each((3.2, 320))
 
 
 def test_where_no_answer_has_a_step_it_would_be_the_mean_one():
