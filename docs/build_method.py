@@ -169,10 +169,10 @@ NOTES = {
     "`together` prompts of a pass, `mates` in the own pass. Users: `single` share of the answers that are a single "
     "token; `every` prompt per decode step, `ended` answers of several tokens; `way` from the end of an answer to the "
     "arrival of the next request, `window` the steps of it, `gathered` how far all come with one run; `bunch` prompts "
-    "of its first pass, which takes `begin`, `further` users on their way then; `prompts`, `passes` of the run; "
+    "of its first pass, which takes `begin`, `further` users on their way then; `prompts`, `passes` of the run, "
     "`later` those of another pass, or its time, `full` chance that it lasts as long as the way (`..._in_run`: of "
-    "`_in_run`); `extra` time of those who ask `again` in it; `quiet` steps after it until another can begin, `phase` from one "
-    "to the next.",
+    "`_in_run`); `extra` time of those who ask `again` in it; `quiet` steps after it until another can begin, `phase` "
+    "from one to the next.",
     "serving/load/mixtures": "`least`, `mean` beyond it, `variance` of a gamma; `normal_survival` of a normal.",
 }
 
@@ -992,6 +992,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "_passes": (Case("", {"time": lambda v: partial(v, "time")}),),
     "_following": (Case("random arrivals"), Case("a single pass", {"seen": None})),
     "_idle": (Case("", {}, FOLLOWING), Case("spread", NODE, FOLLOWING)),
+    "_gathered": (Case("", {"server.before": lambda v: v.server_before}, values={"users": 6.0}),),
     "step_of_answer": (
         Case(DECODE_FIRST),
         Case(PROMPTS_FIRST, {"rounds": 0.0}),

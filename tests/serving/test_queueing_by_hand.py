@@ -14,7 +14,16 @@ from made_up_rank import PROMPTS_FIRST, prompt_of_length, rank
 from roofline.physics.plan import Plan
 from roofline.serving.latency import Lengths, PromptKind, Spread
 from roofline.serving.load.equations import Saturation, saturation, slot_wait
-from roofline.serving.load.rounds import Run, idle_time, meeting, over_answers, queue_wait, step_of_answer
+from roofline.serving.load.rounds import (
+    Run,
+    _gathered,
+    idle_time,
+    meeting,
+    over_all_answers,
+    over_answers,
+    queue_wait,
+    step_of_answer,
+)
 from roofline.serving.load.server import PromptNode, added, added_by_node, link_rate, link_wait, prompt_of, turns
 
 exactly_each = lambda numbers: pytest.approx(tuple(numbers), rel=1e-12, abs=1e-12)  # noqa: E731
@@ -421,7 +430,7 @@ def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
 
 def run_of(c, ended, plain, h, lasting, prompt, rate):
     """What a run of passes of users computes: g, w, its first pass and prompts, Y of another, and the line of Y."""
-    room, w = 203 / prompt.length, max(1, h / plain + 1 / 2) if h > 0 else 0.0
+    room, w = 203 / prompt.length, max(1, h / plain + 1 / 2) * min(1, 10 * h / plain)
     g = min(1, w / lasting) ** 4
     bunch = 1 + (min(max(ended / max(-expm1(-ended), ended / (1 + ended)), 1), c) - 1) * (1 - g)
     coming = ended * w * (1 - g) + g * (c - bunch)
@@ -433,7 +442,7 @@ def run_of(c, ended, plain, h, lasting, prompt, rate):
         still = 1 - exp(-min(coming * min(1 - soon, later / h if h > 0 else 0), 12))
         fit = max(0, h - begin) / later  # passes in the rest of the way
         more = some * (1 + still * (1 - still ** max(1, fit + 1 / 2)) / (1 - still))
-        lasts = some * still ** max(0, fit - 1 / 2) if h > begin else 1.0  # as long as the way
+        lasts = some ** min(1, 2 * fit) * still ** max(0, fit - 1 / 2)  # as long as the way
         prompts = min(c, bunch + coming * min(1, soon + more * later / h if h > 0 else 1))
         return prompts, more, lasts, max(1, (prompts - bunch) / more) if more else 1.0
 
@@ -463,14 +472,15 @@ SINGLES = Spread(cv=0.6, nodes=((0.25, 0.01), (0.75, 1.33)), slices=((0.25, 0.01
         (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.more < run.lasts == 1),
         (prompt_of_length(50), 1 / 112, 60.0, 0.0, 7.0, 101.0, Spread(), lambda run: run.more == 0),  # or asks at once
         (prompt_of_length(50), 1 / 112, 60.0, 2.0, 7.0, 101.0, Spread(), lambda run: run.w == 1),  # within a step
-        (prompt_of_length(50), 1 / 112, 60.0, 400.0, 7.0, 101.0, Spread(), lambda run: run.lasts < 1e-3 < 0.2 < run.g),
+        (prompt_of_length(50), 1 / 112, 60.0, 0.5, 7.0, 101.0, Spread(), lambda run: 0 < run.w < 1),  # nearly at once
+        (prompt_of_length(50), 1 / 112, 60.0, 400.0, 7.0, 101.0, Spread(), lambda run: run.lasts < 1e-3 < 0.1 < run.g),
         (prompt_of_length(50), 1e-20, 60.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.bunch == 1),  # hardly any ends
         (prompt_of_length(50), 1 / 80, 60.0, 28.0, 2.0, 101.0, Spread(), lambda run: run.prompts < 2),
         (prompt_of_length(50), 1 / 2, 22.0, 0.0, 2000.0, 101.0, Spread(), lambda run: run.bunch > 10),  # a bunch is cut
         # all come back before the first of them ends another answer
         (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 6.0, Spread(), lambda run: run.g == 1 and run.prompts == 7),
         (prompt_of_length(50), 1 / 15, 120.0, 400.0, 24.0, 21.0, Spread(), lambda run: run.more > 5 and run.lasts < 1),
-        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 11.0, Spread(), lambda run: 0.1 < run.g < 0.2),
+        (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 9.0, Spread(), lambda run: 0.1 < run.g < 0.3),
         (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 101.0, SINGLES, lambda run: run.prompts > 1),
         (BOTH, 1 / 112, 60.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.k > 1),
         (LONG, 1 / 1000, 120.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.alpha == pytest.approx(0, abs=1e-9)),
@@ -485,7 +495,7 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     every = min(rate / s * seen, users / steps)
     ended = every * (1 - single)
     plain = 5 + every * steps * s
-    lasting = 4 * max(0.17, answers.cv) * osl * (users - 1) / (users + 1)
+    lasting = 5 * max(0.17, answers.cv) * osl * (users - 1) / (users + 1)
     run = run_of(users, ended, plain, before, lasting, prompt, rate)
     assert is_met(run)
     most, full = 203 / prompt.length, pass_of(prompt, 203) * prompt.length / 203
@@ -511,7 +521,7 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     behind = max(running / 2, running - before / 2)
     after = run.beta * mates * (1 - min(1, most / (1 + mates))) / 2
     own = y * run.begin + (1 - y) * run.later + once - after
-    first = own + (y * plain / 2 + (1 - y) * behind if before > 0 else 0.0)
+    first = own + (y * plain / 2 + (1 - y) * behind) * min(1, 10 * before / plain)
     nobody *= y
     stage = first + nobody * (prompt.alone - plain / 2 - run.begin - once)
     matches(met, nobody=nobody, wait=first - own, stage=stage, biased=y * plain + (1 - y) * running)
@@ -535,6 +545,17 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
             (wide + run.lasts * last * (last + 2) / 12) * run.later**2 + after**2 / 3 + extra**2 / 12, rest,
         )
     )  # fmt: skip
+
+
+@each("spare", [0.0, 1.0, 9.0])
+def test_users_gather_by_the_way_of_the_first_who_is_back_while_all_others_decode(spare):
+    # six others decode: half a second for the root of their number
+    server = rank(osl=20.0, lengths=Lengths(answers=Spread(cv=0.2)))
+    way = max(1.25 + 0.5 * 6**0.5 - spare, 0)
+    w = max(1, way / 4 + 1 / 2) * min(1, 10 * way / 4)
+    g = min(1, w / (5 * 0.2 * 20 * 6 / 8)) ** 4
+    assert (g > 0) == (spare < 9)
+    assert _gathered(server, 8.0, 4.0, 7.0, spare) == exactly_each((g, 2.5))
 
 
 # --- answers of one token --------------------------------------------------------------------------
@@ -599,6 +620,18 @@ def test_answers_that_differ_are_averaged_by_request_and_by_their_time(short, is
     assert step == exactly((3 + 20 + long_step) / 2 if is_counted else long_step)
     assert decode == exactly((longest * 3 + 20 + 23 * is_counted) / 2)
     assert over_answers(rank(lengths=spread), 3.0, 200.0, 0.0, 1.0, 3.5)[0] == exactly(3.5)  # in full steps
+
+
+def test_the_answer_is_averaged_over_as_many_lengths_as_the_distributions_have():
+    # a quarter are single tokens, the others 121.2 by the slices: 120.2 steps; 49.5 and 150.5 steps by the nodes
+    spread = Spread(cv=0.5, nodes=((0.5, 0.5), (0.5, 1.5)), slices=((0.25, 0.01), (0.75, 1.2)))
+    server = rank(lengths=Lengths(answers=spread))
+    met = meeting(server, prompt_of_length(50), 1 / 96, 3.0, 96.0, None)
+    met = met._replace(mean_step=3.0, surge=20.0, rounds=0.0, plain=1.0, longest=9.0)
+    step, decode = over_all_answers(server, met)
+    assert step == exactly(3 + 20 / 120.2)
+    assert decode == exactly(step * (49.5 + 150.5) / 2)  # of whose steps the number is known better
+    assert over_all_answers(rank(), met) == exactly_each((3.2, 320))
 
 
 def test_where_no_answer_has_a_step_it_would_be_the_mean_one():
