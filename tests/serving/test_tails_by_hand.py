@@ -32,12 +32,13 @@ UNEVEN = Lengths(
 D = 8.0  # of four sequences, and a second more for each further one
 SLOPE = 1.0
 STEPS = 100.0
+DECODE = 1500.0  # of the mean answer
 
 
 def found_tails(monkeypatch, server, ttft, state, **load):
     """Tails of a load whose means are these."""
     monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-    found = SimpleNamespace(state=state, is_stable=True, ttft=ttft)
+    found = SimpleNamespace(state=state, is_stable=True, ttft=ttft, decode=DECODE)
     return module.tails(server.deployment, Workload(server.isl, server.osl, load_of(load)), found)
 
 
@@ -517,6 +518,7 @@ def test_prompts_of_several_lengths_are_three_groups_in_the_whole(monkeypatch):
     found = found_tails(monkeypatch, server, 100.0, (3.0, 384.0), request_rate=1 / 384)
     assert len(found.ttft) == 4
     assert len(found.e2el) == 4  # the shorter half and the longer, each with and without others
+    assert mean_of(found.itl) == pytest.approx(DECODE / STEPS)
     assert sum(part.weight for part in found.e2el) == pytest.approx(1.0)
     means = [sum(p.weight * (p.least + p.mean) for p in parts) for parts in (found.ttft, found.tpot, found.e2el)]
     assert means[2] == pytest.approx(means[0] + STEPS * means[1], rel=1e-9)
