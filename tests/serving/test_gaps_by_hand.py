@@ -106,6 +106,17 @@ def test_a_gap_of_users_holds_a_whole_run_or_what_follows_the_own_pass_or_none(w
     assert next(parts, None) is None
 
 
+def test_where_runs_do_not_explain_the_mean_gap_all_gaps_are_stalled_by_what_does():
+    case = case_of(rank(users=8.0, scheduler=PROMPTS_FIRST), 0.01, 8.0)
+    plain, run = case.met.plain, case.met.run
+    behind = run.in_first * run.after_first + (1.0 - run.in_first) * run.after_later
+    longer = case._replace(met=case.met._replace(decode=100 * (plain + 2 * run.time)))
+    none, all_others, *_ = gaps(longer)
+    assert (none.weight, all_others.weight) == pytest.approx((0.0, 0.99))
+    assert all_others.least + all_others.mean == pytest.approx(plain + (2 * run.time - behind / 100) / 0.99)
+    assert close(mean_of(gaps(longer)), plain + 2 * run.time, 1e-12)
+
+
 def test_a_percentile_beyond_the_share_of_stalls_is_a_step_and_one_within_it_a_stall():
     case = case_of(rank(), 0.001)
     stalled = 1.0 - gaps(case)[0].weight

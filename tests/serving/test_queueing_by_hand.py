@@ -483,14 +483,16 @@ SINGLES = Spread(cv=0.6, nodes=((0.25, 0.01), (0.75, 1.33)), slices=((0.25, 0.01
         (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 9.0, Spread(), lambda run: 0.1 < run.g < 0.3),
         (prompt_of_length(50), 1 / 112, 60.0, 28.0, 7.0, 101.0, SINGLES, lambda run: run.prompts > 1),
         (BOTH, 1 / 112, 60.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.k > 1),
+        (LONG, 1 / 1000, 120.0, 28.0, 7.0, 101.0, SINGLES, lambda run: run.prompts > 1),  # full passes, one by one
         (LONG, 1 / 1000, 120.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.alpha == pytest.approx(0, abs=1e-9)),
     ],
 )  # fmt: skip
 def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, before, users, osl, answers, is_met):
     lengths = Lengths(answers=answers)
-    server = rank(scheduler=PROMPTS_FIRST, network=before, request=0.0, arrival=0.0, osl=osl, lengths=lengths)
+    # three seconds of the way another user has the slot
+    server = rank(scheduler=PROMPTS_FIRST, network=before + 3.0, request=0.0, arrival=0.0, osl=osl, lengths=lengths)
     others, single = 0.5 * (users - 1), 0.25 * (answers is SINGLES)
-    met = meeting(server, prompt, rate, others, seen, users)
+    met = meeting(server, prompt, rate, others, seen, users, 3.0)
     steps, s = osl - 1, (users - 1) / users
     every = min(rate / s * seen, users / steps)
     ended = every * (1 - single)
