@@ -419,7 +419,7 @@ def _decode_step(case: _Settled) -> tuple[Component, ...]:
             stalls = stalls + maximum(behind, 0.0) * second / steps**2
             covariance = 2.0 * _stall_correlation(answers.cv) * (crowd_part * stalls) ** 0.5
             variance = (crowd_part + stalls + covariance) / (1.0 - met.rho) ** 2
-            longest = minimum(met.longest, BILLION)  # infinite where there are no prompts
+            longest = minimum(met.longest, BILLION * time)  # infinite where there are no prompts
             variance = minimum(variance, crowd_part + (time - met.plain) * maximum(longest - time, 0.0))
         else:  # about one prompt per user and cycle; slowed-down users send fewer
             cycles = steps * time / cycle
