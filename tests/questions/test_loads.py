@@ -217,9 +217,10 @@ def test_solve_for_a_load_takes_the_lengths_of_a_named_workload_as_they_spread()
 
 
 def test_solve_judges_a_multiple_of_the_median_that_it_does_not_solve_for():
-    case = ("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm")
+    engine = ("--engine", "vllm")
+    case = ("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm", *engine)
     found = shell_row(*case, "--workload", "chat")
-    there = shell_row("predict", *MODEL, "-g", "h100-sxm:tp1", "--workload", "chat", "--rate", found["value"])
+    there = shell_row("predict", *MODEL, "-g", "h100-sxm:tp1", "--workload", "chat", "--rate", found["value"], *engine)
     assert found["slo_verdict"] == there["slo_verdict"] == "fail?"
     assert there["slo_binding"] == "p99_within"
     assert "SLO fail?: p99/median" in " ".join(answered(*case, "--workload", "chat").split())
