@@ -22,7 +22,7 @@ CASES = [
      ("concurrency and request_rate", "one load", "keep one")),
     (("llama-3.1-8b", "h100-sxm", {"isl": -5}), rl.BadInput, ("isl", "-5", "must be at least 1")),
     (("llama-3.1-8b", "h100-sxm", {"slo": {"tppt": 1.0}}), rl.UnknownName,
-     ("'tppt'", "unknown SLO key", "choose from ttft, tpot, e2el")),
+     ("'tppt'", "unknown SLO key", "choose from ttft, tpot, itl, e2el")),
     (("llama-3.1-8b", "h100-sxm", {"specs": "no-such-folder"}), rl.BadSpec, ("no-such-folder", "folder")),
 ]  # fmt: skip
 

@@ -464,7 +464,7 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     stated = prediction.workload.load
     load = stated.flow(rate, figure_text(prediction.concurrency))
     load += f"{stated.run_text(figure_text, ', in ')} that all users begin together" if stated.is_run else ""
-    most = f"{_percent(prediction.util)} of the largest rate, {figure_text(prediction.max_request_rate)} requests/s"
+    most = f"{_percent(prediction.util)} of the largest, {figure_text(prediction.max_request_rate)}/s"
     requests = (
         f"{counted(figure_text(prediction.running), 'request')} running, {figure_text(prediction.waiting)} waiting"
     )

@@ -212,7 +212,7 @@ WORKLOAD_FAULTS = wrong_values(WORKLOAD, {
     "'soon' is not a time; write it as 300, 300ms or 0.3s": ['slo: "ttft:soon"'],
     "p100 is not a percentile; it must be between p0 and p100": ['slo: "ttft:1s@p100"'],
     "limited twice": ['slo: "ttft:1s,ttft:2s"'],
-    "unknown SLO key 'speed'; choose from ttft, tpot, e2el": ['slo: "speed:1s"'],
+    "unknown SLO key 'speed'; choose from ttft, tpot, itl, e2el": ['slo: "speed:1s"'],
     "'' is not a limit": ['slo: ""'],
     "a valid string": ["slo: {ttft: 1s}", "name: 5"],
     "less than or equal to 1": ["share: 95"],

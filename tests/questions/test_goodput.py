@@ -353,7 +353,7 @@ def test_a_goodput_next_to_nothing_has_no_price_on_the_screen():
 
 
 def test_a_ratio_that_an_idle_server_misses_and_a_loaded_one_meets_has_the_rates_at_which_it_is_met():
-    case = {"isl": 4000, "osl": 64, "isl_cv": 0.9, "tp": 2, "slo": "p99:5.75x"}
+    case = {"isl": 4000, "osl": 64, "isl_cv": 0.9, "tp": 2, "slo": "p99:5.75x,tpot:20ms"}
     assert not rl.predict(MODEL, GPU, request_rate=0.001, **case).slo_met
     (found,) = rl.goodput(MODEL, GPU, **case)
     below, above = (rl.predict(MODEL, GPU, request_rate=found.rate * factor, **case) for factor in (0.999, 1.001))

@@ -139,8 +139,8 @@ def test_no_command_passes_for_certain_a_load_that_was_not_validated():
 
 
 def test_a_percentile_that_is_not_known_is_null_and_has_a_reason_instead_of_a_verdict():
-    words = ("--engine", "sglang", "--isl", "80", "--osl", "39", "--rate", "60", "--slo", "ttft:2s@p99")
-    found = shell_row("predict", "-m", "qwen3-32b", "-g", "b200:tp1:fp8", *words)
+    words = ("--engine", "sglang", "--isl", "18000", "--osl", "11", "--rate", "0.9", "--slo", "ttft:20s@p99")
+    found = shell_row("predict", "-m", "llama-3.1-8b", "-g", "h100:tp1", *words)
     assert found["ttft_p99_ms"] is found["slo_verdict"] is None
     assert found["slo_reason"].startswith("this percentile is not known for this load")
 
@@ -217,12 +217,13 @@ def test_solve_for_a_load_takes_the_lengths_of_a_named_workload_as_they_spread()
 
 
 def test_solve_judges_a_multiple_of_the_median_that_it_does_not_solve_for():
+    slo = ("--workload", "chat", "--slo", "tpot:25,p99_within:1.3x")
     case = ("solve", "--for", "request-rate", *MODEL, "-g", "h100-sxm")
-    found = shell_row(*case, "--workload", "chat")
-    there = shell_row("predict", *MODEL, "-g", "h100-sxm:tp1", "--workload", "chat", "--rate", found["value"])
+    found = shell_row(*case, *slo)
+    there = shell_row("predict", *MODEL, "-g", "h100-sxm:tp1", *slo, "--rate", found["value"])
     assert found["slo_verdict"] == there["slo_verdict"] == "fail?"
     assert there["slo_binding"] == "p99_within"
-    assert "SLO fail?: p99/median" in " ".join(answered(*case, "--workload", "chat").split())
+    assert "SLO fail?: p99/median" in " ".join(answered(*case, *slo).split())
     times = shell_row(*case, "--workload", "chat", "--slo", "ttft:300,tpot:25")
     assert (times["value"], times["slo_verdict"]) == (found["value"], "pass?")
 

@@ -649,7 +649,7 @@ def test_a_limit_that_is_no_positive_time_is_refused(key, limit):
 
 @each("key", ["tppt", "TT FT", "", "ttft p", 5, None])
 def test_a_limit_on_what_is_no_latency_is_refused_with_those_that_are(key):
-    with pytest.raises(rl.UnknownName, match="ttft, tpot, e2el"):
+    with pytest.raises(rl.UnknownName, match="ttft, tpot, itl, e2el"):
         rl.predict(*SMALL, slo={key: 1.0})
 
 

