@@ -40,7 +40,10 @@ def at_rates(first, seed, lengths):
     full = saturation(server, prompt_of(server)).rate
     for util in UTILS:
         asked = replace(workload, load=Rate(util * full))
-        found = limited_latencies(deployment, asked, KEYS) if served(deployment, asked).is_stable else {}
+        means = served(deployment, asked)
+        # Where prompts that come first keep all slots taken, answers take slots/rate, which falls with the rate.
+        has_room = first == "decode" or means.waiting_share < 0.01
+        found = limited_latencies(deployment, asked, KEYS) if means.is_stable and has_room else {}
         if found and max(found.values()) < math.inf:
             yield util, found
 
