@@ -196,7 +196,7 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
     wait = (users - inside) / completions  # so many answers must end first
     met = meeting(server, prompt, rate, others, seen, inside, wait)
     ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
-    away = server.before + link_wait(server, completions, inside).over_all + server.arrival(others, inside)
+    away = server.before + link_wait(server, completions, inside).over_all + met.late
     wait = maximum(wait - away, 0.0)
     even = minimum(_COUNT * server.lengths.answers.cv, 1.0)  # variance of the answers that end, over Poisson's
     return _Settled(server, prompt, met, ttft, rate, others, inside, 1.0, wait, even * wait / completions, completions)
@@ -255,7 +255,7 @@ def _arrival(case: _Settled, busy: Real) -> tuple[Real, Real]:
 
     It goes with the square root of their number, so that its mean square goes with their mean number.
     """
-    mean = case.server.arrival(case.others, case.users) / busy
+    mean = case.met.late / busy
     return mean, maximum(case.server.engine.arrival**2 * case.others / busy - mean * mean, 0.0)
 
 
