@@ -332,7 +332,7 @@ class _Simulation:
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
         "alike", "answer", "answered", "arrivals", "budget", "cold", "decode", "delay", "drafting", "draw",
-        "events", "fresh", "gaps", "hits", "is_prompts_first", "kinds", "layers", "linear", "link", "only",
+        "events", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "layers", "linear", "link", "only",
         "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate", "receivers",
         "reserve", "room_beside", "senders", "sent", "server", "slowdown", "steps", "transfer_time", "way",
     )  # fmt: skip
