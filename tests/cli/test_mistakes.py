@@ -37,7 +37,7 @@ MISTAKES = [
     (f"ttft {CASE} --network 20sec", 2, ("'--network'", "'20sec' is not a time", "300ms")),
     # limits
     (f"predict {CASE} --slo ttft=300", 2, ("'--slo'", "'ttft=300'", "ttft:300@p95")),
-    (f"predict {CASE} --slo ttfd:300", 2, ("'--slo'", "'ttfd'", "ttft, tpot, e2el")),
+    (f"predict {CASE} --slo ttfd:300", 2, ("'--slo'", "'ttfd'", "ttft, tpot, itl, e2el")),
     (f"predict {CASE} --slo ttft:300@p955", 2, ("'--slo'", "p955", "percentile")),
     (f"predict {CASE} --slo ttft:300 tpot:25", 2, ("tpot:25",)),
     (f"size {CASE}", 2, ("size needs", "--slo ttft:300,tpot:25")),
