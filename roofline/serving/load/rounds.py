@@ -532,8 +532,8 @@ def _gathered(server: Server, plain: Real, users: Real, spare: Real) -> Real:
 def _way_back(server: Server, others: Real, users: Real, spare: Real, gathered: Real) -> tuple[Real, Real, Real]:
     """Way from an answer to the next request where others decode, mean host time of those who find others [s], nobody.
 
-    The latter is the chance that nobody decodes when a run begins [1]. Of users who gather, the last leaves while nobody
-    decodes, and nobody does when they come back.
+    The last is the chance that nobody decodes when a run begins [1]. Of users who gather, the last leaves while nobody
+    decodes, and none does when they come back.
     """
     nobody, arrival = _nobody(others, users), server.arrival(others, users)
     arrival = arrival + gathered * (_arrival_of_all(server, users) - arrival)
