@@ -233,8 +233,8 @@ def step_of_answer(
 
     .. math:: T = E_1 + \frac{s}{N} \left(1 - e^{-N / r}\right)
 
-    Users whose prompts come first decode for a steps before another run of passes can begin, of n between two runs; none
-    begins after the last step:
+    Users whose prompts come first decode for a steps before another run of passes can begin, of n between two runs;
+    none begins after the last step:
 
     .. math:: T = E_1 + \frac{s}{N} + \frac{E_1 - D}{N} \left[\frac{a^2}{2 n}
               \left(1 - e^{-2 n \max(N - 1 - a, 0) / (a (n - a))}\right) - \min(N - 1, a) - 1\right]
