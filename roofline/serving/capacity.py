@@ -250,6 +250,8 @@ def largest_within(
         util = last_met[0]
         missing = shortfall(util)
     best = answer(util, util * most)
+    if missing < -_SLACK:  # a jump: what is exceeded just above it
+        best = best._replace(binding=seen[min(above for above in seen if above > util)])
     is_full = missing < -_SLACK and unstable < util * (1.0 + _SLACK)
     if unknown < util * (1.0 + _SLACK) and not is_full:
         return best._replace(binding=NOT_KNOWN)

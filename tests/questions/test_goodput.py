@@ -63,6 +63,13 @@ def test_a_limit_on_a_percentile_is_just_reached_whatever_the_share(key):
     assert found.to_dict()["slo_met"] is True
 
 
+@each("share", [None, 0.9])
+def test_at_a_jump_the_limit_that_is_exceeded_just_above_it_binds(share):
+    found = one("itl:40@p99,ttft:300", share=share, isl=2000)
+    assert found.found.binding == "itl_p99"
+    assert at(found, 1.001 * found.rate, {"itl_p99": 0.04})[0]["itl_p99"] < 0.99 < found.found.attained["itl_p99"]
+
+
 def test_both_parts_of_an_answer_and_the_whole_are_those_of_the_same_request():
     found = one("ttft:150,tpot:15,e2el:4s")
     shares = found.found.attained
