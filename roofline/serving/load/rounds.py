@@ -449,10 +449,10 @@ def _prompts_of_users_first(
     window = maximum(way / plain + 0.5, 1.0) * _on_the_way(way, plain)  # decode steps from the first end to the run
     bunch, further = _coming(ended, window, gathered, users)
     begin = bunch * time(minimum(bunch * prompt.length, server.budget))
-    about = _in_run(bunch, further, (begin, begin), way, users, gathered).later
+    about = _in_run(bunch, further, begin, begin, way, users, gathered).later
     passes = _passes(server, prompt, time, about, rate)
     fixed, each = passes.fixed, passes.each
-    found = _in_run(bunch, further, (begin, fixed + each * about), way, users, gathered)
+    found = _in_run(bunch, further, begin, fixed + each * about, way, users, gathered)
     prompts, more, count, full = found.prompts, found.passes - 1.0, found.later, found.full
     later = fixed + each * count
     # Who got a single token asks again within the run.
@@ -581,7 +581,9 @@ class _InRun(NamedTuple):
     later: Real  # prompts of a pass after the first
 
 
-def _in_run(bunch: Real, further: Real, times: tuple[Real, Real], before: Real, users: Real, gathered: Real) -> _InRun:
+def _in_run(
+    bunch: Real, further: Real, begin: Real, next_pass: Real, before: Real, users: Real, gathered: Real
+) -> _InRun:
     r"""Prompts and passes of a run: a pass follows where anybody comes during the one before.
 
     .. math:: P_0 = (1 - g)\, e^{-f w} + g\, (1 - w)^f
@@ -591,7 +593,8 @@ def _in_run(bunch: Real, further: Real, times: tuple[Real, Real], before: Real, 
     Args:
         bunch: prompts of the first pass [requests].
         further: answers that end before it begins, whose users are on their way, f [requests].
-        times: the first pass, and another one [s].
+        begin: the first pass [s].
+        next_pass: another one [s].
         before: h, from the end of an answer to the arrival of the next request [s].
         users: all of them [requests].
         gathered: how far all users come with one run, g [1].
@@ -603,7 +606,7 @@ def _in_run(bunch: Real, further: Real, times: tuple[Real, Real], before: Real, 
         Users on their way arrive evenly over h, Poisson in number, or all of them; docs/method.md, "A server under
         load".
     """
-    way, (begin, next_pass) = maximum(before, _TINY), times
+    way = maximum(before, _TINY)
 
     def any_in(part: Real) -> Real:
         nobody = (1.0 - gathered) * _E ** (0.0 - minimum(further * part, _SURE))
