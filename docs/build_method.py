@@ -168,7 +168,7 @@ NOTES = {
     "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` does. "
     "`together` prompts of a pass, `mates` in the own pass. Users: `single` share of the answers that are a single "
     "token; `every` prompt per decode step, `ended` answers of several tokens; `way` from the end of an answer to the "
-    "arrival of the next request, `late` host time in it and `found` nobody, over all requests, `arrival_of_all` of "
+    "arrival of the next request, `late` host time in it over all requests, `arrival_of_all` that of "
     "those who gather; `window` the steps of it, `gathered` how far all come with one run; `bunch` prompts of its "
     "first pass, which takes `begin`, `further` users on their way then, a `part` of the way; `prompts`, `passes` of "
     "the run, "

@@ -126,7 +126,7 @@ def test_more_than_can_be_served_is_looked_at_where_all_but_a_ten_thousandth_of_
 
 
 @each("scheduler", ["decode first", PROMPTS_FIRST])
-@each(("users", "network"), [(1.0, 0.25), (2.5, 0.25), (7.0, 0.25), (9.0, 0.25), (9.0, 500.0)])
+@each(("users", "network"), [(1.0, 0.25), (2.5, 0.25), (7.0, 0.25), (7.0, 500.0), (9.0, 0.25), (9.0, 500.0)])
 def test_users_are_all_somewhere(scheduler, users, network):
     with pytest.MonkeyPatch.context() as monkeypatch:
         server = rank(scheduler=scheduler, slots=7.0, users=users, network=network)
@@ -138,9 +138,22 @@ def test_users_are_all_somewhere(scheduler, users, network):
     met = meeting(server, prompt_of(server), rate * (inside - 1) / inside, others, seen, inside, spare)
     # seven slots: while the user of one is away, another takes it over, unless all are on their way
     late, before = server.arrival(others, inside), network + 1
+    if scheduler == PROMPTS_FIRST:  # who gather ask one after the other, the last while nobody decodes
+        back = max((before + 0.5 * (inside - 1) ** 0.5 - spare) / met.plain, 0)
+        back = max(1, back + 1 / 2) * min(1, 10 * back)
+        gathered = min(1, back / (5 * 0.17 * 101 * (inside - 1) / (inside + 1))) ** 4 if inside > 1 else 1.0
+        of_all = 0.5 * ((inside - 1) ** 1.5 * 2 / 3 + (inside - 1) ** 0.5 / 2 - 0.2 * min(inside - 1, 1)) / inside
+        late += gathered * (of_all - late)
+        assert (gathered > 0.1) == (users < 2 or (users, network) == (7, 500))
+    assert met.late == close(late)
     away = before + late - spare
-    assert (users <= 7.0 or away < 0.0) == (network < 1)
-    assert rate * (max(away, 0) + met.stage - late + met.decode) == close(inside)
+    assert (away > 0.0) == (users <= 7.0 or network > 1)
+    cycle = max(away, 0) + met.stage - late + met.decode
+    if scheduler == PROMPTS_FIRST and away < 0:  # no slot is ever free: seven answers in a hundred steps
+        assert rate * seen == close(inside / 100)
+        assert rate * cycle == pytest.approx(inside, rel=1e-3)
+    else:
+        assert rate * cycle == close(inside)
     assert rate * (inside - 1) / inside * met.decode == close(others)
     assert found.ttft == close(users / rate - met.decode)
     assert (found.tpot, found.decode) == close((met.step, met.decode))

@@ -437,7 +437,7 @@ def steps_of_a_way(h, plain):
 
 def late_of_all(a, c):
     """Of c users who ask one after the other: while all others decode, while one less does, and so on."""
-    return a * max(2 / 3 * (c - 1) ** 1.5 + 1 / 2 * (c - 1) ** 0.5 - 0.2, 0) / c
+    return a * (2 / 3 * (c - 1) ** 1.5 + 1 / 2 * (c - 1) ** 0.5 - 0.2 * min(c - 1, 1)) / c
 
 
 def run_of(c, ended, plain, h, g, prompt, rate):
@@ -536,9 +536,9 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(
     n = z / ended
     a = min(run.g * n + (1 - run.g) * run.w * run.lasts, n)
     mean = plain + time * s / n
-    nobody += g * (1 - nobody)  # when a run begins
-    # with the time in which the server waits for the first of its prompts, whose pass is shorter then
-    idle = nobody * (before + prompt.alone - run.begin)
+    nobody = (1 - g) * nobody + g * max(nobody, z / users)  # when a run begins: the first of a round, if all gather
+    # with its part of the time in which the server waits for prompts, the first of which has a shorter pass then
+    idle = nobody * (before * z / users + prompt.alone - run.begin)
     matches(met, plain=plain, mean_step=mean, seen=plain + (time + idle) / n, rho=min(1 - plain / mean, 0.9999))
     matches(met, fixed=run.alpha, each=run.beta, together=z / (1 + more), prompt=time * (1 - single) / z)
     # of the prompts, a share y is in the first pass
@@ -589,9 +589,8 @@ def test_users_who_gather_ask_one_after_the_other_the_last_while_nobody_decodes(
     roots = 0.5 * fsum(others**0.5 for others in range(users)) / users
     assert _arrival_of_all(rank(), float(users)) == exactly(late_of_all(0.5, users))
     assert late_of_all(0.5, users) == pytest.approx(roots, rel=0.035)
-    # two in three of six others decode: by chance nobody in 1 of 729; if all gather, always when a run begins
     way, begins_late, nobody = _way_back(rank(), 2 / 3 * (users - 1), float(users), 1.0, 1.0)
-    assert (begins_late, nobody) == exactly_each((late_of_all(0.5, users), 1.0))
+    assert (begins_late, nobody) == exactly_each((late_of_all(0.5, users), 1 / 3 ** (users - 1)))
     if users > 1:
         assert way == exactly(0.25 + late_of_all(0.5, users) * users / (users - 1))
 

@@ -160,11 +160,13 @@ def between_runs(server, met, others, free, cycle):
     a, n, once = run.quiet, run.phase, run.time
     for weight, share in server.lengths.answers.slices:
         steps = 101 * share - 1
+        between = steps - 1  # after the last nothing follows
         company = number * SLOPE**2 * share_kept(returning * share, cv)
         for chance, after in ((run.in_first, run.after_first), (1 - run.in_first, run.after_later)):
             # what follows the own pass, then a run for each period but the first
-            settled = 1 - exp(-min(2 * n * max(steps - a, 0) / (a * (n - a)), 40))
-            met_runs = max(after + (met.mean_step - D_of(met)) * (steps + a * a / (2 * n) * settled - min(steps, a)), 0)
+            settled = 1 - exp(-min(2 * n * max(between - a, 0) / (a * (n - a)), 40))
+            runs = between - min(between, a) + a * a / (2 * n) * settled  # times n
+            met_runs = max(after + (met.mean_step - D_of(met)) * runs, 0)
             runs = (met_runs - after) / once
             time = D_of(met) + met_runs / steps
             # the end of an answer begins a run, by a chance of 1/(n - a) in each step after the first a
@@ -218,9 +220,13 @@ def root_of_those_who_decode(others, share=0.0):
     return others / (others + (1 - share) * (1 + 3 * exp(-0.6 * (others - share))) / 4) ** 0.5
 
 
-def host_time(met, others, share=0.0):
-    """Mean and variance, half a second for each root of the number that decodes where any do."""
-    late = root_of_those_who_decode(others, share) / 2 / (1 - met.nobody)
+def host_time(met, others, share=0.0, gathered=0.0):
+    """Mean and variance, half a second for each root of the number that decodes where any do.
+
+    Seven users who gather ask while six of them decode, five, and so on.
+    """
+    of_all = (2 / 3 * 6**1.5 + 1 / 2 * 6**0.5 - 0.2) / 7
+    late = ((1 - gathered) * root_of_those_who_decode(others, share) + gathered * of_all) / 2 / (1 - met.nobody)
     return late, max(others / 4 / (1 - met.nobody) - late * late, 0)
 
 
@@ -275,17 +281,18 @@ def own_prompts(server, met, others):
 
 
 @each(
-    ("scheduler", "others", "gap"),
+    ("scheduler", "others", "gap", "network"),
     [
-        ("decode first", 3.0, 384.0),
-        (PROMPTS_FIRST, 3.0, 384.0),
-        ("decode first", 5.7, 384.0),
-        ("decode first", 3.0, 26.0),
+        ("decode first", 3.0, 384.0, 0.25),
+        (PROMPTS_FIRST, 3.0, 384.0, 0.25),
+        (PROMPTS_FIRST, 3.0, 384.0, 999.0),  # who come back so late gather
+        ("decode first", 5.7, 384.0, 0.25),
+        ("decode first", 3.0, 26.0, 0.25),
     ],
 )
-def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others, gap):
+def test_users_meet_no_more_prompts_than_there_are_others(scheduler, others, gap, network):
     with pytest.MonkeyPatch.context() as monkeypatch:
-        users_meet(monkeypatch, scheduler, others, gap)
+        users_meet(monkeypatch, scheduler, others, gap, network)
 
 
 @each("scheduler", ["decode first", PROMPTS_FIRST])
@@ -363,27 +370,37 @@ def halves(parts):
     return parts[: len(parts) // 2], parts[len(parts) // 2 :]
 
 
-def users_meet(monkeypatch, scheduler, others, gap):
-    server, users, rate, free = rank(scheduler=scheduler, lengths=UNEVEN), 7.0, 7 / 6 / gap, 1 - others / 6
+def users_meet(monkeypatch, scheduler, others, gap, network):
+    server, users, rate, free = (
+        rank(scheduler=scheduler, lengths=UNEVEN, network=network),
+        7.0,
+        7 / 6 / gap,
+        1 - others / 6,
+    )
+    before = network + 1
     prompt = prompt_of(server)
     met = meeting(server, prompt, 1 / gap, others, gap, users)
     assert (met.step == met.longest) == (gap == 26.0)  # steps take all of the budget
     own = own_prompts(server, met, others)
     mean_own, rest = sum(weight * time for weight, time, _ in own), 40.0
-    late, swing = host_time(met, others, others / 6)
-    ttft = 1.25 + met.nobody * met.idle + (1 - met.nobody) * (late + mean_own + rest)
+    # the range of seven answers, over the steps until the first is back, who asked while six decoded
+    back = (before + 0.5 * 6**0.5) / met.plain + 0.5
+    gathered = (back / (5 * 0.5 * 101 * 6 / 8)) ** 4 if scheduler == PROMPTS_FIRST else 0.0
+    assert (gathered > 0.01) == (network > 1)
+    late, swing = host_time(met, others, others / 6, gathered)
+    ttft = before + met.nobody * met.idle + (1 - met.nobody) * (late + mean_own + rest)
     found = found_tails(monkeypatch, server, ttft, (others, gap, rate), concurrency=users)
     variance = variance_of_the_rest(server, prompt, met, 1 / gap, others, free, rest, users) + swing
-    begin, rest = 1.25 + late - 2 * swing**0.5, rest + 2 * swing**0.5
+    begin, rest = before + late - 2 * swing**0.5, rest + 2 * swing**0.5
     end = 6 * met.prompt + 2 * met.plain + 4 * swing**0.5
     variance = min(variance * (1 - rest / end), rest * rest * max(1 / met.rho - 1, 1))
     wait, busy = met.idle - prompt.alone, prompt.alone / gap
     expected = []
     for weight, time, alone in own:
         expected.append(Component(weight * (1 - met.nobody), begin + time, rest, variance, end))
-        expected.append(Component(weight * met.nobody, 1.25 + alone, wait, wait * wait * (2 - busy) / busy))
+        expected.append(Component(weight * met.nobody, before + alone, wait, wait * wait * (2 - busy) / busy))
     assert_parts(found.ttft, expected)
-    cycle = 1.25 + met.stage + met.decode
+    cycle = before + met.stage + met.decode
     if scheduler == PROMPTS_FIRST:
         step = list(between_runs(server, met, others, free, cycle))
         assert 0.05 < met.run.in_first < 0.95

@@ -465,7 +465,8 @@ def _prompts_of_users_first(
     phase = steps / maximum(share, NANO)
     mean_step = plain + run / phase
     rho, second = minimum((mean_step - plain) / mean_step, STABLE), second_moment(server, prompt, each)
-    in_first = bunch / prompts
+    # Of users who gather, the first is back while nobody decodes: a run of a round, which may take several.
+    in_first, nobody = bunch / prompts, nobody + gathered * maximum(prompts / users - nobody, 0.0)
     mates = in_first * bunch + (1.0 - in_first) * count - 1.0
     # A prompt of the first pass comes during a decode step, others during a pass.
     running = where(more > 1.0, (begin + (more - 1.0) * later) / maximum(more, 1.0), begin)
@@ -475,8 +476,8 @@ def _prompts_of_users_first(
     own = in_first * begin + (1.0 - in_first) * later + passes.own - after
     first = (in_first * plain / 2.0 + (1.0 - in_first) * behind) * _on_the_way(way, plain) + own
     sooner = prompt.alone - begin  # where nobody decodes
-    # With the time before a run in which the server is idle.
-    each_run = run + nobody * (maximum(server.before - spare, 0.0) + sooner)
+    # With the time before a run in which the server is idle: all are on their way, and come evenly.
+    each_run = run + nobody * (maximum(server.before - spare, 0.0) * prompts / users + sooner)
     stage = arrival + first + nobody * in_first * (sooner - plain / 2.0 - passes.own)
     last, ends = maximum(more - 1.0, 0.0), after + extra / (1.0 + single)
     after_first = ends + more * later
@@ -532,27 +533,27 @@ def _gathered(server: Server, plain: Real, users: Real, spare: Real) -> Real:
 def _way_back(server: Server, others: Real, users: Real, spare: Real, gathered: Real) -> tuple[Real, Real, Real]:
     """Way from an answer to the next request where others decode, mean host time of those who find others [s], nobody.
 
-    The last is the chance that nobody decodes when a run begins [1]. Of users who gather, the last leaves while nobody
-    decodes, and none does when they come back.
+    The last is the chance that nobody decodes when a request arrives, by the mean number that does [1]. Of users who
+    gather, the last leaves while nobody decodes.
     """
     nobody, arrival = _nobody(others, users), server.arrival(others, users)
     arrival = arrival + gathered * (_arrival_of_all(server, users) - arrival)
     found = nobody + gathered * (1.0 / users - nobody)  # nobody, by a request that is sent
     way = maximum(server.before + arrival / maximum(1.0 - found, NANO) - spare, 0.0)
-    return way, arrival, nobody + gathered * (1.0 - nobody)
+    return way, arrival, nobody
 
 
 def _arrival_of_all(server: Server, users: Real) -> Real:
     r"""Mean host time of users who gather: the first leaves while all others decode, the last while nobody does [s].
 
     .. math:: \frac{a}{c} \sum_{b=0}^{c-1} \sqrt{b} \approx
-              \frac{a}{c} \max\left(\frac{2}{3} (c - 1)^{3/2} + \frac{1}{2} \sqrt{c - 1} - 0.2, 0\right)
+              \frac{a}{c} \left(\frac{2}{3} (c - 1)^{3/2} + \frac{1}{2} \sqrt{c - 1} - 0.2 \min(c - 1, 1)\right)
 
     Source:
         Euler and Maclaurin; within 3 % from 2 users on.
     """
     others = users - 1.0
-    return server.engine.arrival * maximum(others**1.5 / 1.5 + others**0.5 / 2.0 - 0.2, 0.0) / users
+    return server.engine.arrival * (others**1.5 / 1.5 + others**0.5 / 2.0 - 0.2 * minimum(others, 1.0)) / users
 
 
 def _coming(ended: Real, window: Real, gathered: Real, users: Real) -> tuple[Real, Real]:
