@@ -563,7 +563,9 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     if answer.slo_text:
         lines.insert(0, f"SLO: {answer.slo_text}")
     if ratio is not None:
-        counted = "; of the SLO, only mean TPOT counts here" if "tpot" in answer.slo else "; the SLO does not count here"
+        counted = (
+            "; of the SLO, only mean TPOT counts here" if "tpot" in answer.slo else "; the SLO does not count here"
+        )
         counted = counted if {*answer.slo} - {"tpot"} else ""
         lines.append(
             f"ratio: {rounded(ratio.exact)} prefill replicas per decode replica keep both busy; best whole numbers: "
