@@ -1,6 +1,6 @@
 """Measured servers whose prompts and answers ran on pools of their own, where the row states both pools.
 
-    python accuracy/pool_rows.py            errors of every row; writes nothing
+    python accuracy/pool_rows.py            errors of every row, and the engines' `handover`; writes nothing
 
 From the same wheel as serving_rows.py. Only one of its exports of InferenceX states how many workers either pool had; the
 others print the same runs without. That export holds no speculative run.
@@ -14,6 +14,7 @@ configurations print it so.
 from __future__ import annotations
 
 import csv
+import math
 import statistics
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -37,8 +38,11 @@ from serving_rows import (
 )
 
 import roofline as rl
+from roofline.catalog.find import load_engine
 
 SPREAD_BEYOND = 4  # ranks of a worker; see above
+LOSS_SCALE, HANDOVER_STEP = 0.1, 5e-3
+FITTED = "gb200-nvl72", "deepseek-r1"  # TTFT, for the engines' `handover` alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +135,12 @@ def _read(raw: Raw) -> PoolRow | None:
     stated = noted(note, r"silicon_concurrency=(\d+)")
     concurrency = int(stated or int(raw["decode_batch_size"] or 0) * decode.count * decode.dp)
     held_out = gpu in HELD_OUT_GPUS or model.startswith(HELD_OUT_MODELS)
+    is_fitted = (gpu, model) == FITTED and raw["backend"] in ("trtllm", "sglang")
     return PoolRow(
         name=raw["id"], source=source, gpu=gpu, model=model, quantization=quantization, engine=raw["backend"],
         prefill=prefill, decode=decode, label=label, isl=int(raw["isl"]), osl=int(raw["osl"]), prefill_batch=int(raw["prefill_batch_size"] or 1),
         concurrency=concurrency, ttft=float(raw["silicon_ttft_ms"]) * 1e-3, tpot=float(raw["silicon_tpot_ms"]) * 1e-3,
-        is_overloaded=concurrency >= OVERLOAD, split="held out" if held_out else "not fitted",
+        is_overloaded=concurrency >= OVERLOAD, split="held out" if held_out else "fit" if is_fitted else "not fitted",
     )  # fmt: skip
 
 
@@ -205,8 +210,23 @@ def pool_cases(rows: Iterable[PoolRow]) -> Iterator[Case]:
             )  # fmt: skip
 
 
+def fitted_handover(engine: str) -> float:
+    """Time per request that brings the TTFT of the fitted rows nearest, under the loss of fit_engines.py [s]."""
+    rows = [row for row in pool_rows(is_unique=True) if row.split == "fit" and row.engine == engine]
+    stated = load_engine(engine).handover
+    pairs = [(row.ttft, predicted(row).ttft - stated) for row in rows]
+
+    def loss(handover: float) -> float:
+        ratios = [(rest + handover) / measured for measured, rest in pairs]
+        return sum(math.log1p((2.0 * (ratio**0.5 - 1.0) / LOSS_SCALE) ** 2) for ratio in ratios)
+
+    return min((place * HANDOVER_STEP for place in range(100)), key=loss)
+
+
 def main() -> None:
     """Print every row beside its prediction."""
+    for engine in ("trtllm", "sglang"):
+        print(f"{engine}.handover: {fitted_handover(engine):.3g}")
     errors: dict[str, list[float]] = {}
     for row in sorted(pool_rows(), key=lambda row: (row.gpu, row.model, row.engine, row.isl, row.concurrency)):
         if row.split == "held out":

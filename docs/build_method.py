@@ -121,8 +121,8 @@ CHAPTERS = {
     "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
     "serving/verdict": "pass_sigma load_sigma spread",
-    "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _gathered _coming _in_run "
-    "step_of_answer over_answers",
+    "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _gathered _way_back "
+    "_arrival_of_all _coming _in_run step_of_answer over_answers",
     "serving/load/equations": "saturation all_slots_taken",
     "serving/load/mixtures": "survival gamma_survival merged",
     "serving/prediction": "memory_of",
@@ -168,8 +168,10 @@ NOTES = {
     "time and number that `_following` finds after a stage, `first_...`, `window_...`, `number_...` what `_idle` does. "
     "`together` prompts of a pass, `mates` in the own pass. Users: `single` share of the answers that are a single "
     "token; `every` prompt per decode step, `ended` answers of several tokens; `way` from the end of an answer to the "
-    "arrival of the next request, `window` the steps of it, `gathered` how far all come with one run; `bunch` prompts "
-    "of its first pass, which takes `begin`, `further` users on their way then; `prompts`, `passes` of the run, "
+    "arrival of the next request, `late` host time in it and `found` nobody, over all requests, `arrival_of_all` of "
+    "those who gather; `window` the steps of it, `gathered` how far all come with one run; `bunch` prompts of its "
+    "first pass, which takes `begin`, `further` users on their way then, a `part` of the way; `prompts`, `passes` of "
+    "the run, "
     "`later` those of another pass, or its time, `full` chance that it lasts as long as the way (`..._in_run`: of "
     "`_in_run`); `extra` time of those who ask `again` in it; `quiet` steps after it until another can begin, `phase` "
     "from one to the next.",
@@ -188,7 +190,7 @@ RESULTS = {
     "link_roof": "bandwidth least",
     "meeting": "stage step decode",
     "_idle": "idle window number together",
-    "_gathered": "gathered window",
+    "_way_back": "way late nobody",
     "_coming": "bunch further",
     "merged": "weight least mean variance",
 }
@@ -650,7 +652,7 @@ def merged(terms: Iterable[Term]) -> list[Term]:
 SOURCES = {
     "Server": '"A server under load"',
     **dict.fromkeys(("_passes", "_following", "_idle"), '"Open loop, prompts first"'),
-    "_coming": '"Closed loop"',
+    **dict.fromkeys(("_way_back", "_coming"), '"Closed loop"'),
     "turns": "Arithmetic: a further step where the sequences, a Poisson number, leave too little room",
     "over_answers": 'Means over requests: "Lengths that spread"',
     "lanes": "Arithmetic",
@@ -787,6 +789,7 @@ MEMORY_OF_STAGE = {"stage_parameters": one_section("stage_parameters")}
 SIDE = symbols("positions layer_input layer_vocab altup laurel")
 NODE = {"nodes": lambda v: (PromptNode(v.weight, v.node_length, v.node_attention, v.node_alone),)}
 ADDED = {"added": lambda v: lambda *given: v("added", given[4])}
+WAY = {"server.before": lambda v: v.server_before}
 FOLLOWING = {"_following": lambda v: partial(following, v)}
 ROUND = {
     **ADDED,
@@ -795,7 +798,8 @@ ROUND = {
     "alone_passes": lambda v: lambda server, prompt, *given: passes_of(v, "alone", server, prompt, None, *given),
     "_idle": lambda v: partial(idle, v),
     "share_of_single_tokens": lambda v: lambda _: v.single,
-    "_gathered": lambda v: lambda _, *given: (v("gathered", *given), v("window", *given)),
+    "_gathered": lambda v: lambda _, *given: v("gathered", *given),
+    "_way_back": lambda v: lambda _, *given: tuple(v(name, *given) for name in ("way", "late", "nobody")),
     "_coming": lambda v: lambda *given: (v("bunch", *given), v("further", *given)),
     "_in_run": lambda v: partial(in_run, v),
 }
@@ -992,7 +996,8 @@ CASES: dict[str, tuple[Case, ...]] = {
     "_passes": (Case("", {"time": lambda v: partial(v, "time")}),),
     "_following": (Case("random arrivals"), Case("a single pass", {"seen": None})),
     "_idle": (Case("", {}, FOLLOWING), Case("spread", NODE, FOLLOWING)),
-    "_gathered": (Case("", {"server.before": lambda v: v.server_before}, values={"users": 6.0}),),
+    **dict.fromkeys(("_gathered", "_arrival_of_all"), (Case("", WAY, values={"users": 6.0}),)),
+    "_way_back": (Case("", WAY, {"_arrival_of_all": lambda v: lambda _, users: v("arrival_of_all", users)}),),
     "step_of_answer": (
         Case(DECODE_FIRST),
         Case(PROMPTS_FIRST, {"rounds": 0.0}),

@@ -233,6 +233,7 @@ _DESCRIPTIONS = {
     "year": "Of those versions.",
     "request": "Per request to an idle server, before its prompt is computed.",
     "arrival": "More per request that comes while others are decoded, times the square root of their number.",
+    "handover": "Per request that goes from a prefill pool to a decode pool, beyond the transfer of its KV cache.",
     "network": "Round trip between client and server.",
     "prefill": "Per pass that computes prompts.",
     "launch": "Of the host per kernel of a pass over prompts alone: the pass takes at least that long.",

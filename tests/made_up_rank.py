@@ -8,10 +8,10 @@ from roofline.specs.engine import Engine
 
 __all__ = ["PROMPTS_FIRST", "Rank", "prompt_of_length", "rank"]
 
-#: A prompt runs at half its speed among others, a pass costs 4 s more; 1.75 s until a prompt may be computed.
+#: A prompt runs at half its speed among others, a pass costs 4 s more; 1.25 s until a prompt may be computed.
 TIMES = {
     "network": 0.25, "request": 1.0, "arrival": 0.5, "prefill": 4.0, "prefill_slowdown": 2.0,
-    "max_num_batched_tokens": 203,
+    "handover": 2.0, "max_num_batched_tokens": 203,
 }  # fmt: skip
 
 

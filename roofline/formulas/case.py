@@ -70,6 +70,7 @@ HOST_TIMES = {
     "network": "round trip between client and server",
     "request": "host, per request",
     "arrival": "host, more per request that comes while others are decoded, times the square root of their number",
+    "handover": "engine, per request that goes from a prefill to a decode pool",
     "prefill": "host, per prefill pass",
     "launch": "host, per kernel of a pass over prompts",
     "launch_decode": "host, per kernel of a decode step",

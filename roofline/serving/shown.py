@@ -354,8 +354,8 @@ def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = No
 
 #: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
 _LEAST_FIRST = (
-    "cost", "memory", "ITL", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis",
-    "memory", "derated", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
+    "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
+    "derated", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
 )  # fmt: skip
 
 
@@ -376,9 +376,8 @@ def _summary(prediction: Prediction, most: int | None) -> str:
         ),
         "TPOT": (
             f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound",
-            _percentiles(prediction, "tpot"),
+            _percentiles(prediction, "tpot") + _longest_gaps(prediction),
         ),
-        **_gaps(prediction),
         **_draft(prediction),
         "E2EL": (_with_interval(prediction, "e2el"), _percentiles(prediction, "e2el")),
         **_slo(prediction),
@@ -476,21 +475,17 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
 
 def _percentiles(prediction: Prediction, metric: str) -> str:
     """Percentiles under a load, on a line of their own."""
-    text = _levels(prediction, metric)
-    return f"\n{text}" if text else ""
-
-
-def _levels(prediction: Prediction, metric: str) -> str:
     if prediction.tails is None:
         return ""
     times = [(level, prediction.latency(key_of(metric, level))) for level in LEVELS]
-    return ", ".join(f"p{level:g} {figure_text(time, 's')}" for level, time in times if time is not None)
+    text = ", ".join(f"p{level:g} {figure_text(time, 's')}" for level, time in times if time is not None)
+    return f"\n{text}" if text else ""
 
 
-def _gaps(prediction: Prediction) -> dict[str, tuple[str, ...]]:
-    """Percentiles of single gaps between tokens, under a load."""
-    levels = "" if prediction.served is None else _levels(prediction, "itl")
-    return {"ITL": (levels,)} if levels else {}
+def _longest_gaps(prediction: Prediction) -> str:
+    """The p99 of single gaps between tokens, under a load, beside the percentiles of TPOT."""
+    time = None if prediction.served is None or prediction.tails is None else prediction.latency("itl_p99")
+    return "" if time is None else f"; ITL p99 {figure_text(time, 's')}"
 
 
 def _draft(prediction: Prediction) -> dict[str, tuple[str, ...]]:

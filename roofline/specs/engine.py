@@ -56,6 +56,7 @@ class Engine:
     sequence: Seconds = 0.0  # per sequence of a decode step
     all_reduce: Seconds = 0.0  # per all-reduce, on top of its calibration
     arrival: Seconds = 0.0  # extra per request, times the square root of the others that decode when it arrives
+    handover: Seconds = 0.0  # per request that goes from a prefill to a decode pool, beyond the transfer of its cache
     launch: Seconds = 0.0  # per kernel of a prefill-only pass, without CUDA graphs
     launch_decode: Seconds = 0.0  # per kernel of a decode step, without CUDA graphs
     scheduler: str = "decode first"  # or "prompts first": what a mixed step computes first

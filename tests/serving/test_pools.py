@@ -225,7 +225,7 @@ def test_the_time_to_first_token_of_random_arrivals_is_the_sum_of_its_parts(made
     assert found.prompt_wait == pytest.approx(queue.stage - found.prompt)
     assert (found.transfer, found.transfer_wait) == pytest.approx((10.0, wait))
     assert found.step_wait == pytest.approx((1 - exp(-others)) * step / 2)
-    assert found.ttft == pytest.approx(1.25 + queue.stage + 10 + wait + found.step_wait)
+    assert found.ttft == pytest.approx(1.25 + 2 + queue.stage + 10 + wait + found.step_wait)  # 2: from one to the other
     full = (18 + 0.12 * 203) * 50 / 203
     limits = SENDERS / full, 64 / 6800 * RECEIVERS, 2 / 10
     assert (found.max_prefill_rate, found.max_decode_rate, found.max_link_rate) == pytest.approx(limits)
@@ -255,7 +255,7 @@ def test_users_are_all_somewhere_and_answers_go_to_the_emptiest_rank(made_up):
     wait, _ = transfer(rate, queue)
     prompt_wait = (queue.stage - found.prompt) * (1 - queue.util / 2)  # two users a rank
     assert found.prompt_wait == pytest.approx(prompt_wait, rel=1e-9)
-    expected = 1.25 + found.prompt + prompt_wait + 10 + wait + (1 - exp(-others)) * step / 2
+    expected = 3.25 + found.prompt + prompt_wait + 10 + wait + (1 - exp(-others)) * step / 2
     assert found.ttft == pytest.approx(expected, rel=1e-9)
 
 
@@ -292,7 +292,7 @@ def test_distributions_of_random_arrivals_add_the_waits_of_their_parts(made_up):
         attention = tokens**2 / 2500
         alone = 13.6 + tokens / 10 + attention
         among = 18 + 5 * tokens / 50 + attention
-        before = 1.25 + tokens / 5
+        before = 3.25 + tokens / 5
         expected.append((weight * queue.idle, before + alone, late, swing))
         expected.append((weight * (1 - queue.idle), before + among, late + queue.wait, swing + queue.variance))
     warm, cold = found.ttft[:4], found.ttft[4:]
@@ -322,7 +322,7 @@ def test_distributions_of_users_swing_no_further_than_those_who_do_not_decode(ma
     waited = min((means.prompt + means.prompt_wait - queue.idle * 30) / (1 - queue.idle) - 24, queue.wait)
     variance = min(queue.variance, (1 + rate * means.decode) / rate**2 + (2 / 3) / 3 * waited**2)
     idle, among = found.ttft
-    own = 1.25 + 10
+    own = 3.25 + 10
     assert tuple(idle)[:4] == pytest.approx((queue.idle, own + 13.6 + 5 + 1, late, swing), rel=1e-9)
     assert tuple(among)[:4] == pytest.approx((1 - queue.idle, own + 24, late + waited, swing + variance), rel=1e-9)
 

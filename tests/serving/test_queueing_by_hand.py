@@ -16,7 +16,9 @@ from roofline.serving.latency import Lengths, PromptKind, Spread
 from roofline.serving.load.equations import Saturation, saturation, slot_wait
 from roofline.serving.load.rounds import (
     Run,
+    _arrival_of_all,
     _gathered,
+    _way_back,
     idle_time,
     meeting,
     over_all_answers,
@@ -428,18 +430,31 @@ def test_passes_whose_matrices_do_not_grow_on_a_line(matrices, alpha, beta):
 # A step of b sequences is 4 + b; answers take a hundred steps unless they are said to be shorter.
 
 
-def run_of(c, ended, plain, h, lasting, prompt, rate):
-    """What a run of passes of users computes: g, w, its first pass and prompts, Y of another, and the line of Y."""
-    room, w = 203 / prompt.length, max(1, h / plain + 1 / 2) * min(1, 10 * h / plain)
-    g = min(1, w / lasting) ** 4
+def steps_of_a_way(h, plain):
+    """w."""
+    return max(1, h / plain + 1 / 2) * min(1, 10 * h / plain)
+
+
+def late_of_all(a, c):
+    """Of c users who ask one after the other: while all others decode, while one less does, and so on."""
+    return a * max(2 / 3 * (c - 1) ** 1.5 + 1 / 2 * (c - 1) ** 0.5 - 0.2, 0) / c
+
+
+def run_of(c, ended, plain, h, g, prompt, rate):
+    """What a run of passes of users computes: w, its first pass and prompts, Y of another, and the line of Y."""
+    room, w = 203 / prompt.length, steps_of_a_way(h, plain)
     bunch = 1 + (min(max(ended / max(-expm1(-ended), ended / (1 + ended)), 1), c) - 1) * (1 - g)
     coming = ended * w * (1 - g) + g * (c - bunch)
     begin = pass_of(prompt, min(bunch, room) * prompt.length) * max(bunch / room, 1)
 
+    def nobody_in(part):
+        """A Poisson number, and all of them; no surer than e^-12 that anybody comes."""
+        return (1 - g) * exp(-min(coming * part, 12)) + g * max(1 - part, exp(-12)) ** coming
+
     def computed(later):
         soon = min(1, begin / h) if h > 0 else 1.0  # of those on their way, who are there at the end of the first pass
-        some = 1 - exp(-min(coming * soon, 12))
-        still = 1 - exp(-min(coming * min(1 - soon, later / h if h > 0 else 0), 12))
+        some = 1 - nobody_in(soon)
+        still = 1 - max(nobody_in(min(1 - soon, later / h if h > 0 else 0)), exp(-12))
         fit = max(0, h - begin) / later  # passes in the rest of the way
         more = some * (1 + still * (1 - still ** max(1, fit + 1 / 2)) / (1 - still))
         lasts = some ** min(1, 2 * fit) * still ** max(0, fit - 1 / 2)  # as long as the way
@@ -456,9 +471,11 @@ def run_of(c, ended, plain, h, lasting, prompt, rate):
 
 
 def answer_between_runs(steps, mean, surge, plain, a, n):
-    """Mean step of an answer: no run begins in its first a steps, then they settle to one in n."""
-    settles = 1 - exp(-2 * n * max(steps - a, 0) / (a * (n - a))) if a > 0 else 0.0
-    return mean + surge / steps + (mean - plain) / steps * (a * a / (2 * n) * settles - min(steps, a))
+    """Mean step of an answer: no run begins in its first a steps nor after its last, then they settle to one in n."""
+    between = steps - 1
+    settles = 1 - exp(-2 * n * max(between - a, 0) / (a * (n - a))) if a > 0 else 0.0
+    runs = between - min(between, a) + a * a / (2 * n) * settles  # times n
+    return plain + (surge + (mean - plain) * runs) / steps
 
 
 #: A quarter of the answers are single tokens.
@@ -487,10 +504,13 @@ SINGLES = Spread(cv=0.6, nodes=((0.25, 0.01), (0.75, 1.33)), slices=((0.25, 0.01
         (LONG, 1 / 1000, 120.0, 28.0, 7.0, 101.0, Spread(), lambda run: run.alpha == pytest.approx(0, abs=1e-9)),
     ],
 )  # fmt: skip
-def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, before, users, osl, answers, is_met):
+@each("host", [0.0, 0.3])
+def test_users_who_ask_again_are_computed_in_runs_of_passes(
+    prompt, rate, seen, before, users, osl, answers, is_met, host
+):
     lengths = Lengths(answers=answers)
     # three seconds of the way another user has the slot
-    server = rank(scheduler=PROMPTS_FIRST, network=before + 3.0, request=0.0, arrival=0.0, osl=osl, lengths=lengths)
+    server = rank(scheduler=PROMPTS_FIRST, network=before + 3.0, request=0.0, arrival=host, osl=osl, lengths=lengths)
     others, single = 0.5 * (users - 1), 0.25 * (answers is SINGLES)
     met = meeting(server, prompt, rate, others, seen, users, 3.0)
     steps, s = osl - 1, (users - 1) / users
@@ -498,8 +518,13 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     ended = every * (1 - single)
     plain = 5 + every * steps * s
     lasting = 5 * max(0.17, answers.cv) * osl * (users - 1) / (users + 1)
-    run = run_of(users, ended, plain, before, lasting, prompt, rate)
-    assert is_met(run)
+    g = min(1, steps_of_a_way(before + host * (users - 1) ** 0.5, plain) / lasting) ** 4
+    # each other decodes with a chance of a half; who gather ask one by one, the last where nobody decodes any more
+    nobody = 0.5 ** (users - 1)
+    begins_late = (1 - g) * 2 * host * late(others, 1 / 2) + g * late_of_all(host, users)
+    way = before + begins_late / (1 - (1 - g) * nobody - g / users)
+    run = run_of(users, ended, plain, way, g, prompt, rate)
+    assert is_met(run) or host
     most, full = 203 / prompt.length, pass_of(prompt, 203) * prompt.length / 203
     alone = pass_of(prompt, prompt.length) if prompt.length <= 203 else 2 * pass_of(prompt, 203) + pass_of(prompt, 94)
     _, once = last_pass(prompt, rate, run.alpha, run.beta, alone)
@@ -511,8 +536,8 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     n = z / ended
     a = min(run.g * n + (1 - run.g) * run.w * run.lasts, n)
     mean = plain + time * s / n
-    nobody = (1 - others / (users - 1)) ** (users - 1)
-    # a run with the time in which the server waits for the first of its prompts, whose pass is shorter then
+    nobody += g * (1 - nobody)  # when a run begins
+    # with the time in which the server waits for the first of its prompts, whose pass is shorter then
     idle = nobody * (before + prompt.alone - run.begin)
     matches(met, plain=plain, mean_step=mean, seen=plain + (time + idle) / n, rho=min(1 - plain / mean, 0.9999))
     matches(met, fixed=run.alpha, each=run.beta, together=z / (1 + more), prompt=time * (1 - single) / z)
@@ -520,13 +545,13 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     y = run.bunch / z
     mates = y * run.bunch + (1 - y) * run.k - 1
     running = (run.begin + (more - 1) * run.later) / more if more > 1 else run.begin
-    behind = max(running / 2, running - before / 2)
+    behind = max(running / 2, running - way / 2)
     after = run.beta * mates * (1 - min(1, most / (1 + mates))) / 2
     own = y * run.begin + (1 - y) * run.later + once - after
-    first = own + (y * plain / 2 + (1 - y) * behind) * min(1, 10 * before / plain)
+    first = own + (y * plain / 2 + (1 - y) * behind) * min(1, 10 * way / plain)
     nobody *= y
-    stage = first + nobody * (prompt.alone - plain / 2 - run.begin - once)
-    matches(met, nobody=nobody, wait=first - own, stage=stage, biased=y * plain + (1 - y) * running)
+    stage = begins_late + first + nobody * (prompt.alone - plain / 2 - run.begin - once)
+    matches(met, nobody=nobody, wait=first - own, stage=stage, late=begins_late, biased=y * plain + (1 - y) * running)
     # passes that follow mine
     ends, last = after + extra / (1 + single), max(more - 1, 0)
     of_first, of_later = ends + more * run.later, ends + ((1 - run.lasts) * more + run.lasts * last / 2) * run.later
@@ -539,7 +564,7 @@ def test_users_who_ask_again_are_computed_in_runs_of_passes(prompt, rate, seen, 
     wide = (1 - run.lasts) * more * (1 + more)  # a geometric number of passes, unless they last as long as the way
     between = (plain / 2 + run.begin - behind - run.later) ** 2
     rest = y * (plain**2 / 12 + (1 - y) * between)
-    rest += (1 - y) * (min(running, before) ** 2 / 12 + after**2 / 3 + square * run.k)
+    rest += (1 - y) * (min(running, way) ** 2 / 12 + after**2 / 3 + square * run.k)
     found = met.run
     assert tuple(found) == exactly_each(
         (
@@ -554,10 +579,21 @@ def test_users_gather_by_the_way_of_the_first_who_is_back_while_all_others_decod
     # six others decode: half a second for the root of their number
     server = rank(osl=20.0, lengths=Lengths(answers=Spread(cv=0.2)))
     way = max(1.25 + 0.5 * 6**0.5 - spare, 0)
-    w = max(1, way / 4 + 1 / 2) * min(1, 10 * way / 4)
-    g = min(1, w / (5 * 0.2 * 20 * 6 / 8)) ** 4
+    g = min(1, steps_of_a_way(way, 4) / (5 * 0.2 * 20 * 6 / 8)) ** 4
     assert (g > 0) == (spare < 9)
-    assert _gathered(server, 8.0, 4.0, 7.0, spare) == exactly_each((g, 2.5))
+    assert _gathered(server, 4.0, 7.0, spare) == exactly(g)
+
+
+@each("users", [1, 2, 3, 4, 7, 30, 500])
+def test_users_who_gather_ask_one_after_the_other_the_last_while_nobody_decodes(users):
+    roots = 0.5 * fsum(others**0.5 for others in range(users)) / users
+    assert _arrival_of_all(rank(), float(users)) == exactly(late_of_all(0.5, users))
+    assert late_of_all(0.5, users) == pytest.approx(roots, rel=0.035)
+    # two in three of six others decode: by chance nobody in 1 of 729; if all gather, always when a run begins
+    way, begins_late, nobody = _way_back(rank(), 2 / 3 * (users - 1), float(users), 1.0, 1.0)
+    assert (begins_late, nobody) == exactly_each((late_of_all(0.5, users), 1.0))
+    if users > 1:
+        assert way == exactly(0.25 + late_of_all(0.5, users) * users / (users - 1))
 
 
 # --- answers of one token --------------------------------------------------------------------------
@@ -596,15 +632,16 @@ def test_the_first_steps_of_an_answer_are_the_longer():
 @each(
     ("steps", "quiet", "phase", "runs"),
     [
-        (10.0, 4.0, 10.0, 0.8 * (1 - exp(-2 * 10 * 6 / 24)) - 4 + 10),  # of ten steps, six may hold the end of one
-        (3.0, 4.0, 10.0, 0.0),  # over before another can begin
-        (4.0, 4.0, 10.0, 0.0),
-        (100.0, 4.0, 10.0, 100 - 3.2),  # a^2/(2 n) are made up for in the long run
-        (10.0, 0.0, 10.0, 10.0),  # the next may begin at once
-        (25.0, 10.0, 10.0, 20.0),  # as regular as a clock: after 10, and after 20
+        (11.0, 4.0, 10.0, 0.8 * (1 - exp(-2 * 10 * 6 / 24)) - 4 + 10),  # after six of eleven steps one may begin
+        (4.0, 4.0, 10.0, 0.0),  # over before another can begin
+        (5.0, 4.0, 10.0, 0.0),  # which would begin after the last step
+        (101.0, 4.0, 10.0, 100 - 3.2),  # a^2/(2 n) are made up for in the long run
+        (11.0, 0.0, 10.0, 10.0),  # the next may begin at once
+        (1.0, 0.0, 10.0, 0.0),  # a single step
+        (26.0, 10.0, 10.0, 20.0),  # as regular as a clock: after 10, and after 20
     ],
 )
-def test_no_run_begins_in_the_first_steps_of_an_answer(steps, quiet, phase, runs):
+def test_no_run_begins_in_the_first_steps_of_an_answer_nor_after_its_last(steps, quiet, phase, runs):
     # 3 s of which 1 is a decode step: a run adds 2 s to a mean step, and twenty what follows the own pass
     run = Run(quiet, phase, 2 * phase, 0.0, 1.0, 20.0, 20.0, 0.0, 0.0)
     found = step_of_answer(steps, 3.0, 20.0, 0.0, 1.0, run=run)

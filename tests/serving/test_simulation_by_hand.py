@@ -234,7 +234,9 @@ def test_one_user_of_two_pools_waits_for_prompt_and_transfer_and_decodes_alone()
     assert_seen(pooled(Arrivals(2, users=1), whole / 2.0, layerwise=True), [(0, 3.75 + 2 / 32, 1, 6.75 + 2 / 32)] * 2)
     shown = 4 - 31 / 32 * 3
     assert_seen(pooled(Arrivals(1, users=1), whole / 4.0, layerwise=True), [(0, 3.75 + shown, 1, 6.75 + shown)])
-    single = pooled(Arrivals(2, users=1), whole / 2.0, osl=1.0)
+    later = pooled(Arrivals(1, users=1), whole / 2.0, handover=5.0)  # once the cache is there
+    assert_seen(later, [(0, 10.75, 1, 13.75)])
+    single = pooled(Arrivals(2, users=1), whole / 2.0, osl=1.0, handover=5.0)
     assert [(wait, ttft, e2el) for wait, ttft, _, e2el in single] == [(0, 3.75, 3.75)] * 2
 
 

@@ -539,7 +539,7 @@ def curve_point(case: LookupCase, batch: Cell, isl: Cell) -> CurvePoint:
 
 _SHORTEST = 2.0**-20  # of a limit [ms]
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)  # others may be typed
-_UNDER_LOAD = ("arrival",)  # engine times that only matter under load; a workbook computes bursts
+_UNDER_LOAD = ("arrival", "handover")  # engine times that only matter under load; a workbook computes bursts
 
 #: Notes on the choices, in the order of `CHOICES`.
 CHOICE_NOTES: Mapping[str, str] = {

@@ -288,9 +288,8 @@ def _or_bracketed(settled: Settled, search: Callable[[_State], tuple[_State, boo
 
 def _in_slot(server: Server, met: Meeting, state: _State, users: Real, inside: Real) -> Real:
     """Time from one request of a slot to the next [s]: while its user is away, another who waits takes it over."""
-    arrival = server.arrival(minimum(state[0], inside - 1.0), inside)
-    away = server.before + link_wait(server, state[2], inside).over_all + arrival
-    return maximum(away - (users - inside) / state[2], 0.0) + met.stage - arrival + met.decode
+    away = server.before + link_wait(server, state[2], inside).over_all + met.late
+    return maximum(away - (users - inside) / state[2], 0.0) + met.stage - met.late + met.decode
 
 
 def _needed(server: Server, met: Meeting, state: _State, users: Real, inside: Real) -> Real:

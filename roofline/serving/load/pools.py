@@ -420,7 +420,7 @@ def _pooled_at(
     prompt = minimum(queue.alone, queue.stage)  # less where the host has launched kernels ahead
     prompt_wait = queue.stage - prompt
     step_wait = where(workload.osl > 1.0, (1.0 - decoding.met.nobody) * decoding.met.plain / 2.0, 0.0)
-    ttft = case.rank.server.before + prompt + prompt_wait + link.shown + link.wait
+    ttft = case.rank.server.before + _handover(case) + prompt + prompt_wait + link.shown + link.wait
     ttft = ttft + step_wait + decoding.wait
     decode = where(workload.osl > 1.0, decoding.met.decode, 0.0)
     tpot = time_per_token(case.pools.decode, workload.osl, decoding.met.step)
@@ -433,6 +433,11 @@ def _pooled_at(
         max_decode_rate=limits[1], max_link_rate=limits[2], batch=batch, slots=case.full.slots,
         waiting_share=decoding.share, is_stable=rate < max_rate, queue=queue, others=decoding.others,
     )  # fmt: skip
+
+
+def _handover(case: _PooledCase) -> Real:
+    """Time from one engine to the other, beyond the transfer; single tokens stay [s]."""
+    return where(case.workload.osl > 1.0, case.decode.engine.handover, 0.0)
 
 
 def _open_pools(case: _PooledCase) -> Pooled:
@@ -511,7 +516,7 @@ def _decoding_users(case: _PooledCase, rate: Real, users: Real) -> _Decode:
 def _prompt_parts(case: _PooledCase, queue: PromptQueue, users: Pooled | None) -> list[tuple[Real, Real, Real, Real]]:
     """Weight, minimum, mean beyond it and variance of the time until the KV transfer ends, by prompt length [s]."""
     server = case.rank.server
-    before = server.before - server.cold
+    before = server.before - server.cold + _handover(case)
     link = case.pools.link
     layers = case.pools.prefill.model.layers * 1.0
     parts = []

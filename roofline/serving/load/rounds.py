@@ -82,6 +82,7 @@ class Meeting(NamedTuple):
     surges: Real = 0.0  # [s^2] variance of the time of those that follow the request's own pass
     gain: Real = 1.0  # growth of a mean step with a decode step [1]
     run: Run | None = None  # prompts first, users
+    late: Real = 0.0  # [s] host time of arrivals that find others decoding, over all requests
 
 
 def queue_wait(rate: Real, mean: Real, square: Real) -> Real:
@@ -215,7 +216,7 @@ def _decode_first(
     step, decode = over_answers(server, mean_step, surge, rounds, plain, per_full)
     return Meeting(
         stage, step, decode, plain, mean_step, next_seen, usual, rho, in_full, rho_chunks, nobody, idle, wait, room,
-        surge, rounds, biased, per_full,
+        surge, rounds, biased, per_full, late=arrival,
     )  # fmt: skip
 
 
@@ -232,10 +233,11 @@ def step_of_answer(
 
     .. math:: T = E_1 + \frac{s}{N} \left(1 - e^{-N / r}\right)
 
-    Users whose prompts come first decode for a steps before another run of passes can begin, of n between two runs:
+    Users whose prompts come first decode for a steps before another run of passes can begin, of n between two runs;
+    none begins after the last step:
 
     .. math:: T = E_1 + \frac{s}{N} + \frac{E_1 - D}{N} \left[\frac{a^2}{2 n}
-              \left(1 - e^{-2 n \max(N - a, 0) / (a (n - a))}\right) - \min(N, a)\right]
+              \left(1 - e^{-2 n \max(N - 1 - a, 0) / (a (n - a))}\right) - \min(N - 1, a) - 1\right]
 
     Args:
         steps: N, of the answer [1].
@@ -256,10 +258,10 @@ def step_of_answer(
     settled = 1.0 if never(rounds > 0.0) else 1.0 - _E ** (-steps / rounds)
     excess = surge * settled
     if run is not None:
-        quiet, phase = run.quiet, run.phase
-        beyond = 2.0 * phase * maximum(steps - quiet, 0.0) / maximum(quiet * (phase - quiet), _TINY)
+        quiet, phase, between = run.quiet, run.phase, steps - 1.0
+        beyond = 2.0 * phase * maximum(between - quiet, 0.0) / maximum(quiet * (phase - quiet), _TINY)
         again = quiet * quiet / (2.0 * phase) * (1.0 - _E ** (0.0 - minimum(beyond, _LONGEST_RUN)))
-        excess = excess + (mean_step - plain) * (again - minimum(steps, quiet))
+        excess = excess + (mean_step - plain) * (again - minimum(between, quiet) - 1.0)
     return minimum(maximum(mean_step + excess / steps, plain), longest)
 
 
@@ -407,7 +409,8 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
     # Between passes, a share of the time in which nobody decodes: busy periods begin at the rate of requests.
     free = _E ** (0.0 - minimum(rate * server.steps_of() * plain, _LONGEST_RUN))
     nobody = free * more / (free * more + (1.0 - free) * mean_step / plain)
-    stage = server.arrival(others, None) + (1.0 - nobody) * first + nobody * idle
+    late = server.arrival(others, None)
+    stage = late + (1.0 - nobody) * first + nobody * idle
     window = (1.0 - nobody) * (in_one * own + (1.0 - in_one) * first) + nobody * window
     surge = _following(rate, passes, window, seen).busy - follow.busy
     # Runs of passes begin after a share of the decode steps and have a geometric number of passes.
@@ -423,7 +426,7 @@ def _prompts_first(server: Server, prompt: Prompt, rate: Real, others: Real, see
         stage, step, decode, plain, mean_step, _nearer(seen, rate, passes, where(server.osl > 1.0, together, count)),
         fixed / together + each, rho, passes.full, minimum(rate * passes.full, STABLE), nobody, idle, first - own,
         server.budget, surge, 0.0, biased, float("inf"), each, fixed, together, stalls, surges,
-        gain,
+        gain, late=late,
     )  # fmt: skip
 
 
@@ -431,8 +434,6 @@ def _prompts_of_users_first(
     server: Server, prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real, spare: Real
 ) -> Meeting:
     """Users: a run of passes computes those who come while it lasts, and no answer ends until it is over."""
-    nobody, arrival = _nobody(others, users), server.arrival(others, users)
-    way = maximum(server.before + arrival / maximum(1.0 - nobody, NANO) - spare, 0.0)
     share = (users - 1.0) / users
     every = minimum(rate / maximum(share, NANO) * seen, users / maximum(server.steps_of(), NANO))  # prompts per step
     single = share_of_single_tokens(server)
@@ -443,13 +444,15 @@ def _prompts_of_users_first(
     def time(tokens: Real) -> Real:
         return added(server, prompt, decoding, 0.0, tokens, prompt.length, prompt.attention)
 
-    gathered, window = _gathered(server, way, plain, users, spare)
+    gathered = _gathered(server, plain, users, spare)
+    way, arrival, nobody = _way_back(server, others, users, spare, gathered)
+    window = maximum(way / plain + 0.5, 1.0) * _on_the_way(way, plain)  # decode steps from the first end to the run
     bunch, further = _coming(ended, window, gathered, users)
     begin = bunch * time(minimum(bunch * prompt.length, server.budget))
-    about = _in_run(bunch, further, begin, begin, way, users).later
+    about = _in_run(bunch, further, begin, begin, way, users, gathered).later
     passes = _passes(server, prompt, time, about, rate)
     fixed, each = passes.fixed, passes.each
-    found = _in_run(bunch, further, begin, fixed + each * about, way, users)
+    found = _in_run(bunch, further, begin, fixed + each * about, way, users, gathered)
     prompts, more, count, full = found.prompts, found.passes - 1.0, found.later, found.full
     later = fixed + each * count
     # Who got a single token asks again within the run.
@@ -494,6 +497,7 @@ def _prompts_of_users_first(
         stage, step, decode, plain, mean_step, plain + each_run / steps, usual, rho, passes.full, all_full,
         nobody * in_first, prompt.alone, first - own, server.budget, surge, 0.0,
         in_first * plain + (1.0 - in_first) * running, float("inf"), each, fixed, prompts / found.passes, run=met,
+        late=arrival,
     )  # fmt: skip
 
 
@@ -506,25 +510,49 @@ def share_of_single_tokens(server: Server) -> Real:
     return minimum(single, 1.0 - _LEAST_SEVERAL)
 
 
-def _gathered(server: Server, before: Real, plain: Real, users: Real, spare: Real) -> tuple[Real, Real]:
-    r"""How far users gather in one run, and decode steps from the first end of an answer to the run that it begins.
+def _gathered(server: Server, plain: Real, users: Real, spare: Real) -> Real:
+    r"""How far users gather in one run [1].
 
     .. math:: g = \min\left(1, \frac{w_1}{5\, cv\, O\, (c - 1) / (c + 1)}\right)^4,\quad
-              w = \max\left(1, \frac{h}{D} + \frac{1}{2}\right)
+              w_1 = \max\left(1, \frac{h_1}{D} + \frac{1}{2}\right)
 
-    All users come with one run where the last answer ends before the first of them has come back; he left while all
-    others decoded (w_1).
+    All users come with one run where the last answer ends before the first of them has come back; h_1 is his way, who
+    left while all others decoded.
 
     Source:
         The range of c evenly spread lengths is 3.5 cv (c - 1)/(c + 1) times the mean one; how sharply users gather
         was chosen by simulation.
     """
-    window, of_first = (
-        maximum(way / plain + 0.5, 1.0) * _on_the_way(way, plain)
-        for way in (before, maximum(server.before + server.engine.arrival * (users - 1.0) ** 0.5 - spare, 0.0))
-    )
+    way = maximum(server.before + server.engine.arrival * (users - 1.0) ** 0.5 - spare, 0.0)
+    window = maximum(way / plain + 0.5, 1.0) * _on_the_way(way, plain)
     lasting = _RANGE * maximum(server.lengths.answers.cv, _LEAST_CV) * server.osl * (users - 1.0) / (users + 1.0)
-    return minimum(of_first / maximum(lasting, _TINY), 1.0) ** _SHARPNESS, window
+    return minimum(window / maximum(lasting, _TINY), 1.0) ** _SHARPNESS
+
+
+def _way_back(server: Server, others: Real, users: Real, spare: Real, gathered: Real) -> tuple[Real, Real, Real]:
+    """Way from an answer to the next request where others decode, mean host time of those who find others [s], nobody.
+
+    The last is the chance that nobody decodes when a run begins [1]. Of users who gather, the last leaves while nobody
+    decodes, and none does when they come back.
+    """
+    nobody, arrival = _nobody(others, users), server.arrival(others, users)
+    arrival = arrival + gathered * (_arrival_of_all(server, users) - arrival)
+    found = nobody + gathered * (1.0 / users - nobody)  # nobody, by a request that is sent
+    way = maximum(server.before + arrival / maximum(1.0 - found, NANO) - spare, 0.0)
+    return way, arrival, nobody + gathered * (1.0 - nobody)
+
+
+def _arrival_of_all(server: Server, users: Real) -> Real:
+    r"""Mean host time of users who gather: the first leaves while all others decode, the last while nobody does [s].
+
+    .. math:: \frac{a}{c} \sum_{b=0}^{c-1} \sqrt{b} \approx
+              \frac{a}{c} \max\left(\frac{2}{3} (c - 1)^{3/2} + \frac{1}{2} \sqrt{c - 1} - 0.2, 0\right)
+
+    Source:
+        Euler and Maclaurin; within 3 % from 2 users on.
+    """
+    others = users - 1.0
+    return server.engine.arrival * maximum(others**1.5 / 1.5 + others**0.5 / 2.0 - 0.2, 0.0) / users
 
 
 def _coming(ended: Real, window: Real, gathered: Real, users: Real) -> tuple[Real, Real]:
@@ -553,31 +581,42 @@ class _InRun(NamedTuple):
     later: Real  # prompts of a pass after the first
 
 
-def _in_run(bunch: Real, further: Real, begin: Real, next_pass: Real, before: Real, users: Real) -> _InRun:
+def _in_run(
+    bunch: Real, further: Real, begin: Real, next_pass: Real, before: Real, users: Real, gathered: Real
+) -> _InRun:
     r"""Prompts and passes of a run: a pass follows where anybody comes during the one before.
+
+    .. math:: P_0 = (1 - g)\, e^{-f w} + g\, (1 - w)^f
+
+    that nobody of f comes in a share w of the way.
 
     Args:
         bunch: prompts of the first pass [requests].
-        further: answers that end before it begins, whose users are on their way [requests].
+        further: answers that end before it begins, whose users are on their way, f [requests].
         begin: the first pass [s].
         next_pass: another one [s].
         before: h, from the end of an answer to the arrival of the next request [s].
         users: all of them [requests].
+        gathered: how far all users come with one run, g [1].
 
     Returns:
         The numbers.
 
     Source:
-        Users on their way arrive evenly over h, Poisson in number; docs/method.md, "A server under load".
+        Users on their way arrive evenly over h, Poisson in number, or all of them; docs/method.md, "A server under
+        load".
     """
     way = maximum(before, _TINY)
+
+    def any_in(part: Real) -> Real:
+        nobody = (1.0 - gathered) * _E ** (0.0 - minimum(further * part, _SURE))
+        return 1.0 - nobody - gathered * maximum(1.0 - part, _E**-_SURE) ** further
+
     within = minimum(1.0, begin / way)  # of those on their way, who come during the first pass
-    left = maximum(before - begin, 0.0)
-    second = 1.0 - _E ** (0.0 - minimum(further * within, _SURE))
-    another = 1.0 - _E ** (0.0 - minimum(further * minimum(1.0 - within, next_pass / way), _SURE))
-    most = maximum(left / next_pass + 0.5, 1.0)
+    passes = maximum(before - begin, 0.0) / next_pass  # that the rest of the way lasts
+    second, another = any_in(within), minimum(any_in(minimum(1.0 - within, next_pass / way)), 1.0 - _E**-_SURE)
+    most = maximum(passes + 0.5, 1.0)
     follow = second * (1.0 + another * (1.0 - another**most) / (1.0 - another))
-    passes = left / next_pass
     full = second ** minimum(2.0 * passes, 1.0) * another ** maximum(passes - 0.5, 0.0)
     prompts = maximum(minimum(bunch + further * minimum(within + follow * next_pass / way, 1.0), users), bunch)
     return _InRun(prompts, 1.0 + follow, full, maximum((prompts - bunch) / maximum(follow, _TINY), 1.0))

@@ -332,7 +332,7 @@ class _Simulation:
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
         "alike", "answer", "answered", "arrivals", "budget", "cold", "decode", "delay", "drafting", "draw",
-        "events", "fresh", "gaps", "hits", "is_prompts_first", "kinds", "layers", "linear", "link", "only",
+        "events", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "layers", "linear", "link", "only",
         "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate", "receivers",
         "reserve", "room_beside", "senders", "sent", "server", "slowdown", "steps", "transfer_time", "way",
     )  # fmt: skip
@@ -358,6 +358,7 @@ class _Simulation:
         self.hits = float(server.kinds[0].weight)
         self.way = float(server.engine.network + server.engine.request)
         self.delay = 0.0 if pools else float(server.engine.arrival)  # who only computes prompts decodes nobody
+        self.handover = float(decode.engine.handover)  # from one pool to the other
         self.cold = server.cold_start
         self.is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
         self.slowdown, self.prefill = float(server.engine.prefill_slowdown), float(server.engine.prefill)
@@ -659,7 +660,7 @@ class _Simulation:
         sender.free = receiver.free = start + shown
         receiver.coming += 1
         request.rank = receiver
-        self.schedule(start + shown, self.take_over, request)
+        self.schedule(start + shown + self.handover, self.take_over, request)
 
     def take_over(self, now: float, request: _Request) -> None:
         """Take in a request whose KV cache has arrived."""

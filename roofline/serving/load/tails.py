@@ -59,6 +59,7 @@ _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
 _LEAST_REST = 0.001  # least random part of the TTFT, over a decode step
 _STEADY = 0.98  # largest certain part of the mean decode step
+_TWO = 2.0  # [tokens]
 _CROWDED = 2.0  # standard deviations of a full step, where none is longer
 _EARLIER = 2.0  # standard deviations of the host's time that lie before its mean
 _FAR = 4.0  # standard deviations of the decoding sequences: bound of the shortest step
@@ -128,7 +129,19 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
         first = _single_tokens(case, workload.load.users_on(lanes(deployment)), first)
     answers = _answers(case, step)
     gaps_case = case._replace(met=case.met._replace(decode=under_load.decode))
-    return Tails(first, step, _end_to_end(case, first, answers), _gaps(gaps_case), answers)
+    between = _of_two_tokens(case.server, _gaps(gaps_case), step)
+    return Tails(first, step, _end_to_end(case, first, answers), between, answers)
+
+
+def _of_two_tokens(server: Server, gaps: Sequence[Component], step: Sequence[Component]) -> tuple[Component, ...]:
+    """Distribution of the gaps: where all answers are of two tokens, that of the TPOT."""
+    if not server.lengths.answers.is_fixed or server.deployment.draft is not None or never(server.osl <= _TWO):
+        return tuple(gaps)
+    is_two = server.osl <= _TWO
+    return (
+        *(part._replace(weight=where(is_two, 0.0, part.weight)) for part in gaps),
+        *(part._replace(weight=where(is_two, part.weight, 0.0)) for part in step),
+    )
 
 
 def latency_percentile(spread: Tails, means: Mapping[str, Real], decode_steps: Real, metric: str, level: float) -> Real:
@@ -196,7 +209,7 @@ def _settled(deployment: Deployment, workload: Workload, under_load: Served) -> 
     wait = (users - inside) / completions  # so many answers must end first
     met = meeting(server, prompt, rate, others, seen, inside, wait)
     ttft = where(under_load.is_stable, under_load.ttft, server.before + met.stage)
-    away = server.before + link_wait(server, completions, inside).over_all + server.arrival(others, inside)
+    away = server.before + link_wait(server, completions, inside).over_all + met.late
     wait = maximum(wait - away, 0.0)
     even = minimum(_COUNT * server.lengths.answers.cv, 1.0)  # variance of the answers that end, over Poisson's
     return _Settled(server, prompt, met, ttft, rate, others, inside, 1.0, wait, even * wait / completions, completions)
@@ -255,7 +268,7 @@ def _arrival(case: _Settled, busy: Real) -> tuple[Real, Real]:
 
     It goes with the square root of their number, so that its mean square goes with their mean number.
     """
-    mean = case.server.arrival(case.others, case.users) / busy
+    mean = case.met.late / busy
     return mean, maximum(case.server.engine.arrival**2 * case.others / busy - mean * mean, 0.0)
 
 
