@@ -95,6 +95,7 @@ EXCLUDED = {
     "serving/knee.py: longest_context": "a search: crossing, rounded down",
     "serving/knee.py: tp_faults": "conditions, with a message for each",
     "serving/knee.py: expert_faults": "conditions, with a message for each",
+    "serving/verdict.py: ends_of_gaps": 'two percentiles: "Intervals" in docs/method.md has them',
     "serving/verdict.py: beyond": "conditions, with a warning for each",
     "serving/load/equations.py: outside": "conditions, with a warning for each",
     "serving/load/equations.py: served": 'a fixed point of meeting: "A server under load"',

@@ -154,7 +154,7 @@ def test_the_errors_that_the_guide_states_are_those_of_the_accuracy_page():
 def _errors_of_the_closed_forms():
     (tpot, ttft) = next(row[2:4] for row in _tables("load.md", 6) if row[0] == "all, inside the domain")
     yield f"mean of {_mean(tpot)} % (TPOT) and {_mean(ttft)} % (TTFT)"
-    inside = [row for row in _tables("load.md", 11) if row[0].endswith(", inside the domain")]
+    inside = [row for row in _tables("load.md", 13) if row[0].endswith(", inside the domain")]
     tails = [sorted((_mean(row[column]) for row in inside), key=float) for column in (7, 5)]  # TPOT, TTFT
     yield "their p99 by " + " and ".join(f"{errors[0]} to {errors[-1]} %" for errors in tails)
 

@@ -87,7 +87,7 @@ def _limits(slo: Mapping[str, float], share: float | None, *, is_mean: bool) -> 
     plain = {key: limit for key, limit in slo.items() if key in OF_REQUESTS}
     rest = {key: limit for key, limit in slo.items() if key not in plain}
     among = f"for {100.0 * share:g} % of requests"
-    return ", ".join(part for part in (limits_words(plain, among=among), limits_words(rest)) if part)
+    return ", ".join(part for part in (limits_words(plain, among=among), limits_words(rest, is_mean=True)) if part)
 
 
 def asked_format(options: Mapping[str, Any]) -> list[str]:
@@ -454,14 +454,16 @@ def load_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
 
 def verdict_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     """Whether the SLO is met, and which limit binds."""
-    return [SLO_MET, limit_column("binds", "slo_binding", 3, differ(options))] if options.get("slo") else []
+    return [SLO_MET, limit_column("binds", "slo_binding", 3, lambda _: differ(options))] if options.get("slo") else []
 
 
-def limit_column(heading: str, key: str, rank: int, is_mean: bool, where: str | None = None) -> ScreenColumn:
+def limit_column(
+    heading: str, key: str, rank: int, is_mean: Callable[[str], bool], where: str | None = None
+) -> ScreenColumn:
     """The limit that binds, in rows that have a value of `where`, if given."""
 
     def cell(row: Row) -> str:
         is_known = row.get(key) and (where is None or row.get(where))
-        return binding_text(str(row[key]), is_mean=is_mean) if is_known else "-"
+        return binding_text(row[key], is_mean=is_mean(row[key])) if is_known else "-"
 
     return ScreenColumn(heading, key, rank, cell=cell, also=(key,) if where is None else (where, key))

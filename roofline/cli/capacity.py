@@ -57,7 +57,7 @@ from roofline.cli.options import (
 )
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, room, terminal_width
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down
-from roofline.questions.inputs.arguments import binding_text
+from roofline.questions.inputs.arguments import binding_text, is_on_mean
 from roofline.questions.inputs.case import KIND_OF, LOADS, Load
 from roofline.questions.inputs.options import SHARE
 from roofline.questions.predict import meeting_first
@@ -253,7 +253,7 @@ def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, floa
 _LEVELS = {"ttft": "p99", "tpot": "p99"}  # shown where the SLO limits no percentile
 
 
-def _goodput_columns(options: Mapping[str, Any], models: int, *, is_mean: bool) -> list[ScreenColumn]:
+def _goodput_columns(options: Mapping[str, Any], models: int, share: float | None) -> list[ScreenColumn]:
     return [
         MARK,
         *model_column(models),
@@ -263,7 +263,7 @@ def _goodput_columns(options: Mapping[str, Any], models: int, *, is_mean: bool) 
         ScreenColumn("req/s/GPU", "goodput_gpu", 1, cell=_rounded_down("goodput_gpu")),
         SLO_MET,
         percent_column("util", "goodput_util", 1),
-        limit_column("limited by", "goodput_binding", 1, is_mean, "goodput"),
+        limit_column("limited by", "goodput_binding", 1, lambda key: is_on_mean(key, share), "goodput"),
         *(_tail_column(metric, options) for metric in ("ttft", "tpot")),
         ranked(TOK_S_GPU, 4),
         USD_HOUR,
@@ -345,7 +345,7 @@ def _goodput_screen(
     missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
     first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
     return Screen(
-        columns=_goodput_columns(options, len(models), is_mean=share is None),
+        columns=_goodput_columns(options, len(models), share),
         rows=first,
         others=others if is_named else [*others, *missing],
         rule=BELOW_RULE,
@@ -461,7 +461,7 @@ def _print(
     formats = asked_format(options)
     end = "" if len(curves) > 1 else _deployed(curves[0])
     named = ["" if len(models) == 1 else f"{_model(curve)} on " for curve in curves]
-    summaries = [f"{name}{_summary(curve, is_mean=share is None)}" for name, curve in zip(named, curves, strict=True)]
+    summaries = [f"{name}{_summary(curve, share)}" for name, curve in zip(named, curves, strict=True)]
     screen = Screen(
         columns=_curve_columns(curves, KIND_OF[curves[0].against], with_slo=bool(curves[0].slo)),
         rows=[row for curve in curves for row in curve.rows],
@@ -474,15 +474,16 @@ def _print(
     show(screen, output_format)
 
 
-def _summary(curve: curve_question.Curve, *, is_mean: bool) -> str:
+def _summary(curve: curve_question.Curve, share: float | None) -> str:
     """Saturation and goodput in words."""
     most = f"{rounded(curve.saturation)} requests/s at most"
     if not KIND_OF[curve.against].is_open:
         most = f"slots for {curve.saturation:.0f} users"
     gpus = _deployed(curve)
-    binding = None if curve.goodput is None else binding_text(curve.goodput.binding, is_mean=is_mean)
     if curve.goodput is None:
         return f"{gpus}: {most}"
+    key = curve.goodput.binding
+    binding = binding_text(key, is_mean=is_on_mean(key, share))
     if not curve.goodput.rate:
         return f"{gpus}: {most}, none within the SLO: {binding}"
     limit = f"limited by {binding}" if curve.goodput.is_known else binding

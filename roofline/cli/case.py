@@ -295,6 +295,7 @@ def required_share(options: dict[str, Any], share: float | None) -> float | None
     of_workload = options.pop("share", None)
     if share is not None and not any(key in OF_REQUESTS for key in options.get("slo") or ()):
         raise click.UsageError(
-            "--share is of requests that meet limits without a percentile; add one, e.g. --slo ttft:300,tpot:25"
+            "--share is of requests that meet limits on TTFT, TPOT or E2EL without a percentile; add one, e.g. --slo "
+            "ttft:300,tpot:25"
         )
     return of_workload if share is None else share

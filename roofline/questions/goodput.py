@@ -33,7 +33,7 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.load import Rate
 from roofline.specs.model import Model
-from roofline.specs.workload import OF_REQUESTS, P99_WITHIN, binding_text, key_text, limits_text
+from roofline.specs.workload import OF_REQUESTS, P99_WITHIN, binding_text, is_on_mean, key_text, limits_text
 from roofline.specs.written import Pool
 from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import dataclass, field, replace
@@ -100,7 +100,7 @@ class GpuGoodput(Answer[GoodputRow]):
         deployment, cost = answer.deployment, answer.usd_per_m_output_tok
         price = "unknown price" if cost is None else f"{rounded(cost)} USD per million output tokens"
         price = f"next to none, {percent_figure(known.util, 2)} % of the saturation" if known.is_idle else price
-        binding = binding_text(known.binding, is_mean=self.share is None)
+        binding = binding_text(known.binding, is_mean=is_on_mean(known.binding, self.share))
         binding = binding if known.binding == NOT_KNOWN else f"set by {binding}"
         where = f"{gpus_text(self.gpu.name, deployment.num_gpus)} (tp {deployment.plan.tp})"
         return f"{where}: {rounded(self.rate)} requests/s, {binding}; {price}"

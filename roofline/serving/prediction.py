@@ -51,6 +51,7 @@ from roofline.serving.verdict import (
     Limited,
     Verdict,
     assumptions,
+    ends_of_gaps,
     load_sigma,
     pass_sigma,
     spread,
@@ -482,14 +483,16 @@ pass?>
     def latency_interval(self, key: str) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of such a latency [s]: relative errors of percentiles equal those of the mean.
 
-        Of a p99 over its median [1], the errors that the simulation found; None on the ideal basis.
+        Of ITL: `ends_of_gaps`; of a p99 over its median [1], the errors seen in simulations; None on the ideal basis.
         """
-        metric = metric_and_level(key)[0]
+        (metric, level), time = metric_and_level(key), self.latency(key)
         if metric == P99_WITHIN and self.deployment.basis != "ideal":
-            ratio = self.latency(key)
-            return None if ratio is None else (maximum(ratio / _RATIO_ERROR, 1.0), ratio * _RATIO_ERROR)
-        ends, time, mean = getattr(self, f"{metric}_interval", None), self.latency(key), getattr(self, metric, None)
-        return None if ends is None or time is None else (ends[0] * time / mean, ends[1] * time / mean)
+            return None if time is None else (maximum(time / _RATIO_ERROR, 1.0), time * _RATIO_ERROR)
+        ends, mean = getattr(self, f"{metric}_interval", None), getattr(self, metric, None)
+        if ends is None or time is None:
+            return None
+        low, high = ends_of_gaps(self._latency, time, level) if metric == "itl" and level is not None else (time, time)
+        return ends[0] * low / mean, ends[1] * high / mean
 
     @cached_property
     def load_region(self) -> Word | None:
@@ -763,12 +766,9 @@ pass?>
             known = self.latency(key)
             if known is None and is_run:
                 continue  # refused where a limit is given
-            several = (self.workload.osl > 1.0) & (self._zero == 0.0)
-            applies: Real = several if metric in BETWEEN_TOKENS else True
+            applies: Real = metric not in BETWEEN_TOKENS or (self.workload.osl > 1.0) & (self._zero == 0.0)
             time: Real = _NOT_APPLICABLE if known is None else known
-            ends = (time, float("inf")) if self.deployment.basis == "ideal" else (time, time)
-            if known is not None:
-                ends = self.latency_interval(key) or ends
+            ends = self.latency_interval(key) or (time, float("inf") if self.deployment.basis == "ideal" else time)
             at_best: Real = 0.0
             if metric in least and known is not None:  # percentiles below the mean scale with it
                 at_best = least[metric] * minimum(time / getattr(self, metric), 1.0)

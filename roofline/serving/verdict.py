@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, is_nan, largest_of, maximum, negated, never, where
@@ -36,6 +36,8 @@ UNKNOWN = "this percentile is not known for this load: its closed form contradic
 NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
 NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"
+
+_GAPS_BEYOND = 1.2  # of the share of gaps beyond a percentile: the rate at which p99 jumps was off by less than 8 %
 
 
 class Limited(NamedTuple):
@@ -132,6 +134,26 @@ def verdict(
         binding = where(applies, binding, None)
     word, reason = _without_times(word, reason, without_times)
     return Verdict(word, _absent_as_none(reason), binding)
+
+
+def ends_of_gaps(latency: Callable[[str], Real | None], time: Real, level: float) -> tuple[Real, Real]:
+    """Percentiles of ITL [s] where more or fewer gaps lie beyond; the percentile itself where they are not known.
+
+    A percentile jumps where the gaps that prompts stall reach its share, so that no error of a time spans the jump.
+
+    Args:
+        latency: percentile [s] by its key.
+        time: the percentile [s].
+        level: its level [percent].
+
+    >>> ends_of_gaps(lambda key: 0.06 if float(key[5:]) > 99.1 else 0.008, 0.008, 99.0)
+    (0.008, 0.06)
+    """
+    beyond = 100.0 - level
+    shares = min(_GAPS_BEYOND * beyond, 0.5 * (100.0 + beyond)), beyond / _GAPS_BEYOND
+    known = (latency(f"itl_p{100.0 - share!r}") for share in shares)
+    low, high = (time if end is None else where(is_nan(end), time, end) for end in known)
+    return low, high
 
 
 def _without_times(word: Any, reason: Any, conditions: Iterable[tuple[Real, str]]) -> tuple[Any, Any]:

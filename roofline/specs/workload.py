@@ -251,6 +251,15 @@ def binding_text(key: str, *, is_mean: bool = False) -> str:
     return key_text(key, is_mean=is_mean) if is_limit else key
 
 
+def is_on_mean(key: str, share: float | None) -> bool:
+    """Whether a limit is on the mean of differing requests where a share of them must meet limits without a percentile.
+
+    >>> is_on_mean("ttft", 0.9), is_on_mean("itl", 0.9), is_on_mean("ttft", None)
+    (False, True, True)
+    """
+    return share is None or key not in OF_REQUESTS
+
+
 def limits_words(limits: Mapping[str, float], *, is_mean: bool = False, among: str = "") -> str:
     """Limits as people read them; `is_mean` as in `key_text`, `among` says for which requests.
 

@@ -70,6 +70,21 @@ def test_at_a_jump_the_limit_that_is_exceeded_just_above_it_binds(share):
     assert at(found, 1.001 * found.rate, {"itl_p99": 0.04})[0]["itl_p99"] < 0.99 < found.found.attained["itl_p99"]
 
 
+def test_a_limit_on_gaps_is_on_their_mean_whatever_the_share():
+    assert "set by mean ITL" in str(one("itl:9,ttft:300", share=0.9))
+    assert "set by TTFT" in str(one("itl:90,ttft:150", share=0.9))
+
+
+@each(("factor", "word"), [(0.8, "pass"), (0.98, "pass?"), (1.02, "fail?"), (1.3, "fail")])
+def test_a_verdict_on_itl_is_certain_only_away_from_the_jump(factor, word):
+    found = one("itl:40@p99", isl=2000)
+    near = rl.predict(MODEL, GPU, **{**CASE, "isl": 2000}, request_rate=factor * found.rate, slo="itl:40@p99")
+    assert near.slo_verdict.word == word
+    low, high = near.latency_interval("itl_p99")
+    assert low < near.latency("itl_p99") < high
+    assert near.latency_interval("itl_p1")[0] > 0.0
+
+
 def test_both_parts_of_an_answer_and_the_whole_are_those_of_the_same_request():
     found = one("ttft:150,tpot:15,e2el:4s")
     shares = found.found.attained

@@ -26,6 +26,7 @@ from roofline.specs.workload import (
     Limits,
     binding_text,
     check_limits,
+    is_on_mean,
     is_stated,
     key_of,
     key_text,
@@ -52,6 +53,7 @@ __all__ = [
     "P99_WITHIN",
     "api_price_of_text",
     "binding_text",
+    "is_on_mean",
     "key_text",
     "limits_words",
 ]
