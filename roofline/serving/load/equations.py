@@ -43,6 +43,7 @@ _INNER = 12  # rounds per trial throughput, where plain iteration does not conve
 _DAMPED = 0.25  # share of a round's `seen` that is taken there
 _LEAST = 2.0**-40  # smallest trial throughput, over the largest
 _SETTLED_WITHIN = MICRO  # relative change in another round, of what a search found
+_NEEDED_WITHIN = 100.0 * _SETTLED_WITHIN  # of the users: they grow some ten times as fast as the throughput
 _TINY = 2.0**-200  # of a time, against division by zero
 _BUNCH_ROUNDS = 3
 _ROOT = 0.5  # damping exponent of the throughput update: more load lowers each user's throughput
@@ -202,7 +203,7 @@ def _closed_loop(
     link_delay = link_wait(server, rate, inside).over_all
     *followed, ended = map(_is_same, next_state(values), values)
     if not is_prompts_first:
-        ended = _is_same(_needed(server, met, values, users, inside), 1.0)
+        ended = _is_same(_needed(server, met, values, users, inside), 1.0, _NEEDED_WITHIN)
     is_found = settled.is_found | (steps <= 0.0) | (followed[0] & followed[1] & ended)
     step, decode = over_all_answers(server, met)
     least = before + link_delay + maximum(met.stage, prompt.alone)
@@ -298,8 +299,8 @@ def _needed(server: Server, met: Meeting, state: _State, users: Real, inside: Re
     return needed if server.is_free_of_loads else maximum(needed, state[2] / link_rate(server))
 
 
-def _is_same(one: Real, other: Real) -> Real:
-    return abs(one - other) <= _SETTLED_WITHIN * maximum(one, other)
+def _is_same(one: Real, other: Real, within: float = _SETTLED_WITHIN) -> Real:
+    return abs(one - other) <= within * maximum(one, other)
 
 
 def _bracketed_others(next_state: Callable[[_State], _State], slots: Real) -> Callable[[_State], tuple[_State, bool]]:
