@@ -162,7 +162,7 @@ def test_a_share_of_requests_needs_a_limit_that_it_can_be_of():
     for command in ("curve", "goodput", "levers"):
         refused = ask(command, *HOPPER, "--share", "95%", "--slo", "ttft:300@p95")
         assert refused.exit_code == 2
-        assert "--share is of requests that meet limits without a percentile" in refused.stderr
+        assert "--share is of requests that meet limits on TTFT, TPOT or E2EL without a percentile" in refused.stderr
 
 
 def test_a_model_of_the_catalog_leaves_nothing_to_assume():
