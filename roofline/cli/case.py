@@ -291,9 +291,14 @@ def _note_replaced_limits(values: Mapping[str, Any]) -> None:
 
 
 def required_share(options: dict[str, Any], share: float | None) -> float | None:
-    """The share of ``--share``, else that of a workload, which is taken out of the options of the case."""
+    """The share of ``--share``, else that of a workload, which is taken out of the options of the case.
+
+    A workload's share goes with its limits: where others replace them that no share can be of, it goes too.
+    """
     of_workload = options.pop("share", None)
-    if share is not None and not any(key in OF_REQUESTS for key in options.get("slo") or ()):
+    if not any(key in OF_REQUESTS for key in options.get("slo") or ()):
+        if share is None:
+            return None
         raise click.UsageError(
             "--share is of requests that meet limits on TTFT, TPOT or E2EL without a percentile; add one, e.g. --slo "
             "ttft:300,tpot:25"

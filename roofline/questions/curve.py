@@ -152,8 +152,8 @@ def curve(
     kind = AGAINST.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInput(f"against = {shown(against)} must be rate or users")
-    required = check_share(share)
     limits: Mapping[str, float] = slo_limits(slo) or {}
+    required = check_share(share, limits)
     if isinstance(model, Prediction):
         case = predicted("curve", model, gpu, {**options, **({} if slo is None else {"slo": slo})})
         one_case("a curve", case.ttft)

@@ -446,7 +446,7 @@ class Disaggregation(Answer[dict[str, Json]]):
             BadInput: no limits.
         """
         limits = required_limits("goodput", self.slo if slo is None else slo)
-        return pool_goodput(self.pools, self.workload, limits, check_share(share))
+        return pool_goodput(self.pools, self.workload, limits, check_share(share, limits))
 
     def best_ratio(self, max_gpus: int | None = None) -> PoolRatio | None:
         """Replicas of both pools with the most requests per GPU, within the SLO's limit on TPOT if there is one.

@@ -185,7 +185,7 @@ def goodput(
     model, gpus, asked = asked_case("goodput", model, gpus, options, OPTIONS)
     of_case = asked.pop("slo", None)
     limits = required_limits("goodput", of_case if slo is None else slo)
-    required = check_share(share)
+    required = check_share(share, limits)
 
     def refused(one: OneGpu, error: RooflineError) -> GpuGoodput | None:
         return None if isinstance(error, BadInput) else _refused(one, required, error)
@@ -209,11 +209,19 @@ def _check_plan_is_stated(chosen: GpuChoice) -> None:
         )
 
 
-def check_share(share: Any) -> float | None:
-    """A share of requests, as a number between 0 and 1; None where none is asked for."""
+def check_share(share: Any, limits: Mapping[str, float] | None = None) -> float | None:
+    """A share of requests, as a number between 0 and 1; None where none is asked for.
+
+    It needs a limit that it can be of, where there are limits.
+    """
     value = number_if_given("share", share, 0.0, 1.0)
     if value in (0.0, 1.0):
         raise BadInput(f"share = {shown(share)} must be above 0 and below 1, such as 0.9")
+    if value is not None and limits and not any(key in OF_REQUESTS for key in limits):
+        raise BadInput(
+            f"share = {shown(share)} is of requests that meet limits on TTFT, TPOT or E2EL without a percentile; "
+            "add one, e.g. slo='ttft:300,tpot:25'"
+        )
     return value
 
 

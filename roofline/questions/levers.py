@@ -137,7 +137,7 @@ def levers(
     goal_name = goal_name or _goal_of_limits(first)
     plan = {"tp": first.deployment.plan.tp, "num_gpus": first.deployment.num_gpus}
     gpu_name = pooled.gpu if isinstance(pooled.gpu, (str, Gpu)) else pooled.gpu.gpu
-    session = _Session(goal_name, check_share(share), {"model": asked.model, "gpu": gpu_name, **case, **plan})
+    session = _Session(goal_name, check_share(share, limits), {"model": asked.model, "gpu": gpu_name, **case, **plan})
     start = session.start
     if start.score(goal_name) == float("inf"):
         raise BadInput(_no_goal(goal_name, start))

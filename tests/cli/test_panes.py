@@ -362,9 +362,13 @@ def interrupted(command, cwd, until):
     """What a terminal shows of a command that Ctrl-C ends once its output has these bytes, and the exit code."""
     ours, its = pty.openpty()
     arguments = [Path(sys.executable).with_name("roofline"), *shlex.split(command)]
+    ours_at = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # a shell's background jobs ignore it, and theirs
     with subprocess.Popen(
         arguments, stdin=its, stdout=its, stderr=its, cwd=cwd, env=environment(), start_new_session=True
     ) as process:
+        signal.signal(signal.SIGINT, ours_at)
         os.close(its)
         written = b""
         try:

@@ -55,7 +55,7 @@ def test_where_plain_limits_bind_just_that_share_of_the_requests_meets_them(shar
 @pytest.mark.parametrize("key", ["ttft_p95", "tpot_p99", "e2el_p90"])
 def test_a_limit_on_a_percentile_is_just_reached_whatever_the_share(key):
     at_most = {"ttft_p95": 0.15, "tpot_p99": 0.014, "e2el_p90": 3.8}[key]
-    found, same = one({key: at_most}), one({key: at_most}, share=0.5)
+    found, same = one({key: at_most}), one({key: at_most, "e2el": "1000 s"}, share=0.5)
     assert found.found.binding == key
     assert close(found.rate, same.rate)
     assert close(found.found.attained[key], float(key[-2:]) / 100.0, 1e-6)
@@ -312,6 +312,14 @@ def test_a_row_is_a_prediction_at_the_goodput():
 def test_a_share_that_is_none_is_refused(share):
     with pytest.raises(rl.BadInput, match="share"):
         one(share=share)
+
+
+@each("slo", ["ttft:300@p95", "itl:40", "itl:40@p99,e2el:9000@p99"])
+def test_a_share_of_requests_needs_a_limit_that_it_can_be_of(slo):
+    case = rl.disaggregate(MODEL, "h100-sxm:tp1x1", "h100-sxm:tp1x1", isl=1000, osl=300, request_rate=1)
+    for asked in (rl.goodput, rl.curve, rl.levers, lambda *_, **options: case.goodput(**options)):
+        with pytest.raises(rl.BadInput, match=r"share = 0\.9 is of requests that meet limits on TTFT, TPOT or E2EL"):
+            asked(MODEL, GPU, share=0.9, slo=slo)
 
 
 @each("options, said", [
