@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -317,7 +318,8 @@ def test_a_share_that_is_none_is_refused(share):
 @each("slo", ["ttft:300@p95", "itl:40", "itl:40@p99,e2el:9000@p99"])
 def test_a_share_of_requests_needs_a_limit_that_it_can_be_of(slo):
     case = rl.disaggregate(MODEL, "h100-sxm:tp1x1", "h100-sxm:tp1x1", isl=1000, osl=300, request_rate=1)
-    for asked in (rl.goodput, rl.curve, rl.levers, lambda *_, **options: case.goodput(**options)):
+    levers = partial(rl.levers, request_rate=1)
+    for asked in (rl.goodput, rl.curve, levers, lambda *_, **options: case.goodput(**options)):
         with pytest.raises(rl.BadInput, match=r"share = 0\.9 is of requests that meet limits on TTFT, TPOT or E2EL"):
             asked(MODEL, GPU, share=0.9, slo=slo)
 
