@@ -29,6 +29,7 @@ _ARRAYS = Operations(
 register(np.ndarray, _ARRAYS)
 register(np.generic, _ARRAYS)
 
+_Run = Callable[..., tuple[Any, ...]]
 _BLOCK = 1 << 14  # elements whose buffers stay in the cache of a core
 
 
@@ -80,7 +81,7 @@ def block_functions() -> dict[str, Callable[..., Any]]:
         "floor", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
         "logical_not", "sqrt", "cbrt", "copyto",
     )  # fmt: skip
-    return {name: getattr(np, name) for name in named}
+    return {name: getattr(np, name) for name in named} | {"turned": turned}
 
 
 def groups_of(numbers: Any) -> list[tuple[float, Any]]:
@@ -119,28 +120,30 @@ def data_frame_of(rows: Iterable[Mapping[str, object]]) -> DataFrame:
     return DataFrame(rows)
 
 
-def in_blocks(
-    run: Callable[..., tuple[Any, ...]], is_array: tuple[bool, ...], floats: int, flags: int
-) -> Callable[..., tuple[Any, ...]]:
+class in_blocks:  # noqa: N801  a function with a part that other programs call
     """A program over blocks as a function of floats and of arrays that broadcast together.
 
-    Memory holds one block and the results. `run` takes the values of a block, then `floats` buffers for numbers and
-    `flags` buffers for conditions; `is_array` says which values are arrays.
+    Memory holds one block and the results. `run` takes the length of a block, its values, then `floats` buffers for
+    numbers and `flags` buffers for conditions; `is_array` says which values are arrays.
     """
 
-    def whole(*values: Any) -> tuple[Any, ...]:
+    def __init__(self, run: _Run, is_array: tuple[bool, ...], floats: int, flags: int) -> None:
+        self._run = run
+        self._is_array = is_array
+        self._buffers = _Buffers(floats, flags)
+
+    def __call__(self, *values: Any) -> tuple[Any, ...]:
+        is_array = self._is_array
         arrays = np.broadcast_arrays(*(value for value, varies in zip(values, is_array, strict=True) if varies))
         shape, size = arrays[0].shape, arrays[0].size
         flat = iter([np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays])
         inputs = [next(flat) if varies else value for value, varies in zip(values, is_array, strict=True)]
-        length = min(size, _BLOCK)
-        buffers = [np.empty(length) for _ in range(floats)] + [np.empty(length, dtype=bool) for _ in range(flags)]
         results: list[Any] = []
         with np.errstate(all="ignore"):
             for start in range(0, size, _BLOCK):
                 end = min(start + _BLOCK, size)
                 blocks = (value[start:end] if varies else value for value, varies in zip(inputs, is_array, strict=True))
-                parts = run(*blocks, *(buffer[: end - start] for buffer in buffers))
+                parts = self._run(end - start, *blocks, *self._buffers.of(end - start))
                 if not results:
                     results = [np.empty(size, part.dtype) if hasattr(part, "dtype") else part for part in parts]
                 for result, part in zip(results, parts, strict=True):
@@ -148,4 +151,96 @@ def in_blocks(
                         result[start:end] = part
         return tuple(result.reshape(shape) if hasattr(result, "dtype") else result for result in results)
 
+    def block(self, length: int, *values: Any) -> list[Any]:
+        """The results of one block, for another program."""
+        parts = self._run(length, *values, *self._buffers.of(length))
+        return [part.copy() if hasattr(part, "dtype") else part for part in parts]
+
+
+class _Buffers:
+    """Arrays for the numbers and conditions of a block."""
+
+    def __init__(self, floats: int, flags: int) -> None:
+        self._counts = (np.float64, floats), (np.bool_, flags)
+        self._length = 0
+        self._arrays: list[Any] = []
+
+    def of(self, length: int) -> list[Any]:
+        if length > self._length:
+            self._length = length
+            self._arrays = [np.empty(length, kind) for kind, count in self._counts for _ in range(count)]
+        return self._arrays if length == self._length else [array[:length] for array in self._arrays]
+
+
+_SPARSE = 0.8  # share of elements that go on, below which the others are left behind
+
+
+def turned(
+    turn: _Run,
+    buffers: tuple[int, int],
+    most: int,
+    length: int,
+    begins: Any,
+    start: tuple[Any, ...],
+    known: tuple[Any, ...],
+) -> list[Any]:
+    """A loop over the elements of a block: each takes its own number of turns.
+
+    Args:
+        turn: a function of the length, what turns, what does not, and buffers; the new numbers and which go on.
+        buffers: how many it takes, for numbers and conditions.
+        most: turns.
+        length: elements.
+        begins: whether there is a first turn.
+        start: numbers before it.
+        known: what a turn reads and does not change.
+
+    Returns:
+        The numbers after the last turn of each element.
+    """
+    whole = [np.array(np.broadcast_to(value, length), dtype=_kind(value)) for value in start]
+    places = None  # of the elements that go on; None: all
+    if begins is not True:
+        places = np.flatnonzero(np.broadcast_to(begins, length))
+        if places.size == length:
+            places = None
+    state = whole if places is None else [value[places] for value in whole]
+    fixed = known if places is None else [_at(value, places) for value in known]
+    room, stopped = _Buffers(*buffers), None
+    count = length if places is None else places.size
+    for _ in range(most if count else 0):
+        *after, goes_on = turn(count, *state, *fixed, *room.of(count))
+        after = [np.array(np.broadcast_to(value, count), dtype=_kind(value)) for value in after]
+        going = np.array(np.broadcast_to(goes_on, count))
+        if stopped is not None:
+            for value, before in zip(after, state, strict=True):
+                np.copyto(value, before, where=stopped)
+            going &= ~stopped
+        state, left = after, int(np.count_nonzero(going))
+        if left == 0:
+            break
+        stopped = None if left == count else ~going
+        if left < _SPARSE * count:
+            _put(whole, state, places)
+            kept = np.flatnonzero(going)
+            places = kept if places is None else places[kept]
+            state, fixed = [value[kept] for value in state], [_at(value, kept) for value in fixed]
+            count, stopped = left, None
+    _put(whole, state, places)
     return whole
+
+
+def _put(whole: list[Any], parts: list[Any], places: Any) -> None:
+    for place, part in enumerate(parts):
+        if places is None:
+            whole[place] = part
+        else:
+            whole[place][places] = part
+
+
+def _at(value: Any, places: Any) -> Any:
+    return value[places] if getattr(value, "shape", ()) else value
+
+
+def _kind(value: Any) -> Any:
+    return getattr(value, "dtype", np.bool_ if type(value) is bool else np.float64)

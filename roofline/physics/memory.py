@@ -15,8 +15,8 @@ from roofline.physics.assembly import (
     rank_batch,
 )
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, cache_bytes, mixer_parameters
-from roofline.physics.passes import figures_of
 from roofline.physics.plan import Deployment, ModelQuantization, Plan
+from roofline.physics.programs import figures_of
 from roofline.specs.formats import number_format
 from roofline.specs.model import Ffn, Layer, Mixer, Model, MoeFfn, Stage
 from roofline.support.records import NamedTuple

@@ -11,8 +11,9 @@ from roofline.numbers.quantity import BILLION, GIGA
 from roofline.numbers.roots import crossing, largest_that_holds
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.memory import largest_batch, memory
-from roofline.physics.passes import Pass, decode_pass, figures_of
+from roofline.physics.passes import Pass, decode_pass
 from roofline.physics.plan import Deployment, Plan
+from roofline.physics.programs import figures_of
 from roofline.serving.answers import data_frame, rows_of_cases, selected
 from roofline.serving.quantization import resolved_quantization
 from roofline.specs.keys import cells

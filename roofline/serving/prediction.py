@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
 
@@ -182,12 +182,13 @@ pass?>
     allow_oversize: bool = False  # arrays have times for cases that do not fit too
     correction: Correction = UNCORRECTED  # by a measurement of this deployment
     served: Served | None = field(default=None, repr=False)  # under users or a rate; None for a burst
-    added: tuple[str, ...] = ()  # warnings about the answer
+    added: tuple[str | Callable[[Prediction], Iterable[str]], ...] = ()  # warnings about the answer, or what finds them
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the case, the assumptions made for it, and the answer."""
-        known = (*self.said, *assumptions(self.deployment, self.prefill, self.decode), *self.added)
+        added = (text for each in self.added for text in ([each] if isinstance(each, str) else each(self)))
+        known = (*self.said, *assumptions(self.deployment, self.prefill, self.decode), *added)
         if self.served is None:
             return known
         from roofline.serving.load.equations import benchmark_note

@@ -20,8 +20,9 @@ from roofline.numbers.roots import turned
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple
 
-#: Operations other than arithmetic: an input, a loop, and one of the final values of a loop.
-INPUT, LOOP, OF_LOOP = "input", "loop", "of loop"
+#: Operations other than arithmetic: an input, a loop, a call of a function that is not part of the graph, and one of
+#: the results of a loop or a call.
+INPUT, LOOP, CALL, RESULT = "input", "loop", "call", "result of"
 
 #: A fixed point, known by its value and slopes: its arguments are inputs, then the slopes to them.
 LINEAR = "fixed point"
@@ -39,6 +40,14 @@ class Loop(NamedTuple):
     after: tuple[Any, ...]  # the numbers after it
     goes_on: Any  # condition: whether another turn follows
     most: int  # turns
+
+
+class Function(NamedTuple):
+    """A function of numbers that a graph calls by its name, with several results."""
+
+    name: str
+    results: int
+    key: Any = None  # what it computes, for whoever has to find it
 
 
 class Graph:
@@ -85,7 +94,14 @@ class Graph:
         after, goes_on = turn(bound)
         reach = reach_of((*start, *after, goes_on, begins))
         node = self._new_node(LOOP, (*start, begins, Loop(bound, after, goes_on, most)), None, reach & ~sum(bits))
-        return tuple(self.node(OF_LOOP, node, float(place)) for place in range(len(start)))
+        return self._results(node, len(start))
+
+    def call(self, function: Function, args: Sequence[Any]) -> _State:
+        """The results of a function that is known by its name alone."""
+        return self._results(self.node(CALL, function, *args), function.results)
+
+    def _results(self, node: Node, count: int) -> _State:
+        return tuple(self.node(RESULT, node, float(place)) for place in range(count))
 
     @contextmanager
     def scope(self, name: str) -> Iterator[None]:
@@ -132,6 +148,26 @@ class Graph:
     @property
     def kind(self) -> type[Node]:
         return Node
+
+
+class Calls(Graph):
+    """A graph that calls the programs of a deployment, `home`, instead of holding their operations."""
+
+    home: Any = None
+    sample: Any = None  # the same with plain numbers
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._facts: dict[tuple[str, object, float], bool] = {}
+
+    def know(self, number: Node, limit: float, *, is_above: bool) -> None:
+        """Settle whether a number is above a limit."""
+        for relation, holds in ((">", is_above), ("<=", not is_above)):
+            self._facts[relation, number.key, limit] = holds
+
+    def compared(self, relation: str, a: Any, b: Any, meaning: str = "") -> Any:
+        known = self._facts.get((relation, a.key, b)) if isinstance(a, Node) and type(b) is float else None
+        return super().compared(relation, a, b, meaning) if known is None else known
 
 
 class Node:
@@ -468,7 +504,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "!=": operator.ne,
     "and": operator.and_,
     "or": operator.or_,
-    OF_LOOP: lambda state, place: state[int(place)],
+    RESULT: lambda state, place: state[int(place)],
     "not": lambda condition: not condition if type(condition) is bool else ~condition,
 }
 

@@ -1,17 +1,17 @@
-"""Graphs as text and as programs: one printer for all languages, programs in Python, JavaScript and numpy."""
+"""Graphs as text and as programs: one printer for all languages, programs in Python and JavaScript."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from roofline.numbers.operations import always
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple
-from roofline.symbolic.graph import CONDITIONS, INPUT, LOOP, OF_LOOP, Loop, Node, bound_bits, nodes_of
+from roofline.symbolic.graph import CALL, INPUT, LOOP, RESULT, Function, Loop, Node, bound_bits, nodes_of
 
 # How each language writes an operation: one table of precedence and forms, with the differences of each language.
 #
@@ -66,6 +66,36 @@ _COMMON = {
 }
 
 
+class Style(NamedTuple):
+    """How a language writes statements."""
+
+    fixed: str = ""  # keyword before a constant
+    changing: str = ""  # keyword before a variable
+    end: str = ""
+    together: str = "{0} = {1}"
+    results: str = "({0},) = {1}"  # of a call
+    once: str = "if {begins}:"
+    turns: str = "for {turn} in range({most}):"
+    turns_if: str = "for {turn} in range({most} if ({begins}) else 0):"
+    stop: str = "if not goes_on: break"
+    close: str = ""
+
+
+_PYTHON_STYLE = Style()
+_SCRIPT_STYLE = Style(
+    fixed="const ",
+    changing="let ",
+    end=";",
+    together="[{0}] = [{1}]",
+    results="[{0}] = {1}",
+    once="if ({begins}) {{",
+    turns="for (let {turn} = 0; {turn} < {most}; {turn}++) {{",
+    turns_if="for (let {turn} = ({begins}) ? 0 : {most}; {turn} < {most}; {turn}++) {{",
+    stop="if (!goes_on) break",
+    close="}",
+)
+
+
 class Language(NamedTuple):
     name: str
     forms: Mapping[str, Form]
@@ -73,6 +103,9 @@ class Language(NamedTuple):
     symbol: Callable[[str], str] = str
     power: Callable[[float], Form | None] = lambda _: None  # special form for powers of some orders
     quoted: Callable[[str], str] = lambda text: f'"{text}"'
+    call: str = "{name}({args})[{place}]"  # one of the results of a function
+    joint: str = ", "  # between arguments
+    style: Style | None = None  # of statements; None where there are only formulas
 
     def form(self, node: Node) -> Form:
         order = node.args[1] if node.operation == "**" else None
@@ -83,7 +116,7 @@ class Language(NamedTuple):
         return form
 
 
-_NAMES = {LOOP: "an iteration", OF_LOOP: "an iteration (a fixed point or a search)"}
+_NAMES = {LOOP: "an iteration", RESULT: "an iteration (a fixed point or a search)"}
 
 
 def text_of(value: Any, language: Language, name: _Name = lambda _: None) -> str:
@@ -107,6 +140,10 @@ def _text(value: Any, language: Language, name: _Name) -> tuple[str, int]:
         return known, ATOM
     if value.operation == INPUT:
         return language.symbol(value.args[0]), ATOM
+    if value.operation == RESULT and value.args[0].operation == CALL:
+        called, place = value.args[0], int(value.args[1])
+        function = language.symbol(called.args[0].name)
+        return language.call.format(name=function, args=_arguments(called, language, name), place=place), ATOM
     form = language.form(value)
     parts = []
     for arg, least in zip_longest(
@@ -115,6 +152,11 @@ def _text(value: Any, language: Language, name: _Name) -> tuple[str, int]:
         text, level = _text(arg, language, name)
         parts.append(text if level >= least else f"({text})")
     return form.pattern.format(*([form.joint.join(parts)] if form.joint else parts)), form.level
+
+
+def _arguments(called: Node, language: Language, name: _Name) -> str:
+    """Arguments of a call, as text."""
+    return language.joint.join(_text(arg, language, name)[0] for arg in called.args[1:])
 
 
 def _flattened(node: Node, name: _Name) -> list[Any]:
@@ -177,6 +219,7 @@ PYTHON = Language(
     },
     _python_number,
     power=_python_power,
+    style=_PYTHON_STYLE,
 )
 LATEX = Language(
     "LaTeX",
@@ -202,6 +245,7 @@ LATEX = Language(
     },
     _tex_number,
     symbol=lambda name: f"\\mathrm{{{name.replace('_', chr(92) + '_')}}}" if len(name) > 1 else name,
+    call="{name}\\left({args}\\right)_{{{place}}}",
 )
 #: Formulas of cells. There a unary minus binds tighter than a power, and powers associate to the left: neither is used.
 SPREADSHEET = Language(
@@ -224,6 +268,8 @@ SPREADSHEET = Language(
     _sheet_number,
     quoted=lambda text: '"' + text.replace('"', '""') + '"',
     power=lambda order: _call("SQRT") if order == 0.5 else None,
+    call="INDEX({name}({args}),{place}+1)",
+    joint=",",
 )
 JAVASCRIPT = Language(
     "JavaScript",
@@ -244,6 +290,7 @@ JAVASCRIPT = Language(
     },
     _script_number,
     power=lambda order: _call("Math.sqrt") if order == 0.5 else _CUBES.get(order),
+    style=_SCRIPT_STYLE,
 )
 LANGUAGES = (TEXT, LATEX, PYTHON, SPREADSHEET, JAVASCRIPT)
 
@@ -258,42 +305,16 @@ _MOST_PROGRAMS = 256  # cached, one per structure
 _TWICE = ("max", "min", "**")  # their forms may repeat an argument
 
 
-class _Style(NamedTuple):
-    """How a language writes statements."""
-
-    fixed: str = ""  # keyword before a constant
-    changing: str = ""  # keyword before a variable
-    end: str = ""
-    together: str = "{0} = {1}"
-    once: str = "if {begins}:"
-    turns: str = "for {turn} in range({most}):"
-    turns_if: str = "for {turn} in range({most} if ({begins}) else 0):"
-    stop: str = "if not goes_on: break"
-    close: str = ""
-
-
-_PYTHON_STYLE = _Style()
-_SCRIPT_STYLE = _Style(
-    fixed="const ",
-    changing="let ",
-    end=";",
-    together="[{0}] = [{1}]",
-    once="if ({begins}) {{",
-    turns="for (let {turn} = 0; {turn} < {most}; {turn}++) {{",
-    turns_if="for (let {turn} = ({begins}) ? 0 : {most}; {turn} < {most}; {turn}++) {{",
-    stop="if (!goes_on) break",
-    close="}",
-)
-
-
 class _Statements:
     """Statements of one language that compute the outputs."""
 
-    def __init__(self, language: Language, outputs: Sequence[Any], names: dict[object, str]) -> None:
+    def __init__(self, language: Language, outputs: Sequence[Any], names: dict[object, str], early: int = 0) -> None:
         self.language = language
         self.outputs = outputs
         self.names = names  # of nodes, by their keys
         self.lines: list[str] = []
+        self._style = language.style or Style()
+        self._early = early  # bits of the inputs that are known before the others
         self._nodes = nodes_of(outputs)
         self._bound = bound_bits(self._nodes)
         self._inline = self._used_once()
@@ -303,6 +324,15 @@ class _Statements:
         """Statements for all outputs, each indented by `margin`."""
         self._block(self._nodes, 0, margin)
         return self.lines
+
+    def write_early(self, margin: str) -> list[str]:
+        """Statements for what depends on early inputs alone."""
+        self._block([node for node in self._nodes if self._is_early(node)], 0, margin)
+        lines, self.lines = self.lines, []
+        return lines
+
+    def _is_early(self, node: Node) -> bool:
+        return not node.reach & ~self._early
 
     def text(self, value: Any) -> str:
         """A node's name, or its expression."""
@@ -315,7 +345,9 @@ class _Statements:
                 continue
             if node.operation == LOOP:
                 self._loop(node, scope, margin)
-            elif node.operation == OF_LOOP:
+            elif node.operation == CALL:
+                self._call(node, margin)
+            elif node.operation == RESULT:
                 self.names[node.key] = f"{self._name(node.args[0])}_{node.args[1]:g}"
             elif node.key not in self._inline:
                 text = self.text(node)  # which has no name yet
@@ -323,6 +355,12 @@ class _Statements:
             else:
                 continue
             self._written.add(node.key)
+
+    def _call(self, node: Node, margin: str) -> None:
+        function, name = node.args[0], self._name(node)
+        results = ", ".join(f"{name}_{place}" for place in range(function.results))
+        call = f"{function.name}({_arguments(node, self.language, lambda arg: self.names.get(arg.key))})"
+        self._line(margin, self._style.fixed + self._style.results.format(results, call))
 
     def _loop(self, node: Node, scope: int, margin: str) -> None:
         """A loop; one of at most a single turn is a branch."""
@@ -360,12 +398,14 @@ class _Statements:
                 for part in (*loop.after, loop.goes_on):
                     if isinstance(part, Node):
                         uses[part.key] = uses.get(part.key, 0) + 1
-                        if (part.reach ^ sum(bound.reach for bound in loop.bound)) & self._bound:
+                        is_outside = (part.reach ^ sum(bound.reach for bound in loop.bound)) & self._bound
+                        if is_outside or self._is_early(part):
                             named.add(part.key)
             for arg in node.args:
                 if isinstance(arg, Node):
                     uses[arg.key] = uses.get(arg.key, 0) + 1
-                    if node.operation in _TWICE or (arg.reach ^ node.reach) & self._bound:
+                    is_earlier = self._is_early(arg) and not self._is_early(node)
+                    if node.operation in _TWICE or is_earlier or (arg.reach ^ node.reach) & self._bound:
                         named.add(arg.key)
         for output in self.outputs:
             if isinstance(output, Node):
@@ -375,7 +415,7 @@ class _Statements:
         for node in self._nodes:
             deep = 1 + max((depth.get(arg.key, 0) for arg in node.args if isinstance(arg, Node)), default=0)
             is_used_once = uses.get(node.key, 0) <= 1 and node.key not in named
-            if is_used_once and deep < _DEEP and node.operation not in (INPUT, LOOP, OF_LOOP):
+            if is_used_once and deep < _DEEP and node.operation not in (INPUT, LOOP, CALL, RESULT):
                 inline.add(node.key)
                 depth[node.key] = deep
         return inline
@@ -385,10 +425,6 @@ class _Statements:
 
     def _line(self, margin: str, statement: str) -> None:
         self.lines.append(f"{margin}{statement}{self._style.end}")
-
-    @property
-    def _style(self) -> _Style:
-        return _SCRIPT_STYLE if self.language is JAVASCRIPT else _PYTHON_STYLE
 
 
 def python_program(outputs: Sequence[Any], inputs: Sequence[Node]) -> Callable[..., tuple[Any, ...]]:
@@ -400,17 +436,40 @@ def python_program(outputs: Sequence[Any], inputs: Sequence[Node]) -> Callable[.
     >>> python_program([(a * a + b * b) ** 0.5], [a, b])(3.0, 4.0)
     (5.0,)
     """
-    key, constants = _structure(outputs, inputs)
+    return python_maker(outputs, inputs)()
+
+
+def python_maker(
+    outputs: Sequence[Any], inputs: Sequence[Node], parameters: Sequence[Node] = ()
+) -> Callable[..., Callable[..., tuple[Any, ...]]]:
+    """A function of the functions that `called` lists and of the `parameters`, which returns a `python_program`.
+
+    What depends on parameters alone is computed once.
+
+    >>> from roofline.symbolic.graph import Graph
+    >>> graph = Graph()
+    >>> a, b = graph.input("a"), graph.input("b")
+    >>> double = python_maker([a * b**2.0], [a], [b])(2.0**0.5)
+    >>> round(double(3.0)[0], 12)
+    6.0
+    """
+    key, constants = _structure(outputs, inputs, parameters)
     make = _PROGRAMS.get(key)
     if make is None:
         if len(_PROGRAMS) >= _MOST_PROGRAMS:
             _PROGRAMS.clear()
-        make = _PROGRAMS[key] = _compiled(outputs, inputs, constants)
-    program: Callable[..., tuple[Any, ...]] = make(*constants, math.cbrt, _ceil, _floor)
-    return program
+        make = _PROGRAMS[key] = _compiled(outputs, inputs, parameters, constants)
+    return partial(make, *constants, math.cbrt, _ceil, _floor)
 
 
-def _structure(outputs: Sequence[Any], inputs: Sequence[Node]) -> tuple[Any, dict[float, str]]:
+def called(outputs: Sequence[Any]) -> list[Function]:
+    """Functions that a graph calls, each once."""
+    return list(dict.fromkeys(node.args[0] for node in nodes_of(outputs) if node.operation == CALL))
+
+
+def _structure(
+    outputs: Sequence[Any], inputs: Sequence[Node], parameters: Sequence[Node]
+) -> tuple[Any, dict[float, str]]:
     """Cache key of programs that share their code, and the names of the constants in which they differ."""
     nodes = nodes_of(outputs)
     slots = {node.key: slot for slot, node in enumerate(nodes)}
@@ -431,25 +490,35 @@ def _structure(outputs: Sequence[Any], inputs: Sequence[Node]) -> tuple[Any, dic
             rows.append(("**", part(node.args[0]), part(node.args[1]), node.args[1]))
         else:
             rows.append((node.operation, *map(part, node.args)) if node.operation != INPUT else (INPUT,))
-    return (tuple(rows), tuple(map(part, outputs)), tuple(slots.get(node.key) for node in inputs)), constants
+    used = (tuple(slots.get(node.key) for node in group) for group in (inputs, parameters))
+    return (tuple(rows), tuple(map(part, outputs)), *used), constants
 
 
-def _compiled(outputs: Sequence[Any], inputs: Sequence[Node], constants: dict[float, str]) -> Callable[..., Any]:
-    """The function that makes a program from its constants."""
+def _compiled(
+    outputs: Sequence[Any], inputs: Sequence[Node], parameters: Sequence[Node], constants: dict[float, str]
+) -> Callable[..., Any]:
+    """The function that makes a program from its constants, the functions that it calls, and its parameters."""
 
     def number(value: Any) -> str:
         return constants.get(value) or PYTHON.number(value) if type(value) is float else PYTHON.number(value)
 
     names: dict[object, str] = {node.key: f"x{place}" for place, node in enumerate(inputs)}
-    statements = _Statements(PYTHON._replace(number=number), outputs, names)
+    names |= {node.key: f"p{place}" for place, node in enumerate(parameters)}
+    early = sum(node.reach for node in parameters)
+    statements = _Statements(PYTHON._replace(number=number), outputs, names, early)
+    first = statements.write_early("    ") if early else []
     lines = statements.write("        ")
-    known, arguments = (*constants.values(), "cbrt", "ceil", "floor"), [names[node.key] for node in inputs]
-    return compile_make(_make_source(known, arguments, lines, map(statements.text, outputs)))
+    functions = (function.name for function in called(outputs))
+    known = (*constants.values(), "cbrt", "ceil", "floor", *functions, *(names[node.key] for node in parameters))
+    arguments = [names[node.key] for node in inputs]
+    return compile_make(_make_source(known, arguments, lines, map(statements.text, outputs), first))
 
 
-def _make_source(known: Iterable[str], inputs: Iterable[str], lines: Iterable[str], results: Iterable[str]) -> str:
+def _make_source(
+    known: Iterable[str], inputs: Iterable[str], lines: Iterable[str], results: Iterable[str], first: Iterable[str] = ()
+) -> str:
     """Source of the function that makes a program of statements, from what the program knows."""
-    head = (f"def make({', '.join(known)}):", f"    def run({', '.join(inputs)}):")
+    head = (f"def make({', '.join(known)}):", *first, f"    def run({', '.join(inputs)}):")
     return "\n".join((*head, *lines, f"        return {', '.join(results)},", "    return run"))
 
 
@@ -489,134 +558,3 @@ def _floor(value: float) -> float:
 
 _LARGEST_LITERAL = 4.0
 _PROGRAMS: dict[Any, Callable[..., Any]] = {}  # by structure
-
-
-# A graph as a numpy program: one ufunc call per operation, on blocks that reuse their buffers.
-#
-# What depends on no array is computed once per block with Python floats. Graphs with loops have no such program: every
-# element would wait for the slowest.
-
-#: numpy ufunc of each operation.
-FUNCTIONS = {
-    "+": "add",
-    "-": "subtract",
-    "*": "multiply",
-    "/": "divide",
-    "neg": "negative",
-    "**": "power",
-    "mod": "mod",
-    "abs": "absolute",
-    "max": "maximum",
-    "min": "minimum",
-    "ceil": "ceil",
-    "floor": "floor",
-    "<": "less",
-    "<=": "less_equal",
-    ">": "greater",
-    ">=": "greater_equal",
-    "==": "equal",
-    "!=": "not_equal",
-    "and": "logical_and",
-    "or": "logical_or",
-    "not": "logical_not",
-}
-_ROOTS = {0.5: "sqrt", 1.0 / 3.0: "cbrt"}
-_PRODUCTS = {2.0: 1, 3.0: 2}  # multiplications
-_compile_once = lru_cache(maxsize=256)(compile_make)  # programs of the same structure share their code
-
-
-class _Buffers:
-    """Names of buffers of one kind, reused once their contents are no longer needed."""
-
-    def __init__(self, letter: str) -> None:
-        self.letter = letter
-        self.number = 0
-        self._free: list[str] = []
-
-    def take(self) -> str:
-        if self._free:
-            return self._free.pop()
-        self.number += 1
-        return f"{self.letter}{self.number - 1}"
-
-    def give_back(self, name: str) -> None:
-        self._free.append(name)
-
-
-def array_program(
-    outputs: Sequence[Any], inputs: Sequence[Node], is_array: Sequence[bool]
-) -> Callable[..., tuple[Any, ...]]:
-    """A function of floats and of arrays of one shape, as `is_array` says, that returns all `outputs`."""
-    from roofline.numbers.arrays import block_functions, in_blocks
-
-    mask = sum(node.reach for node, is_column in zip(inputs, is_array, strict=True) if is_column)
-    names: dict[object, str] = {node.key: f"x{place}" for place, node in enumerate(inputs)}
-    constants: dict[float, str] = {}
-    floats, flags = _Buffers("b"), _Buffers("f")
-    nodes = [node for node in nodes_of(outputs) if node.operation != INPUT]
-    if any(node.operation == LOOP for node in nodes):
-        raise BadInput("an iteration has no program of arrays")
-    last = {arg.key: place for place, node in enumerate(nodes) for arg in node.args if isinstance(arg, Node)}
-    output_keys = {output.key for output in outputs if isinstance(output, Node)}
-    scalars: list[str] = []
-    lines: list[str] = []
-
-    def number(value: Any) -> str:
-        if type(value) is float and math.isfinite(value):
-            return constants.setdefault(value, f"c{len(constants)}")
-        return PYTHON.number(value)
-
-    language = PYTHON._replace(number=number)
-
-    def text(value: Any) -> str:
-        return text_of(value, language, lambda node: names.get(node.key))
-
-    for place, node in enumerate(nodes):
-        if not node.reach & mask:
-            scalars.append(f"s{place} = {text(node)}")
-            names[node.key] = f"s{place}"
-            continue
-        pool = flags if _is_flag(node) else floats
-        ending = {arg.key for arg in node.args if isinstance(arg, Node) and last[arg.key] == place} - output_keys
-        freed = [names[key] for key in ending if names[key][0] in "bf"]
-        reads_twice = node.operation in ("where", "**")  # their first call must not overwrite what the second reads
-        if not reads_twice:
-            _release(freed, floats, flags)
-        target = pool.take()
-        if reads_twice:
-            _release(freed, floats, flags)
-        lines += _statements(node, [text(arg) for arg in node.args], target)
-        names[node.key] = target
-    buffers = [f"{pool.letter}{place}" for pool in (floats, flags) for place in range(pool.number)]
-    arguments = [names[node.key] for node in inputs] + buffers
-    functions = block_functions()
-    statements = [f"        {line}" for line in (*scalars, *lines)]
-    results = [text(output) for output in outputs]  # which may add constants
-    source = _make_source((*constants.values(), *functions), arguments, statements, results)
-    run = _compile_once(source)(*constants, *functions.values())
-    return in_blocks(run, tuple(is_array), floats.number, flags.number)
-
-
-def _release(names: Sequence[str], floats: _Buffers, flags: _Buffers) -> None:
-    for name in names:
-        (floats if name[0] == floats.letter else flags).give_back(name)
-
-
-def _is_flag(node: Node) -> bool:
-    if node.operation == "where":
-        return any(isinstance(arg, Node) and _is_flag(arg) for arg in node.args[1:])
-    return node.operation in CONDITIONS
-
-
-def _statements(node: Node, args: list[str], target: str) -> list[str]:
-    """Calls that write a node's value to the buffer `target`."""
-    operation = node.operation
-    if operation == "where":
-        return [f"copyto({target}, {args[2]})", f"copyto({target}, {args[1]}, where={args[0]})"]
-    order = node.args[1] if operation == "**" and type(node.args[1]) is float else None
-    if order in _ROOTS:
-        return [f"{_ROOTS[order]}({args[0]}, {target})"]
-    if order in _PRODUCTS:
-        first = f"multiply({args[0]}, {args[0]}, {target})"
-        return [first, *[f"multiply({target}, {args[0]}, {target})"] * (_PRODUCTS[order] - 1)]
-    return [f"{FUNCTIONS[operation]}({', '.join(args)}, out={target})"]

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 import roofline as rl
 from roofline.numbers import operations
 from roofline.numbers.operations import all_of
+from roofline.symbolic.array_programs import array_program
 from roofline.symbolic.graph import Graph, Trace, Values, gradient
-from roofline.symbolic.programs import array_program, python_program
+from roofline.symbolic.programs import python_program
 
 NAMES = ("x", "y", "z")
 

@@ -11,8 +11,9 @@ import roofline.numbers.arrays  # noqa: F401  registers arrays
 from roofline.numbers.operations import minimum, where
 from roofline.numbers.roots import carried_crossing, crossing, fixed_point, largest_that_holds, repeated
 from roofline.support.errors import BadInput
+from roofline.symbolic.array_programs import array_program
 from roofline.symbolic.graph import Graph
-from roofline.symbolic.programs import SPREADSHEET, array_program, javascript_source, python_program, text_of
+from roofline.symbolic.programs import SPREADSHEET, javascript_source, python_program, text_of
 
 numbers = st.floats(0.01, 100.0)
 

@@ -18,8 +18,9 @@ import numpy as np
 
 from roofline.support.errors import BadInput, printable
 from roofline.support.records import NamedTuple
+from roofline.symbolic.array_programs import FUNCTIONS
 from roofline.symbolic.graph import CONDITIONS, INPUT, Graph, Node, nodes_of
-from roofline.symbolic.programs import FUNCTIONS, SPREADSHEET, Form, text_of
+from roofline.symbolic.programs import SPREADSHEET, Form, text_of
 
 #: Stands for infinity, which spreadsheets lack.
 INFINITE = 2.0**1000

@@ -19,7 +19,7 @@ from roofline.serving.knee import (
     possible_tp,
     widest_tp,
 )
-from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload, lanes
+from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import deployed_text
 from roofline.support.errors import BadInput, NoSteadyState, Overloaded
@@ -127,13 +127,9 @@ def at_tp(deployment: Deployment, tp: float, num_gpus: int | None = None) -> Dep
 
 def _capacity(deployment: Deployment, workload: Workload) -> Real:
     """Users that fit at once, or requests answered [1/s]."""
-    from roofline.serving.load.equations import saturation, server_of
-    from roofline.serving.load.server import UNLIMITED, prompt_of
+    from roofline.serving.load.equations import capacity
 
-    server = server_of(deployment, workload)
-    if not workload.load.is_open:
-        return server.slots * lanes(deployment)
-    return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(deployment)
+    return capacity(deployment, workload)
 
 
 def replicas(plan: Plan, num_gpus: int) -> int:
@@ -164,12 +160,8 @@ def under_load(prediction: Prediction) -> Prediction:
     load, deployment, workload = prediction.served, prediction.deployment, prediction.workload
     if load is None:
         return prediction
-    from roofline.serving.load.equations import outside
-    from roofline.serving.load.regions import domain, region
-
     if type(load.ttft) is not float:
-        note = f"{UNDER_LOAD}: {_share_outside(deployment, workload, load)}"
-        return replace(prediction, added=(*prediction.added, note))
+        return replace(prediction, added=(*prediction.added, _share_outside))
     if not load.is_stable:
         stated, what = workload.load, deployed_text(deployment)
         if stated.is_open and stated.request_rate >= load.max_request_rate:
@@ -180,9 +172,17 @@ def under_load(prediction: Prediction) -> Prediction:
         raise NoSteadyState(
             f"{what}: {NoSteadyState.short} for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"
         )
-    fails = [note for is_outside, note in outside(deployment, workload, load) if is_outside]
-    note = domain(fails, region(deployment, workload, load))
-    return replace(prediction, added=(*prediction.added, note, *cold_start_warnings(prediction)))
+    return replace(prediction, added=(*prediction.added, _of_one_case))
+
+
+def _of_one_case(prediction: Prediction) -> list[str]:
+    """Notes on the load of a case."""
+    from roofline.serving.load.equations import outside
+    from roofline.serving.load.regions import domain
+
+    load: Any = prediction.served
+    fails = [note for is_outside, note in outside(prediction.deployment, prediction.workload, load) if is_outside]
+    return [domain(fails, prediction.load_region), *cold_start_warnings(prediction)]
 
 
 def domains(prediction: Prediction, size: int) -> list[list[str]]:
@@ -204,15 +204,16 @@ def domains(prediction: Prediction, size: int) -> list[list[str]]:
     ]
 
 
-def _share_outside(deployment: Deployment, workload: Workload, load: Served) -> str:
+def _share_outside(prediction: Prediction) -> list[str]:
     """Note on how many cases of an array lie outside the validated range."""
     from roofline.serving.load.equations import outside
 
-    conditions = outside(deployment, workload, load)
+    load: Any = prediction.served
+    conditions = outside(prediction.deployment, prediction.workload, load)
     reasons = [reason for fails, reason in conditions if any_of(where(load.is_stable, fails, fails < 0))]
     note = "all cases are inside the validated range"
     if reasons:
         note = f"some cases are outside the validated range ({', '.join(reasons)})"
-    if all_of(load.is_stable):
-        return note
-    return f"{note}; overloaded cases have no times (max_request_rate)"
+    if not all_of(load.is_stable):
+        note = f"{note}; overloaded cases have no times (max_request_rate)"
+    return [f"{UNDER_LOAD}: {note}"]

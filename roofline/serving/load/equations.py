@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from roofline.numbers.operations import Real, above, below, maximum, minimum, negated, never, where
 from roofline.numbers.quantity import MICRO, MILLI, NANO, to_text
@@ -20,6 +20,7 @@ from roofline.serving.latency import (
     prefill,
     time_per_token,
 )
+from roofline.serving.load.programs import by_program
 from roofline.serving.load.rounds import LEAST_BUDGET, Meeting, alone_passes, meeting, over_all_answers
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
@@ -79,11 +80,17 @@ def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] |
     Source:
         docs/method.md, "A server under load".
     """
+    known: Served | None = by_program(served_by_formulas, deployment, workload, start or ())
+    return served_by_formulas(deployment, workload, start or ()) if known is None else known
+
+
+def served_by_formulas(deployment: Deployment, workload: Workload, start: Sequence[Real] = ()) -> Served:
+    """As `served`, without a program."""
     server = server_of(deployment, workload)
     prompt = prompt_of(server)
     full = saturation(replace(server, users=UNLIMITED), prompt)
     loop = _open_loop if workload.load.is_open else _closed_loop
-    return loop(server, prompt, full, workload, start)
+    return loop(server, prompt, full, workload, tuple(start) or None)
 
 
 def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
@@ -470,6 +477,19 @@ def saturation(server: Server, prompt: Prompt) -> Saturation:
     if not server.is_free_of_loads:
         rate = minimum(rate, link_rate(server))
     return Saturation(rate, slots, parts.total, sequences)
+
+
+def capacity(deployment: Deployment, workload: Workload) -> Real:
+    """The most that a deployment takes: users that run at once, or requests per second, whatever the load states."""
+    known: Real | None = by_program(_capacity, deployment, workload)
+    return _capacity(deployment, workload) if known is None else known
+
+
+def _capacity(deployment: Deployment, workload: Workload, _: Sequence[Real] = ()) -> Real:
+    server = server_of(deployment, workload)
+    if not workload.load.is_open:
+        return server.slots * lanes(deployment)
+    return saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate * lanes(deployment)
 
 
 def all_slots_taken(server: Server, full: Saturation, rate: Real) -> Real:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Any
 
 from roofline.numbers.operations import Real, comparable, maximum, minimum, never, where
 from roofline.numbers.quantity import MICRO, NANO
@@ -14,6 +15,10 @@ from roofline.support.records import NamedTuple
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
 _MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
+_MOST_PARTS = 12  # of a program for percentiles
+_FEW = 48  # percentiles that cost as much as compiling one
+_ELEMENTS = 400  # of an array, whose percentiles by formulas take as much longer
+_PROGRAMS: dict[Any, Any] = {}  # by numbers of components: percentiles so far, then the program
 _GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
 
 
@@ -71,8 +76,50 @@ def percentile(parts: Sequence[Component], level: float) -> Real:
     Source:
         Markov's inequality bounds the search.
     """
+    if len(parts) <= _MOST_PARTS:
+        numbers = [number for part in parts for number in part]
+        program = _percentile_program(numbers)
+        if program is not None:
+            return program(level, *numbers)[0]
+    return _percentile(parts, level)
+
+
+def _percentile(parts: Sequence[Component], level: Real) -> Real:
     left = (1.0 - level / 100.0) * (1.0 - MICRO)
     return crossing(lambda time: survival(parts, time) - left, mean_of(parts) / left, _MOST_STEPS)
+
+
+def _percentile_program(numbers: Sequence[Real]) -> Callable[..., tuple[Real, ...]] | None:
+    """A program for percentiles of so many numbers of components; None as long as there were few."""
+    arrays = tuple(bool(getattr(number, "shape", ())) for number in numbers)
+    key = len(numbers), arrays if any(arrays) else None
+    known = _PROGRAMS.get(key, 0)
+    if type(known) is int:
+        if not all(is_array or type(number) is float for number, is_array in zip(numbers, arrays, strict=True)):
+            return None
+        known += 1 + max(getattr(number, "size", 1) for number in numbers) // _ELEMENTS
+        _PROGRAMS[key] = known
+        if known < _FEW:
+            return None
+        known = _PROGRAMS[key] = _compiled(*key)
+    program: Callable[..., tuple[Real, ...]] = known
+    return program
+
+
+def _compiled(size: int, arrays: tuple[bool, ...] | None) -> Callable[..., tuple[Real, ...]]:
+    from roofline.symbolic.graph import Graph
+
+    graph = Graph()
+    level, *numbers = map(graph.input, ("level", *(f"number{place}" for place in range(size))))
+    width = len(Component._fields)
+    outputs = [_percentile([Component(*numbers[at : at + width]) for at in range(0, size, width)], level)]
+    if arrays is None:
+        from roofline.symbolic.programs import python_program
+
+        return python_program(outputs, graph.inputs)
+    from roofline.symbolic.array_programs import array_program
+
+    return array_program(outputs, graph.inputs, (False, *arrays))
 
 
 def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:

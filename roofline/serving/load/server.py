@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from roofline.numbers.operations import Real, comparable, floor, maximum, minimum, never, where
+from roofline.numbers.operations import Real, always, comparable, floor, maximum, minimum, never, where
 from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.memory import largest_batch
-from roofline.physics.passes import Pass, decode_pass, figures_of, prefill_pass
+from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
+from roofline.physics.programs import figures_of
 from roofline.serving.latency import (
     EQUAL,
     Lengths,
@@ -201,12 +202,13 @@ class Server:
         total = 1.0 + (sequences - 1.0) * dp if self.users is None else self.users
         ranks = maximum(1.0, minimum(dp * 1.0, total))
         tokens = sequences * self.deployment.queries + prompt
-        return _step_parts(prefill_pass(self.deployment, ranks, tokens)).linear
+        return prefill_pass(self.deployment, ranks, tokens).figures(_linear_time)[0]
 
     def beside(self, sequences: Real, parts: StepParts) -> Real:
         """`linear` without a prompt [s]; `parts` are those of the step."""
         deployment = self.deployment
-        return parts.linear if deployment.plan.dp == 1 and deployment.draft is None else self.linear(sequences, 0.0)
+        is_single = always(deployment.plan.dp == 1) and deployment.draft is None
+        return parts.linear if is_single else self.linear(sequences, 0.0)
 
     def prompt(self, tokens: Real, cached: Real) -> PromptTimes:
         """Times of a prompt over all its chunks, from the mean chunk: the cache grows evenly."""
@@ -233,6 +235,10 @@ def _per_sequence(passed: Pass) -> tuple[Real, ...]:
 
 def _step_parts(passed: Pass) -> StepParts:
     return StepParts(*passed.figures(_part_times))
+
+
+def _linear_time(passed: Pass) -> tuple[Real, ...]:
+    return _part_times(passed)[:1]
 
 
 def _part_times(passed: Pass) -> tuple[Real, ...]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 
-from roofline.numbers.operations import Real, is_nan, maximum, minimum, negated, never, where
+from roofline.numbers.operations import Real, any_of, is_nan, maximum, minimum, negated, never, where
 from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import (
@@ -36,6 +36,7 @@ from roofline.serving.load.equations import FULL, all_slots_taken, saturation, s
 from roofline.serving.load.gaps import Case as Gaps
 from roofline.serving.load.gaps import gaps
 from roofline.serving.load.mixtures import Component, by_prompt_length, mean_of, percentile
+from roofline.serving.load.programs import by_program
 from roofline.serving.load.rounds import SEVERAL, Meeting, Run, alone_passes, meeting, second_moment, step_of_answer
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
@@ -67,6 +68,7 @@ _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cy
 _LEAST_FREE = 0.1
 _LATTICE = 1.0 / 6.0  # mean variance of the number of regular events in a time
 _SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean latency, up to which both hold
+_MEANS = Served(*(float("nan") for _ in Served._fields))
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
 
 
@@ -123,6 +125,27 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     Source:
         docs/method.md, "Tails".
     """
+    is_stable = where(under_load.is_stable, 1.0, 0.0)
+    means = under_load.ttft, under_load.decode, is_stable, *under_load.state
+    known: Tails | None = by_program(_of_means, deployment, workload, means) if any_of(under_load.is_stable) else None
+    if known is None:
+        return tails_by_formulas(deployment, workload, under_load)
+    return known._replace(ttft=_present(known.ttft), e2el=_present(known.e2el))
+
+
+def _present(parts: Sequence[Component]) -> tuple[Component, ...]:
+    """Components without those that a case does not have, which a program of all cases has."""
+    return tuple(part for part in parts if type(part.weight) is not float or part.weight != 0.0) or tuple(parts)
+
+
+def _of_means(deployment: Deployment, workload: Workload, means: Sequence[Real]) -> Tails:
+    ttft, step, stable, *state = means
+    under_load = _MEANS._replace(ttft=ttft, decode=step, is_stable=stable > 0.0, state=tuple(state))
+    return tails_by_formulas(deployment, workload, under_load)
+
+
+def tails_by_formulas(deployment: Deployment, workload: Workload, under_load: Served) -> Tails:
+    """As `tails`, without a program."""
     case = _settled(deployment, workload, under_load)
     first, step = _first_token(case), _decode_step(case)
     if case.users is not None and not never(case.server.osl <= 1.0):

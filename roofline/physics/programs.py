@@ -1,0 +1,364 @@
+"""Figures of a deployment that are asked again and again: at first by formulas, then by a compiled program.
+
+A program belongs to a structure: model, formats, plan and what is absent or zero. Rates, efficiencies and host times
+are its parameters, so that all GPUs of a structure share it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from roofline.numbers.operations import Real
+from roofline.physics.plan import Deployment
+from roofline.specs.engine import Engine, KernelOverride
+from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
+from roofline.support.errors import RooflineError
+from roofline.support.records import NamedTuple, replace
+
+_FEW = 32  # evaluations that cost as much as compiling a program
+_LARGE = 64  # elements of an array that pay for a program at once
+_MOST = 1024  # programs, structures and shapes that are kept
+
+_Numbers = tuple[Real, ...]
+_Read = Callable[[Any], _Numbers]
+_Program = Callable[..., _Numbers]
+
+
+class Recurring(NamedTuple):
+    """A call of `make` with a deployment and numbers that are floats or arrays."""
+
+    make: Callable[..., Any]
+    deployment: Deployment
+    numbers: _Numbers
+    arrays: tuple[bool, ...] | None  # which numbers are arrays; None: none of them
+    size: int = 1  # elements of the largest array
+
+    def compute(self) -> Any:
+        return self.make(self.deployment, *self.numbers)
+
+    def by_program(self, read: _Read, wrap: Callable[[Any], Any]) -> _Numbers | None:
+        """`read(wrap(result))` by a compiled program; None where there is none yet, or where it has no result."""
+        memo, key = self.deployment.memo, (read, self.make, self.arrays)
+        program = memo.get(key, 0)  # calls so far, then the program; None where there cannot be one
+        if type(program) is int:
+            memo[key] = program + 1
+            is_costly = program >= _FEW or self.size >= _LARGE
+            figures = Figures(self.make, read, wrap, len(self.numbers), self.arrays)
+            program = program_of(figures, self.deployment) if is_costly else known_program(figures, self.deployment)
+            if program == _NOT_YET:
+                return None
+            memo[key] = program
+        if program is None:
+            return None
+        try:
+            return program(*self.numbers)  # type: ignore[no-any-return]
+        except ArithmeticError:  # formulas raise it too, or evaluate fewer branches
+            return None
+
+
+class Called(NamedTuple):
+    """A call of `make` on numbers of a graph that calls programs instead of holding their operations."""
+
+    make: Callable[..., Any]
+    deployment: Deployment
+    numbers: _Numbers
+    graph: Any
+
+    def compute(self) -> Any:
+        return self.make(self.deployment, *self.numbers)
+
+    def by_program(self, read: _Read, wrap: Callable[[Any], Any]) -> _Numbers:
+        figures = Figures(self.make, read, wrap, len(self.numbers))
+        return self.graph.call(figures.function(self.graph.sample), self.numbers)  # type: ignore[no-any-return]
+
+
+def recurring(make: Callable[..., Any], deployment: Deployment, numbers: _Numbers) -> Recurring | Called | None:
+    """The call, if a program can replace it; None where a number is neither a float nor an array.
+
+    Where the numbers of the deployment are those of a graph that calls its programs, a call of one.
+    """
+    bandwidth: Any = deployment.gpu.bandwidth
+    if type(bandwidth) is not float:
+        graph = getattr(bandwidth, "graph", None)
+        return Called(make, deployment, numbers, graph) if getattr(graph, "home", None) is deployment else None
+    for number in numbers:
+        if type(number) is not float:
+            return _of_arrays(make, deployment, numbers)
+    return Recurring(make, deployment, numbers, None)
+
+
+def figures_of(make: Callable[..., _Numbers], deployment: Deployment, *numbers: Real) -> _Numbers:
+    """`make(deployment, *numbers)`, by a compiled program where there is one."""
+    question = recurring(make, deployment, numbers)
+    figures = None if question is None else question.by_program(_identity, _identity)
+    return make(deployment, *numbers) if figures is None else figures
+
+
+def _identity(value: Any) -> Any:
+    return value
+
+
+def _of_arrays(make: Callable[..., Any], deployment: Deployment, numbers: _Numbers) -> Recurring | None:
+    arrays = tuple(hasattr(number, "dtype") and bool(number.shape) for number in numbers)
+    others = [number for number, is_array in zip(numbers, arrays, strict=True) if not is_array]
+    if not any(arrays) or any(type(number) is not float for number in others):
+        return None
+    size = max(number.size for number, is_array in zip(numbers, arrays, strict=True) if is_array)
+    return Recurring(make, deployment, numbers, arrays, size)
+
+
+# What a program computes, and the program of a structure.
+
+
+class Figures(NamedTuple):
+    """`read(wrap(make(deployment, *numbers)))`."""
+
+    make: Callable[..., Any]
+    read: _Read
+    wrap: Callable[[Any], Any]
+    count: int  # of the numbers
+    arrays: tuple[bool, ...] | None = None  # which of them are arrays; None: none
+
+    def of(self, deployment: Deployment, numbers: Iterable[Real]) -> _Numbers:
+        return self.read(self.wrap(self.make(deployment, *numbers)))
+
+    def function(self, sample: Deployment) -> Any:
+        """The function by which a graph calls it."""
+        from roofline.symbolic.graph import Function
+
+        results = _RESULTS.get(self)
+        if results is None:
+            results = _RESULTS[self] = len(self.of(sample, [1.0] * self.count))
+        read = "" if self.read is _identity else self.read.__name__
+        return Function(f"{self.make.__name__}{read}".strip("_"), results, self)
+
+
+_NOT_YET = 0
+_RESULTS: dict[Figures, int] = {}
+_TEMPLATES: dict[Any, Template | int | None] = {}  # by structure: number of calls, then the template
+
+
+def known_program(figures: Figures, deployment: Deployment) -> Any:
+    """The program, if one of its structure has been compiled; else `_NOT_YET`."""
+    template = _TEMPLATES.get((figures, structure(deployment)), _NOT_YET)
+    return template.bound(deployment) if isinstance(template, Template) else _NOT_YET
+
+
+def program_of(figures: Figures, deployment: Deployment) -> _Program | None:
+    """The program, compiled where there is none yet; None where the structure depends on the numbers."""
+    key = (figures, structure(deployment))
+    template = _TEMPLATES.get(key, _NOT_YET)
+    if template == _NOT_YET:
+        if len(_TEMPLATES) >= _MOST:
+            _TEMPLATES.clear()
+        try:
+            template = Template.of(figures, deployment)
+        except (RooflineError, TypeError):
+            template = None
+        _TEMPLATES[key] = template
+    return template.bound(deployment) if isinstance(template, Template) else None
+
+
+class Template:
+    """A calculation on the numbers of a structure, traced and compiled once."""
+
+    def __init__(self, outputs: Sequence[Any], inputs: Sequence[Any], parameters: Parameters, arrays: Any) -> None:
+        from roofline.symbolic import programs
+        from roofline.symbolic.graph import nodes_of
+
+        used = {node.key for node in nodes_of(outputs)}
+        known = [(node, path) for node, path in parameters.known if node.key in used]
+        self._values = _getter([path for _, path in known])
+        nodes = [node for node, _ in known]
+        if arrays is None:
+            self._make: Callable[..., _Program] = programs.python_maker(outputs, inputs, nodes)
+            self._called = [(function, ()) for function in programs.called(outputs)]
+        else:
+            from roofline.symbolic.array_programs import ArrayProgram
+
+            program = ArrayProgram(outputs, inputs, nodes, arrays)
+            self._make, self._called = program.bound, program.called
+
+    @classmethod
+    def of(cls, figures: Figures, deployment: Deployment) -> Template:
+        from roofline.symbolic.graph import Graph
+
+        graph = Graph()
+        inputs = [graph.input(f"x{place}") for place in range(figures.count)]
+        parameters = Parameters(graph)
+        outputs = figures.of(parameters.deployment(deployment), inputs)
+        return cls(outputs, inputs, parameters, figures.arrays)
+
+    def bound(self, deployment: Deployment) -> _Program:
+        """The program with a deployment's own numbers."""
+        called = (
+            function_of(function.key._replace(arrays=arrays if any(arrays) else None), deployment)
+            for function, arrays in self._called
+        )
+        return self._make(*called, *self._values(deployment))
+
+
+def function_of(figures: Figures, deployment: Deployment) -> _Program:
+    """A function that another program calls."""
+    key = (figures.read, figures.make, figures.arrays)
+    program = deployment.memo.get(key)
+    if program is None or type(program) is int:
+        program = deployment.memo[key] = program_of(figures, deployment)
+    return program or (lambda *numbers: figures.of(deployment, numbers))
+
+
+# Structure and parameters of a deployment.
+
+#: Fields whose numbers are parameters, unless they are zero or absent; the other fields count as structure, by class.
+_PARAMETERS: Mapping[type, tuple[str, ...]] = {
+    Gpu: ("peaks", "bandwidth", "memory", "exp_rate", "scale_out", "host_link", "link", "calibration"),
+    Link: ("bandwidth", "peer_bandwidth"),
+    Calibration: ("kernels", "collectives"),
+    Efficiency: ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps", "t0_ep"),
+    CollectiveEfficiency: ("a0", "a1", "a2", "q", "eta", "eta_switch"),
+    Engine: (
+        "request", "network", "prefill", "prefill_slowdown", "step", "layer", "sequence", "all_reduce", "arrival",
+        "handover", "launch", "launch_decode", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization",
+        "reserve", "tunings",
+    ),
+    KernelOverride: ("eta_c", "compute", "memory"),
+}  # fmt: skip
+_STRUCTURE: Mapping[type, tuple[str, ...]] = {
+    Gpu: ("generation", "host_domain"),
+    Link: ("kind", "domain", "in_switch_reduction"),
+    Calibration: ("link",),
+    Efficiency: ("p",),
+    CollectiveEfficiency: (),
+    Engine: ("scheduler",),
+    KernelOverride: ("kind", "dtype", "generation", "peak"),
+}
+_CONSTANT = frozenset({0.0, float("inf")})
+_SHAPES: dict[int, tuple[Any, Hashable]] = {}  # of GPUs, engines and models, by identity
+_INTERNED: dict[Hashable, Hashable] = {}
+
+
+class Parameters:
+    """Inputs of a graph that stand for the numbers of a deployment."""
+
+    def __init__(self, graph: Any) -> None:
+        self._graph = graph
+        self.known: list[tuple[Any, tuple[Any, ...]]] = []  # inputs, with their places in a deployment
+
+    def deployment(self, deployment: Deployment) -> Deployment:
+        """The deployment with inputs in place of its numbers."""
+        return replace(
+            deployment, gpu=self.record(deployment.gpu, ("gpu",)), engine=self.record(deployment.engine, ("engine",))
+        )
+
+    def record(self, record: Any, path: tuple[Any, ...]) -> Any:
+        """A record or a mapping with inputs in place of its numbers."""
+        if isinstance(record, Mapping):
+            return {key: self._opened(value, (*path, (key,))) for key, value in record.items()}
+        if isinstance(record, tuple):
+            return tuple(self._opened(value, (*path, (place,))) for place, value in enumerate(record))
+        names = _PARAMETERS[type(record)]
+        return replace(record, **{name: self._opened(getattr(record, name), (*path, name)) for name in names})
+
+    def number(self, value: float, path: tuple[Any, ...]) -> Any:
+        """An input in place of a number; a constant stays one."""
+        if value in _CONSTANT:
+            return value
+        node = self._graph.input(f"p{len(self.known)}")
+        self.known.append((node, path))
+        return node
+
+    def _opened(self, value: Any, path: tuple[Any, ...]) -> Any:
+        if type(value) in (float, int):
+            return self.number(value, path)
+        return value if value is None or isinstance(value, str) else self.record(value, path)
+
+
+def _getter(paths: Sequence[tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function from a deployment to its numbers at some places."""
+    keys: dict[Any, str] = {}
+    texts = []
+    for path in paths:
+        text = "one"
+        for step in path:
+            is_key = type(step) is tuple
+            text += f"[{keys.setdefault(step[0], f'k{len(keys)}')}]" if is_key else f".{step}"
+        texts.append(f"{text}, ")
+    source = f"def make({', '.join(keys.values())}):\n    return lambda one: ({''.join(texts)})"
+    from roofline.symbolic.programs import compile_make
+
+    found: Callable[[Any], tuple[Any, ...]] = compile_make(source)(*keys)
+    return found
+
+
+def structure(deployment: Deployment) -> Hashable:
+    """Key of the deployments that share their programs: all but the numbers that `Parameters` replaces."""
+    known: Hashable = deployment.memo.get(structure)
+    if known is None:
+        key = (
+            _shape_once(deployment.gpu), _shape_once(deployment.engine), _identity_of(deployment.model),
+            _of_quantization(deployment.quantization), deployment.plan, deployment.basis, deployment.routing_skew,
+            _of_draft(deployment.draft), deployment.prefix_cache,
+        )  # fmt: skip
+        known = deployment.memo[structure] = _interned(key)
+    return known
+
+
+def engine_structure(engine: Engine) -> Hashable:
+    """Key of the engines that differ in numbers alone."""
+    return _shape_once(engine)
+
+
+def _of_quantization(quantization: Any) -> Hashable:
+    return (tuple(quantization.sections.items()), *quantization[1:-1])
+
+
+def _of_draft(draft: Any) -> Hashable:
+    if draft is None:
+        return None
+    schemes = None if draft.quantization is None else _of_quantization(draft.quantization)
+    return draft.method, draft.acceptance.rates, _identity_of(draft.model), schemes, draft.joined
+
+
+def _shape_once(record: Any) -> Hashable:
+    return kept_for(record, _shape)
+
+
+def _identity_of(record: Any) -> Hashable:
+    return kept_for(record, lambda _: _Shape())
+
+
+def kept_for(record: Any, make: Callable[[Any], Hashable]) -> Hashable:
+    """A key of a record, made once; the record is kept, so that no other gets its identity."""
+    known = _SHAPES.get(id(record))
+    if known is None:
+        if len(_SHAPES) >= _MOST:
+            _SHAPES.clear()
+        known = _SHAPES[id(record)] = record, _interned(make(record))
+    return known[1]
+
+
+def _shape(value: Any) -> Hashable:
+    """What is left of a record without its parameters."""
+    if type(value) in (float, int):
+        return value if value in _CONSTANT else "number"
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return tuple((key, _shape(each)) for key, each in value.items())
+    if isinstance(value, tuple):
+        return tuple(map(_shape, value))
+    fixed = tuple(getattr(value, name) for name in _STRUCTURE[type(value)])
+    return fixed, tuple(_shape(getattr(value, name)) for name in _PARAMETERS[type(value)])
+
+
+class _Shape:
+    """Stands for a key that takes long to compare."""
+
+    __slots__ = ()
+
+
+def _interned(key: Hashable) -> Hashable:
+    if len(_INTERNED) >= _MOST * 4:
+        _INTERNED.clear()
+    return _INTERNED.setdefault(key, _Shape())

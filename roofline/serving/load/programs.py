@@ -1,0 +1,202 @@
+"""Answers under a load: at first by formulas, then by compiled programs.
+
+A program calls those of the steps and prompts of a deployment. It belongs to the structure of engine, plan and
+workload, and is shared by all models and GPUs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+from roofline.numbers.operations import Real, all_of, any_of
+from roofline.physics.plan import Deployment
+from roofline.physics.programs import (
+    Parameters,
+    Template,
+    engine_structure,
+    kept_for,
+)
+from roofline.serving.latency import Workload
+from roofline.support.errors import RooflineError
+from roofline.support.records import NamedTuple, replace
+
+_FEW = 96  # answers that cost as much as compiling a program
+_ELEMENTS = 400  # of an array, whose answers by formulas take as much longer
+_MOST = 256  # programs that are kept
+
+#: A calculation on a deployment, a workload and further numbers; its answer is a tuple of numbers and tuples.
+Ask = Callable[[Deployment, Workload, Sequence[Real]], Any]
+
+
+class _Case(NamedTuple):
+    """An answer that is asked for."""
+
+    ask: Ask
+    deployment: Deployment
+    workload: Workload
+    more: Sequence[Real]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the numbers of the workload that are inputs; without a prefix, there is none to compute."""
+        numbers = self.workload.numbers
+        return tuple(name for name, value in numbers.items() if type(value) is not float or value != 0.0)
+
+    @property
+    def several(self) -> bool | None:
+        """Whether answers are of several tokens; None where some are."""
+        several = self.workload.osl > 1.0
+        return True if all_of(several) else None if any_of(several) else False
+
+    @property
+    def structure(self) -> Hashable:
+        """Key of the answers that share a program, but for which of their numbers are arrays."""
+        one, workload = self.deployment, self.workload
+        draft = None if one.draft is None else (one.draft.acceptance.rates, one.draft.tokens)
+        lengths = None if workload.lengths is None else kept_for(workload.lengths, _of_lengths)
+        cache = workload.cache and tuple(getattr(workload.cache, name) for name in workload.cache.__match_args__)
+        gpu = one.gpu.host_link is None, one.gpu.scale_out is None
+        plan = one.plan.dp == 1, one.plan.pp == 1, one.replicas == 1
+        return (
+            self.ask, engine_structure(one.engine), one.basis == "ideal", draft, plan, gpu, self.names,
+            workload.osl > 1.0, lengths, workload.cold_start, cache, len(self.more),
+        )  # fmt: skip
+
+
+def by_program(ask: Ask, deployment: Deployment, workload: Workload, more: Sequence[Real] = ()) -> Any:
+    """`ask(deployment, workload, more)` by a program; None where there is none yet, or it has no result."""
+    numbers = workload.numbers
+    arrays, size = None, 1
+    if any(type(value) is not float for value in (*numbers.values(), *more)):
+        size = max(getattr(value, "size", 1) for value in (*numbers.values(), *more))
+        arrays = tuple(map(_is_array, (*numbers.values(), *more)))
+        if not all(
+            is_array or type(value) is float for is_array, value in zip(arrays, (*numbers.values(), *more), strict=True)
+        ):
+            return None
+    if type(deployment.gpu.bandwidth) is not float:
+        return None
+    case = _Case(ask, deployment, workload, more)
+    key = case.structure, arrays
+    known = deployment.memo.get(key)
+    if known is None or known.replicas != deployment.replicas:
+        shared = _SHARED.get(key, 0)
+        if type(shared) is int:
+            shared += 1 + size // _ELEMENTS
+            _SHARED[key] = shared
+            if shared < _FEW:
+                return None
+            shared = _SHARED[key] = _compiled(case)
+        known = deployment.memo[key] = None if shared is None else shared.bound(deployment)
+    return None if known is None else known(numbers, more)
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "dtype") and bool(value.shape)
+
+
+class _Shared(NamedTuple):
+    """A program of all deployments of a structure."""
+
+    template: Template
+    names: tuple[str, ...]  # of its inputs among the numbers of the workload
+    form: Callable[..., Any]  # of its answer
+
+    def bound(self, deployment: Deployment) -> _Bound:
+        return _Bound(self.template.bound(deployment), self.names, self.form, deployment.replicas)
+
+
+class _Bound(NamedTuple):
+    """The program of a deployment."""
+
+    run: Callable[..., tuple[float, ...]]
+    names: tuple[str, ...]
+    form: Callable[..., Any]
+    replicas: int
+
+    def __call__(self, numbers: Mapping[str, float], more: Sequence[float]) -> Any:
+        try:
+            figures = self.run(*(numbers[name] for name in self.names), *more)
+        except (ArithmeticError, ValueError):  # formulas raise it too, or evaluate fewer branches
+            return None
+        return self.form(*figures)
+
+
+_SHARED: dict[Hashable, Any] = {}  # number of answers so far, then the program; None where there cannot be one
+
+
+def _compiled(case: _Case) -> _Shared | None:
+    from roofline.symbolic.graph import Calls
+
+    if len(_SHARED) >= _MOST:
+        _SHARED.clear()
+    graph, one = Calls(), case.deployment
+    inputs = {name: graph.input(name) for name in case.names}
+    more = [graph.input(f"more{place}") for place in range(len(case.more))]
+    osl, several = inputs["osl"], case.several
+    if several is not None:
+        for number, limit in ((osl, 1.0), (osl - 1.0, 0.0)):
+            graph.know(number, limit, is_above=several)
+    parameters = Parameters(graph)
+    stub = _parametrized(one, parameters)
+    graph.home, graph.sample = stub, one
+    try:
+        answer = case.ask(stub, case.workload.at(inputs), more)
+    except (RooflineError, TypeError):
+        return None
+    values = [*(case.workload.numbers[name] for name in case.names), *case.more]
+    arrays = tuple(map(_is_array, values)) if any(map(_is_array, values)) else None
+    template = Template([*_numbers_of(answer)], [*inputs.values(), *more], parameters, arrays)
+    return _Shared(template, case.names, _former(answer))
+
+
+def _numbers_of(answer: Any) -> Iterator[Real]:
+    """Numbers of nested tuples, in order."""
+    if isinstance(answer, tuple):
+        for part in answer:
+            yield from _numbers_of(part)
+    else:
+        yield answer
+
+
+def _former(form: Any) -> Callable[..., Any]:
+    """A function from numbers to nested tuples in the form of others."""
+    from roofline.symbolic.programs import compile_make
+
+    classes: dict[type, str] = {}
+    names: list[str] = []
+
+    def text(part: Any) -> str:
+        if not isinstance(part, tuple):
+            names.append(f"x{len(names)}")
+            return names[-1]
+        known = hasattr(part, "_fields")
+        name = classes.setdefault(type(part), f"kind{len(classes)}") if known else ""
+        return f"{name}({', '.join(map(text, part))}{'' if known or not part else ','})"
+
+    body = text(form)
+    source = f"def make({', '.join(classes.values())}):\n    return lambda {', '.join(names)}: {body}"
+    return compile_make(source)(*classes)  # type: ignore[no-any-return]
+
+
+def _parametrized(deployment: Deployment, parameters: Parameters) -> Deployment:
+    """The deployment with inputs in place of what a load needs beside the passes."""
+    gpu, plan = deployment.gpu, deployment.plan
+
+    def number(value: Any, *path: str) -> Any:
+        return value if value is None or value == 1 else parameters.number(value, path)
+
+    return replace(
+        deployment,
+        engine=parameters.record(deployment.engine, ("engine",)),
+        gpu=replace(
+            gpu, **{name: number(getattr(gpu, name), "gpu", name) for name in ("bandwidth", "host_link", "scale_out")}
+        ),
+        plan=replace(plan, dp=number(plan.dp, "plan", "dp"), pp=number(plan.pp, "plan", "pp")),
+        replicas=number(deployment.replicas, "replicas"),
+    )
+
+
+def _of_lengths(lengths: Any) -> Hashable:
+    return lengths.prompts, lengths.answers, lengths.product
