@@ -79,7 +79,7 @@ def block_functions() -> dict[str, Callable[..., Any]]:
     named = (
         "add", "subtract", "multiply", "divide", "negative", "power", "mod", "absolute", "maximum", "minimum", "ceil",
         "floor", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
-        "logical_not", "sqrt", "cbrt", "copyto",
+        "logical_not", "sqrt", "cbrt", "exp", "copyto",
     )  # fmt: skip
     return {name: getattr(np, name) for name in named} | {"turned": turned}
 

@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from functools import reduce
-from itertools import pairwise
 from typing import Any
 
 from roofline.numbers.operations import (
@@ -45,7 +44,6 @@ _MOST_HALVINGS = 64  # of a range of whole numbers
 _PRECISION = 2e-14  # relative, of what `crossing` finds
 _SETTLED = 2.0**-40  # relative, between a round and the next
 _MOST_ROUNDS = 120
-_MIXED = 2  # rounds before the last that are mixed with it
 _FAR, _NEAR = 4.0, 0.25  # times the last value that a round's may be
 _TINY = 2.0**-100
 
@@ -161,25 +159,28 @@ def turned(turn: _Turn, start: _State, most: int, begins: Real = True) -> _State
     return state
 
 
-def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_STEPS) -> Real:
-    """Number at which a surplus that starts positive at zero vanishes, by regula falsi; infinite beyond a limit.
+def crossing(surplus: Callable[[Real], Real], limit: Real, steps: int = _USUAL_STEPS, low: Real = 0.0) -> Real:
+    """Number at which a surplus that starts positive at `low` vanishes, by regula falsi; infinite beyond a limit.
 
     Found to about 12 digits: in one step where the surplus is affine, as it nearly is, else by a narrowing bracket.
-    Zero where the surplus is never positive.
+    `low` where the surplus is never positive.
 
     >>> crossing(lambda value: 6.0 - 2.0 * value, 100.0)
     3.0
     >>> crossing(lambda value: 6.0 - 2.0 * value, 2.0)
     inf
     """
-    return carried_crossing(lambda number, _: (surplus(number), ()), limit, (), steps)[0]
+    return carried_crossing(lambda number, _: (surplus(number), ()), limit, (), steps, low)[0]
 
 
 def carried_crossing(
-    surplus: Callable[[Real, _State], tuple[Real, _State]], limit: Real, carried: _State, steps: int = _USUAL_STEPS
+    surplus: Callable[[Real, _State], tuple[Real, _State]],
+    limit: Real,
+    carried: _State,
+    steps: int = _USUAL_STEPS,
+    low: Real = 0.0,
 ) -> tuple[Real, _State]:
     """`crossing` of a surplus that carries numbers from one evaluation to the next, and those numbers at the end."""
-    low = 0.0
     above, carried = surplus(low, carried)
     below, carried = surplus(limit, carried)
     always, never = above <= 0.0, below > 0.0
@@ -195,7 +196,7 @@ def carried_crossing(
 
     start = (low, where(always, 1.0, above), limit, where(never, -1.0, below), 0.0, low, low, True, *carried)
     state = repeated(step, start, steps, (above, below))
-    return where(never, float("inf"), where(always, 0.0, state[6])), state[8:]
+    return where(never, float("inf"), where(always, low, state[6])), state[8:]
 
 
 def largest_that_holds(holds: Callable[[Real], Real], limit: Real, steps: int = _MOST_HALVINGS) -> Real:
@@ -227,7 +228,7 @@ class Settled(NamedTuple):
 def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: tuple[Real, ...]) -> Settled:
     """Positive numbers that a round of a calculation leaves unchanged.
 
-    Anderson mixing of the last three rounds, or half a step where that leads astray.
+    Anderson mixing of as many rounds as there are numbers, or half a step where that leads astray.
 
     Args:
         round_: gives the next numbers.
@@ -271,10 +272,10 @@ def fixed_point(round_: Callable[[tuple[Real, ...]], tuple[Real, ...]], start: t
         following = (where(settled, result, new) for result, new in zip(new_results, limited, strict=True))
         kept = _kept(was_open, following, here)  # rounding must not move what has settled
         is_open = where(was_open, negated(settled), was_open)
-        return (*kept, *new_results, *residual, *state[size:-2][: 2 * size * (_MIXED - 1)], far, is_open), is_open
+        return (*kept, *new_results, *residual, *state[size:-2][: 2 * size * (size - 1)], far, is_open), is_open
 
-    state = turned(round_of, (*map(plain, start), float("inf"), True), _MIXED)  # with fewer rounds before
-    state = repeated(round_of, state, _MOST_ROUNDS - _MIXED, (kind,), begins=state[-1])
+    state = turned(round_of, (*map(plain, start), float("inf"), True), size)  # with fewer rounds before
+    state = repeated(round_of, state, _MOST_ROUNDS - size, (kind,), begins=state[-1])
     implicit = operations_of(kind).settled  # derivatives by the implicit function theorem
     values = state[:size] if implicit is None else implicit(round_, state[:size], kind)
     return Settled(values, negated(state[-1]))
@@ -295,31 +296,29 @@ def _mixed(
 ) -> tuple[Real, ...]:
     """The combination of the last rounds with the least residual, if the calculation were linear."""
     if not before:
-        return tuple(new - 0.5 * each for new, each in zip(results, residual, strict=True))
+        return results
     last_results, residuals = [results, *before[::2]], [residual, *before[1::2]]
-    moved = [tuple(a - b for a, b in zip(*pair, strict=True)) for pair in pairwise(last_results)]
-    changed = [tuple((a - b) * w for a, b, w in zip(*pair, weights, strict=True)) for pair in pairwise(residuals)]
-    weighted = tuple(each * weight for each, weight in zip(residual, weights, strict=True))
-    one = _dot(changed[0], changed[0])
-    share = _dot(changed[0], weighted)
-    if len(changed) == 1:
-        shares = [_over(share, one)]
-    else:
-        both, other, rest = _dot(changed[0], changed[1]), _dot(changed[1], changed[1]), _dot(changed[1], weighted)
-        other = other * (1.0 + _SETTLED)  # two rounds that moved alike
-        spread = one * other - both * both
-        shares = [_over(share * other - rest * both, spread), _over(one * rest - both * share, spread)]
-    return tuple(
-        new - sum(share * move[place] for share, move in zip(shares, moved, strict=True))
-        for place, new in enumerate(results)
-    )
+    known: list[tuple[tuple[Real, ...], tuple[Real, ...], Real]] = []
+    rest = tuple(each * weight for each, weight in zip(residual, weights, strict=True))
+    for place in range(len(last_results) - 1):
+        moved = tuple(a - b for a, b in zip(last_results[place], last_results[place + 1], strict=True))
+        pairs = zip(residuals[place], residuals[place + 1], weights, strict=True)
+        changed = tuple((a - b) * weight for a, b, weight in pairs)
+        whole = _dot(changed, changed)
+        for other_moved, other_changed, square in known:  # what is new, by Gram and Schmidt
+            share = _dot(changed, other_changed) * square
+            moved, changed = _less(moved, share, other_moved), _less(changed, share, other_changed)
+        square = whole if not known else _dot(changed, changed)
+        is_new = square > _SETTLED * whole
+        known.append((moved, changed, where(is_new, 1.0 / where(is_new, square, 1.0), 0.0)))
+    for moved, changed, square in known:
+        results = _less(results, _dot(changed, rest) * square, moved)
+    return results
+
+
+def _less(numbers: tuple[Real, ...], share: Real, others: tuple[Real, ...]) -> tuple[Real, ...]:
+    return tuple(number - share * other for number, other in zip(numbers, others, strict=True))
 
 
 def _dot(left: tuple[Real, ...], right: tuple[Real, ...]) -> Real:
     return sum(a * b for a, b in zip(left, right, strict=True))
-
-
-def _over(above: Real, below: Real) -> Real:
-    """A quotient, zero where the divisor is."""
-    none = abs(below) < _TINY * _TINY
-    return where(none, 0.0, above / where(none, 1.0, below))

@@ -6,11 +6,25 @@ What depends on no array is computed once per block with Python floats. A loop t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from roofline.symbolic.graph import CALL, CONDITIONS, INPUT, LOOP, RESULT, Function, Loop, Node, nodes_of
+from roofline.support.records import NamedTuple
+from roofline.symbolic.graph import (
+    CALL,
+    CONDITIONS,
+    INPUT,
+    LOOP,
+    RESULT,
+    Function,
+    Loop,
+    Node,
+    inside_bits,
+    nodes_of,
+    of_branches,
+    turn_nodes,
+)
 from roofline.symbolic.programs import PYTHON, compile_make, text_of
 
 #: numpy ufunc of each operation.
@@ -37,6 +51,7 @@ FUNCTIONS = {
     "or": "logical_or",
     "not": "logical_not",
 }
+_E = math.e
 _ROOTS = {0.5: "sqrt", 1.0 / 3.0: "cbrt"}
 _PRODUCTS = {2.0: 1, 3.0: 2}  # multiplications
 _compile_once = lru_cache(maxsize=256)(compile_make)  # programs of the same structure share their code
@@ -58,7 +73,10 @@ class ArrayProgram:
         from roofline.numbers.arrays import block_functions
 
         self._is_array = tuple(is_array)
-        self._writer = writer = _Writer(parameters)
+        if not any(node.operation in (LOOP, CALL) for node in nodes_of(outputs)):
+            columns = sum(node.reach for node, is_column in zip(inputs, is_array, strict=True) if is_column)
+            outputs = _with_sums_collected(outputs, sum(node.reach for node in (*inputs, *parameters)) & ~columns)
+        self._writer = writer = _Writer(parameters, of_branches(outputs))
         for node, is_column in zip(inputs, is_array, strict=True):
             writer.add_input(node, is_column=is_column)
         self._body = writer.function("run", outputs, inputs)
@@ -78,6 +96,65 @@ class ArrayProgram:
 
         run = self._make(*self._writer.constants, *self._functions.values(), *values)
         return in_blocks(run, self._is_array, *self._body)
+
+
+class _Sum(NamedTuple):
+    """A number as a constant and multiples of other numbers."""
+
+    constant: Any
+    parts: dict[object, tuple[Any, Any]]  # key -> number, factor
+
+
+def _with_sums_collected(outputs: Sequence[Any], early: int) -> list[Any]:
+    """The outputs with factors of sums collected, which depend on inputs with the bits `early` alone.
+
+    Equal up to rounding: half of the work of a pass is in sums of multiples of its tokens.
+    """
+    sums: dict[object, _Sum] = {}
+
+    def sum_of(value: Any) -> _Sum:
+        if not isinstance(value, Node) or not value.reach & ~early:
+            return _Sum(value, {})
+        known = sums.get(value.key)
+        return _Sum(0.0, {value.key: (value, 1.0)}) if known is None else known
+
+    def scaled(one: _Sum, factor: Any) -> _Sum:
+        parts = {key: (number, own * factor) for key, (number, own) in one.parts.items()}
+        return _Sum(one.constant * factor, parts)
+
+    def added(one: _Sum, other: _Sum) -> _Sum:
+        parts = dict(one.parts)
+        for key, (number, factor) in other.parts.items():
+            parts[key] = (number, parts[key][1] + factor) if key in parts else (number, factor)
+        return _Sum(one.constant + other.constant, parts)
+
+    def number_of(value: Any) -> Any:
+        one = sum_of(value)
+        total: Any = None
+        for number, factor in one.parts.values():
+            term = number * factor
+            total = term if total is None else total + term
+        return one.constant if total is None else total + one.constant
+
+    for node in nodes_of(outputs):
+        if node.operation == INPUT or not node.reach & ~early:
+            continue
+        args = node.args
+        left, right = (sum_of(arg) for arg in args) if len(args) == 2 else (None, None)
+        if node.operation == "+" and left and right:
+            sums[node.key] = added(left, right)
+        elif node.operation == "-" and left and right:
+            sums[node.key] = added(left, scaled(right, -1.0))
+        elif node.operation == "neg":
+            sums[node.key] = scaled(sum_of(args[0]), -1.0)
+        elif node.operation == "*" and left and right and not (left.parts and right.parts):
+            sums[node.key] = scaled(left, right.constant) if left.parts else scaled(right, left.constant)
+        elif node.operation == "/" and left and right and not right.parts:
+            sums[node.key] = scaled(left, 1.0 / right.constant)
+        else:
+            same = node.graph.node(node.operation, *map(number_of, args))
+            sums[node.key] = _Sum(0.0, {same.key: (same, 1.0)}) if isinstance(same, Node) else _Sum(same, {})
+    return [number_of(output) for output in outputs]
 
 
 class _Buffers:
@@ -101,7 +178,8 @@ class _Buffers:
 class _Writer:
     """Writes the functions of a program: one for a block, and one for a turn of each loop."""
 
-    def __init__(self, parameters: Sequence[Node]) -> None:
+    def __init__(self, parameters: Sequence[Node], of_branches: Mapping[object, Node]) -> None:
+        self._of_branches = of_branches
         self.constants: dict[float, str] = {}
         self.called: dict[tuple[Function, tuple[bool, ...]], str] = {}
         self.functions: list[list[str]] = []
@@ -120,8 +198,8 @@ class _Writer:
         """Write a function of a block; how many buffers it takes for numbers and for conditions."""
         floats, flags = _Buffers("b"), _Buffers("f")
         known = {node.key for node in inputs}
-        nodes = [node for node in _in_scope(outputs, known) if node.operation != INPUT]
-        free = {node.key: _free(node) for node in nodes if node.operation == LOOP}
+        nodes = [node for node in _in_scope(outputs, known, self._of_branches) if node.operation != INPUT]
+        free = {node.key: _free(node, self._of_branches) for node in nodes if node.operation == LOOP}
         uses = {
             node.key: [arg for arg in (*node.args, *free.get(node.key, ())) if isinstance(arg, Node)] for node in nodes
         }
@@ -215,7 +293,7 @@ class _Writer:
         return value.operation in CONDITIONS or value.key in self._flags
 
 
-def _in_scope(outputs: Sequence[Any], known: set[object]) -> list[Node]:
+def _in_scope(outputs: Sequence[Any], known: set[object], of_branches: Mapping[object, Node]) -> list[Node]:
     """Nodes to compute in a scope, arguments first: up to what is known, and not those of a turn of an inner loop."""
     nodes: dict[int, Node] = {}
     pending = [output for output in outputs if isinstance(output, Node)]
@@ -226,32 +304,29 @@ def _in_scope(outputs: Sequence[Any], known: set[object]) -> list[Node]:
         nodes[node.place] = node
         pending += [arg for arg in node.args if isinstance(arg, Node)]
         if node.operation == LOOP:
-            pending += _free(node)
+            pending += _free(node, of_branches)
     return [nodes[place] for place in sorted(nodes)]
 
 
-def _free(node: Node) -> list[Node]:
-    """What a turn of a loop reads and does not change."""
+def _free(node: Node, of_branches: Mapping[object, Node]) -> list[Node]:
+    """What a turn of a loop reads and does not change; a branch computes what nobody else reads."""
     loop: Loop = node.args[-1]
-    inside = sum(bound.reach for bound in loop.bound)
-    parts = nodes_of([*loop.after, loop.goes_on])
-    inner = [each for each in parts if each.operation == LOOP]
-    is_wider = True
-    while is_wider:
-        wider = inside
-        for each in inner:
-            if each.reach & inside:
-                wider |= sum(bound.reach for bound in each.args[-1].bound)
-        is_wider, inside = wider != inside, wider
+    parts = turn_nodes(node)
+    inside = inside_bits(node, parts)
     free: dict[int, Node] = {}
-    for each in parts:
-        if each.reach & inside:
-            for arg in _arguments(each):
-                if not arg.reach & inside:
-                    free[arg.place] = arg
-    for output in (*loop.after, loop.goes_on):
-        if isinstance(output, Node) and not output.reach & inside:
-            free[output.place] = output
+    pending = [arg for each in parts if each.reach & inside for arg in _arguments(each)]
+    pending += [output for output in (*loop.after, loop.goes_on) if isinstance(output, Node)]
+    seen: set[int] = set()
+    while pending:
+        each = pending.pop()
+        if each.place in seen or each.reach & inside:
+            continue
+        seen.add(each.place)
+        if of_branches.get(each.key) is node:
+            pending += _arguments(each)
+            pending += _free(each, of_branches) if each.operation == LOOP else []
+        else:
+            free[each.place] = each
     return [free[place] for place in sorted(free)]
 
 
@@ -274,6 +349,8 @@ def _statements(node: Node, args: list[str], target: str) -> list[str]:
     if operation == "where":
         return [f"copyto({target}, {args[2]})", f"copyto({target}, {args[1]}, where={args[0]})"]
     order = node.args[1] if operation == "**" and type(node.args[1]) is float else None
+    if operation == "**" and type(node.args[0]) is float and node.args[0] == _E:
+        return [f"exp({args[1]}, {target})"]
     if order in _ROOTS:
         return [f"{_ROOTS[order]}({args[0]}, {target})"]
     if order in _PRODUCTS:

@@ -339,6 +339,46 @@ def bound_bits(nodes: Iterable[Node]) -> int:
     return sum(bound.reach for node in nodes if node.operation == LOOP for bound in node.args[-1].bound)
 
 
+def inside_bits(loop_node: Node, parts: Sequence[Node]) -> int:
+    """Bits that change within a turn of a loop, those of loops inside it included; `parts`: nodes of the turn."""
+    inside = bound_bits([loop_node])
+    inner = [node for node in parts if node.operation == LOOP]
+    before = -1
+    while before != inside:
+        before = inside
+        for node in inner:
+            inside |= bound_bits([node]) if node.reach & inside else 0
+    return inside
+
+
+def turn_nodes(loop_node: Node) -> list[Node]:
+    """Nodes of a turn of a loop, with all that they depend on."""
+    loop: Loop = loop_node.args[-1]
+    return nodes_of([*loop.after, loop.goes_on])
+
+
+def of_branches(outputs: Sequence[Any]) -> dict[object, Node]:
+    """Nodes that only a branch, a loop of at most one turn, reads: by their keys, with that loop."""
+    nodes = nodes_of(outputs)
+    found: dict[object, Node] = {}
+    for branch in nodes:
+        if branch.operation != LOOP or branch.args[-1].most > 1:
+            continue
+        parts = turn_nodes(branch)
+        inside = inside_bits(branch, parts)
+        read = {arg.place for node in nodes if node is branch for arg in node.args if isinstance(arg, Node)}
+        read |= {output.place for output in outputs if isinstance(output, Node)}
+        candidates = {node.place for node in parts if not node.reach & inside and node.operation != INPUT}
+        for node in reversed(nodes):  # whoever reads a node comes after it
+            is_outside = node.place not in candidates or node.place in read
+            if is_outside and not node.reach & inside:
+                for arg in node.args:
+                    ends = (*arg.after, arg.goes_on) if isinstance(arg, Loop) and node is not branch else (arg,)
+                    read |= {end.place for end in ends if isinstance(end, Node)}
+        found |= {node.key: branch for node in parts if node.place in candidates - read and node.key not in found}
+    return found
+
+
 def _is_number(other: Any, number: float) -> bool:
     return type(other) in (float, int) and other == number
 

@@ -11,7 +11,19 @@ from typing import Any
 from roofline.numbers.operations import always
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple
-from roofline.symbolic.graph import CALL, INPUT, LOOP, RESULT, Function, Loop, Node, bound_bits, nodes_of
+from roofline.symbolic.graph import (
+    CALL,
+    INPUT,
+    LOOP,
+    RESULT,
+    Function,
+    Loop,
+    Node,
+    bound_bits,
+    nodes_of,
+    of_branches,
+    turn_nodes,
+)
 
 # How each language writes an operation: one table of precedence and forms, with the differences of each language.
 #
@@ -318,6 +330,7 @@ class _Statements:
         self._nodes = nodes_of(outputs)
         self._bound = bound_bits(self._nodes)
         self._inline = self._used_once()
+        self._of_branches = of_branches(outputs)
         self._written: set[object] = set()
 
     def write(self, margin: str) -> list[str]:
@@ -338,13 +351,15 @@ class _Statements:
         """A node's name, or its expression."""
         return text_of(value, self.language, lambda node: self.names.get(node.key))
 
-    def _block(self, nodes: Iterable[Node], scope: int, margin: str) -> None:
-        """Statements of the nodes that can be computed inside the loops whose bits are in `scope`."""
+    def _block(self, nodes: Iterable[Node], scope: int, margin: str, branch: Node | None = None) -> None:
+        """Statements of the nodes that can be computed inside the loops whose bits are in `scope`, and a branch."""
         for node in nodes:
             if node.key in self._written or node.operation == INPUT or (node.reach & self._bound) & ~scope:
                 continue
+            if self._of_branches.get(node.key, branch) is not branch:
+                continue
             if node.operation == LOOP:
-                self._loop(node, scope, margin)
+                self._loop(node, scope, margin, branch)
             elif node.operation == CALL:
                 self._call(node, margin)
             elif node.operation == RESULT:
@@ -362,7 +377,7 @@ class _Statements:
         call = f"{function.name}({_arguments(node, self.language, lambda arg: self.names.get(arg.key))})"
         self._line(margin, self._style.fixed + self._style.results.format(results, call))
 
-    def _loop(self, node: Node, scope: int, margin: str) -> None:
+    def _loop(self, node: Node, scope: int, margin: str, branch: Node | None) -> None:
         """A loop; one of at most a single turn is a branch."""
         *start, begins, loop = node.args
         name, style, deeper = self._name(node), self._style, margin + "    "
@@ -372,7 +387,7 @@ class _Statements:
         self.names.update((bound.key, state) for bound, state in zip(loop.bound, states, strict=True))
         head = style.once if loop.most == 1 else style.turns if always(begins) else style.turns_if
         self.lines.append(margin + head.format(turn=f"turn{node.place}", most=loop.most, begins=self.text(begins)))
-        self._block(nodes_of([*loop.after, loop.goes_on]), scope | sum(bound.reach for bound in loop.bound), deeper)
+        self._block(turn_nodes(node), scope | bound_bits([node]), deeper, node if loop.most == 1 else branch)
         ends = loop.most > 1 and not always(loop.goes_on)
         if ends:
             self._line(deeper, f"{style.fixed}goes_on = {self.text(loop.goes_on)}")

@@ -126,7 +126,11 @@ def _open_loop(
         met = meeting_at(state)
         return rate * met.decode, met.seen
 
-    initial = (rate * steps * plain, plain + 0.0 * rate)
+    # Steps that grow evenly with the sequences, up to those at saturation.
+    alone = rate * steps * plain
+    several = alone / (1.0 - rate / full.rate + alone / full.sequences)
+    is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
+    initial = several, (plain if is_prompts_first else several / maximum(rate * steps, _TINY)) + 0.0 * rate
     settled = fixed_point(next_state, start or initial)
     values = _or_bracketed(settled, _bracketed_others(next_state, full.slots), initial)
     others, met = minimum(values[0], full.slots), unbounded(values)
@@ -429,6 +433,7 @@ def _run_means(
 # Saturation of a rank, and the wait for a slot where no further sequence is admitted.
 
 _MOST_SLOTS = 1 << 16  # in the sum over states
+_STATES, _OUTWEIGHS = 16.0, 6.0  # whose power is beyond `_NEGLIGIBLE`
 _NEGLIGIBLE = 2.0**40  # weight over that of full slots, beyond which full slots never occur
 
 
@@ -566,10 +571,12 @@ def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others
         return (weight, total, number), is_left if never(is_left) else is_left & below(total, _NEGLIGIBLE)
 
     unit = 0.0 * rate + 1.0
-    _, total, _ = repeated(next_state, (unit, unit, slots), _MOST_SLOTS, (last,))
+    # Where so many states below the last one each outweigh the next so much, full slots never occur.
+    may_occur = (slots <= _STATES) | (completion_rate(maximum(slots - _STATES, 1.0)) < _OUTWEIGHS * rate)
+    _, total, _ = repeated(next_state, (unit, unit, slots), _MOST_SLOTS, (last,), begins=may_occur)
     waiting = 1.0 / (1.0 - load)
     share = waiting / (total - 1.0 + waiting)
-    share = where(total >= _NEGLIGIBLE, 0.0, share)
+    share = where(may_occur & (total < _NEGLIGIBLE), share, 0.0)
     return share, share * server.lengths.answers.biased / 2.0 / (last * (1.0 - load))
 
 

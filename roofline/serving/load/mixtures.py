@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import cache, reduce
+from math import log
 from typing import Any
 
 from roofline.numbers.operations import Real, comparable, maximum, minimum, never, where
 from roofline.numbers.quantity import MICRO, NANO
-from roofline.numbers.roots import crossing
+from roofline.numbers.roots import crossing, narrowed
 from roofline.serving.latency import Spread
 from roofline.support.records import NamedTuple
 
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
 _MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
+_FARTHEST = 9.0  # of a standard normal variable
 _MOST_PARTS = 12  # of a program for percentiles
 _FEW = 48  # percentiles that cost as much as compiling one
 _ELEMENTS = 400  # of an array, whose percentiles by formulas take as much longer
@@ -74,19 +76,59 @@ def percentile(parts: Sequence[Component], level: float) -> Real:
         starts, the time of the slower group.
 
     Source:
-        Markov's inequality bounds the search.
+        Arithmetic: the percentile lies between those of the components, of which there are closed forms.
     """
+    tail = _tail_of(level)
     if len(parts) <= _MOST_PARTS:
         numbers = [number for part in parts for number in part]
         program = _percentile_program(numbers)
         if program is not None:
-            return program(level, *numbers)[0]
-    return _percentile(parts, level)
+            return program(*tail, *numbers)[0]
+    return _percentile(parts, tail)
 
 
-def _percentile(parts: Sequence[Component], level: Real) -> Real:
-    left = (1.0 - level / 100.0) * (1.0 - MICRO)
-    return crossing(lambda time: survival(parts, time) - left, mean_of(parts) / left, _MOST_STEPS)
+class _Tail(NamedTuple):
+    """Share of the requests beyond a percentile."""
+
+    share: Real  # [1]
+    place: Real  # of a standard normal variable that exceeds it with that probability
+    exponent: Real  # likewise of an exponential one, over its mean
+
+
+@cache
+def _tail_of(level: float) -> _Tail:
+    share = (1.0 - level / 100.0) * (1.0 - MICRO)
+
+    def surplus(place: float) -> float:
+        return float(_normal_survival(place)) - share
+
+    place = narrowed(surplus, (_FARTHEST, surplus(_FARTHEST)), (-_FARTHEST, surplus(-_FARTHEST)))
+    return _Tail(share, place, log(1.0 / share))
+
+
+def _percentile(parts: Sequence[Component], tail: _Tail) -> Real:
+    """Between the percentiles of the components."""
+    ends = [_bounds(part, tail) for part in parts]
+    low, high = (
+        reduce(choose, numbers) for choose, numbers in zip((minimum, maximum), zip(*ends, strict=True), strict=True)
+    )
+    return crossing(
+        lambda time: survival(parts, time) - tail.share, high * (1.0 + NANO) + _TINY, _MOST_STEPS, low * (1.0 - NANO)
+    )
+
+
+def _bounds(part: Component, tail: _Tail) -> tuple[Real, Real]:
+    """Two times between which a component's percentile lies [s]; see `gamma_survival`."""
+    square = part.mean * part.mean
+    shape = square / maximum(part.variance, _TINY)
+    width = 3.0 * maximum(shape, 1.0) ** 0.5
+    beyond = part.mean * maximum(1.0 - 1.0 / (width * width) + tail.place / width, 0.0) ** 3.0
+    rare = (part.variance + square) / (2.0 * maximum(part.mean, _TINY)) * tail.exponent
+    is_rare = shape <= 1.0
+    low, high = where(is_rare, 0.0, beyond), where(is_rare, rare, beyond)
+    if not never(part.most < float("inf")):
+        low, high = minimum(low, part.most), minimum(high, part.most)
+    return part.least + low, part.least + high
 
 
 def _percentile_program(numbers: Sequence[Real]) -> Callable[..., tuple[Real, ...]] | None:
@@ -110,16 +152,17 @@ def _compiled(size: int, arrays: tuple[bool, ...] | None) -> Callable[..., tuple
     from roofline.symbolic.graph import Graph
 
     graph = Graph()
-    level, *numbers = map(graph.input, ("level", *(f"number{place}" for place in range(size))))
+    tail = _Tail(*map(graph.input, _Tail._fields))
+    numbers = [graph.input(f"number{place}") for place in range(size)]
     width = len(Component._fields)
-    outputs = [_percentile([Component(*numbers[at : at + width]) for at in range(0, size, width)], level)]
+    outputs = [_percentile([Component(*numbers[at : at + width]) for at in range(0, size, width)], tail)]
     if arrays is None:
         from roofline.symbolic.programs import python_program
 
         return python_program(outputs, graph.inputs)
     from roofline.symbolic.array_programs import array_program
 
-    return array_program(outputs, graph.inputs, (False, *arrays))
+    return array_program(outputs, graph.inputs, (*(False for _ in tail), *arrays))
 
 
 def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
