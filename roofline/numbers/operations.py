@@ -203,11 +203,21 @@ def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:
         return b
     if type(b) in _PLAIN and b == 0.0:
         return a
-    if p == _CUBIC:  # as programs compute it, to the bit
-        root = math.cbrt if type(a) in _PLAIN and type(b) in _PLAIN else operations_of(a, b).cbrt
-        if root is not None:
-            return root(a * a * a + b * b * b)
+    if p == _CUBIC and ((type(a) in _PLAIN and type(b) in _PLAIN) or operations_of(a, b).cbrt):
+        return cube_root(a * a * a + b * b * b)
     return (a**p + b**p) ** (1.0 / p)
+
+
+def cube_root(a: Real) -> Real:
+    """Cube root of a number that is not negative, to the bit as programs compute it.
+
+    >>> cube_root(27.0)
+    3.0
+    """
+    if type(a) in _PLAIN:
+        return math.cbrt(a)
+    root = operations_of(a).cbrt
+    return a ** (1.0 / _CUBIC) if root is None else root(a)
 
 
 def same(a: Any, b: Any) -> bool:

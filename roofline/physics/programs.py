@@ -39,11 +39,13 @@ class Recurring(NamedTuple):
 
     def by_program(self, read: _Read, wrap: Callable[[Any], Any]) -> _Numbers | None:
         """`read(wrap(result))` by a compiled program; None where there is none yet, or where it has no result."""
+        if self.arrays is not None and self.size < _LARGE:  # whether or not there is one: rounding stays the same
+            return None
         memo, key = self.deployment.memo, (read, self.make, self.arrays)
         program = memo.get(key, 0)  # calls so far, then the program; None where there cannot be one
         if type(program) is int:
             memo[key] = program + 1
-            is_costly = program >= _FEW or self.size >= _LARGE
+            is_costly = program >= _FEW or self.arrays is not None
             figures = Figures(self.make, read, wrap, len(self.numbers), self.arrays)
             program = program_of(figures, self.deployment) if is_costly else known_program(figures, self.deployment)
             if program == _NOT_YET:

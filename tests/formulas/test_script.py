@@ -8,7 +8,7 @@ import pytest
 import roofline as rl
 from roofline.formulas.case import latency_graph, latency_script
 from roofline.serving.load import equations
-from roofline.serving.load.equations import mean_latencies, served
+from roofline.serving.load.equations import mean_latencies, served, served_by_formulas
 from roofline.serving.load.mixtures import percentile
 from roofline.serving.load.tails import tails
 from roofline.specs.engine import PromptCache
@@ -96,17 +96,18 @@ def test_a_program_of_python_gives_what_the_formulas_give(case):
 
 
 def test_programs_search_where_rounds_do_not_meet_and_say_what_none_can(monkeypatch, javascript):
-    found = rl.predict("deepseek-r1", "b200", isl=8697, osl=29, dp=8, ep=8, tp=1, concurrency=8)
+    found = rl.predict("deepseek-r1", "b200", isl=14184, osl=102, dp=8, ep=8, tp=1, concurrency=8)
     graph, latencies = latency_graph(found.deployment, found.workload)
     source, run = latency_script(found.deployment, found.workload), python_program(latencies, graph.inputs)
     searches, search = [], equations.carried_crossing
     monkeypatch.setattr(equations, "carried_crossing", lambda *args: searches.append(args) or search(*args))
-    for concurrency, searched in ((32.0, 0), (400.0, 1)):
+    for concurrency, searched in ((32.0, 0), (886.0, 1)):
         searches.clear()
-        expected = mean_latencies(found.deployment, replace(found.workload, load=Users(concurrency)))
+        answer = served_by_formulas(found.deployment, replace(found.workload, load=Users(concurrency)))
+        expected = answer.ttft, answer.tpot
         assert len(searches) == searched
-        assert run(8697.0, 29.0, concurrency, 0.0) == pytest.approx(expected, rel=1e-9)
-        assert javascript(source, "latencies", (8697.0, 29.0, concurrency, 0.0)) == pytest.approx(expected, rel=1e-6)
+        assert run(14184.0, 102.0, concurrency, 0.0) == pytest.approx(expected, rel=1e-9)
+        assert javascript(source, "latencies", (14184.0, 102.0, concurrency, 0.0)) == pytest.approx(expected, rel=1e-6)
     found = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=1.0)
     ttft, tpot = javascript(latency_script(found.deployment, found.workload, "f"), "f", (4000.0, 500.0, 90.0, 0.0))
     assert ttft == float("inf")

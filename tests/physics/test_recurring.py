@@ -12,9 +12,10 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.physics import memory, passes
-from roofline.physics.passes import Pass, every_kernel, figures_of, prefill_pass
+from roofline.physics import memory, passes, programs
+from roofline.physics.passes import Pass, every_kernel, prefill_pass
 from roofline.physics.plan import Plan
+from roofline.physics.programs import figures_of
 from roofline.questions.inputs import deployment as deployed_room
 from roofline.serving import knee, verdict
 from roofline.serving.load import server
@@ -41,8 +42,8 @@ def deployment(model, gpu, options):
 
 def ask_often(read, make, one, numbers):
     """What a program answers, after as many questions as it takes."""
-    for _ in range(passes._FEW + 1):
-        found = passes.recurring(make, one, numbers).by_program(read, Pass)
+    for _ in range(programs._FEW + 1):
+        found = programs.recurring(make, one, numbers).by_program(read, Pass)
     return found
 
 
@@ -57,9 +58,9 @@ def test_a_program_of_floats_gives_what_the_formulas_give_to_the_bit(model, gpu,
         assert found == read(Pass(make(one, *numbers)))
     for make, numbers in ((memory._memory, (7.0, 3333.0)), (memory._largest_batch, (4321.0,))):
         plain = make(one, *numbers)
-        for _ in range(passes._FEW + 2):
+        for _ in range(programs._FEW + 2):
             assert figures_of(make, one, *numbers) == tuple(plain)
-        assert callable(one.memo[passes._identity, make, None])
+        assert callable(one.memo[programs._identity, make, None])
 
 
 @each(("model", "gpu", "options"), CASES)
@@ -81,7 +82,7 @@ def test_a_program_of_arrays_gives_what_floats_give(model, gpu, options, size):
 
 def test_where_arithmetic_has_no_result_the_formulas_answer():
     one = deployment(*CASES[0])
-    for _ in range(passes._FEW + 2):
+    for _ in range(programs._FEW + 2):
         with pytest.raises(ZeroDivisionError):
             Pass.of(passes._decode_kernels, one, 1.0, 100.0, 0.0).time  # noqa: B018  asked for its error
 
@@ -92,10 +93,10 @@ def test_a_structure_that_hangs_on_its_numbers_has_no_program():
     def halves(_, number):
         return (number / 2.0 if number > 1.0 else -1.0,)
 
-    for _ in range(passes._FEW + 3):
+    for _ in range(programs._FEW + 3):
         assert figures_of(halves, one, 4.0) == (2.0,)
         assert figures_of(halves, one, 1.0) == (-1.0,)
-    assert one.memo[passes._identity, halves, None] is None
+    assert one.memo[programs._identity, halves, None] is None
 
 
 def test_figures_of_floats_are_read_once_and_those_of_arrays_are_not_kept():
@@ -114,7 +115,7 @@ def test_figures_of_floats_are_read_once_and_those_of_arrays_are_not_kept():
 
 def test_kernels_can_be_read_whatever_was_asked_before():
     one = deployment(*CASES[0])
-    for _ in range(passes._FEW + 2):
+    for _ in range(programs._FEW + 2):
         time = prefill_pass(one, 1.0, 1000.0).time
     asked = prefill_pass(one, 1.0, 1000.0)
     assert asked.time == time == sum(kernel.time for kernel in asked.kernels)
@@ -125,7 +126,7 @@ def test_kernels_can_be_read_whatever_was_asked_before():
 
 def test_copies_leave_programs_behind_and_replicas_share_them():
     one = deployment(*CASES[0])
-    for _ in range(passes._FEW + 2):
+    for _ in range(programs._FEW + 2):
         prefill_pass(one, 1.0, 1000.0).time  # noqa: B018  asked often
     assert one.memo
     for twin in (copy.copy(one), copy.deepcopy(one), pickle.loads(pickle.dumps(one))):

@@ -11,7 +11,6 @@ import roofline.numbers.arrays  # noqa: F401  registers arrays
 from roofline.numbers.operations import minimum, where
 from roofline.numbers.roots import carried_crossing, crossing, fixed_point, largest_that_holds, repeated
 from roofline.support.errors import BadInput
-from roofline.symbolic.array_programs import array_program
 from roofline.symbolic.graph import Graph
 from roofline.symbolic.programs import SPREADSHEET, javascript_source, python_program, text_of
 
@@ -124,11 +123,9 @@ def test_long_chains_are_cut_and_what_is_not_needed_is_not_computed():
     assert python_program([number], [x])(1.5) == (expected,)
 
 
-def test_a_spreadsheet_and_a_program_of_arrays_refuse_what_iterates():
+def test_a_spreadsheet_refuses_what_iterates():
     graph = Graph()
     x = graph.input("x")
     root = root_by_newton(x, 1.0)
     with pytest.raises(BadInput, match="a spreadsheet has no formula for an iteration"):
         text_of(1.0 + root, SPREADSHEET)
-    with pytest.raises(BadInput, match="an iteration has no program of arrays"):
-        array_program([root], [x], [True])

@@ -7,10 +7,11 @@ from functools import cache, reduce
 from math import log
 from typing import Any
 
-from roofline.numbers.operations import Real, comparable, maximum, minimum, never, where
+from roofline.numbers.operations import Real, comparable, cube_root, maximum, minimum, never, where
 from roofline.numbers.quantity import MICRO, NANO
 from roofline.numbers.roots import crossing, narrowed
 from roofline.serving.latency import Spread
+from roofline.serving.load.programs import LARGE
 from roofline.support.records import NamedTuple
 
 _E = 2.718281828459045
@@ -19,7 +20,6 @@ _MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribu
 _FARTHEST = 9.0  # of a standard normal variable
 _MOST_PARTS = 12  # of a program for percentiles
 _FEW = 48  # percentiles that cost as much as compiling one
-_ELEMENTS = 400  # of an array, whose percentiles by formulas take as much longer
 _PROGRAMS: dict[Any, Any] = {}  # by numbers of components: percentiles so far, then the program
 _GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
 
@@ -122,7 +122,8 @@ def _bounds(part: Component, tail: _Tail) -> tuple[Real, Real]:
     square = part.mean * part.mean
     shape = square / maximum(part.variance, _TINY)
     width = 3.0 * maximum(shape, 1.0) ** 0.5
-    beyond = part.mean * maximum(1.0 - 1.0 / (width * width) + tail.place / width, 0.0) ** 3.0
+    side = maximum(1.0 - 1.0 / (width * width) + tail.place / width, 0.0)
+    beyond = part.mean * (side * side * side)
     rare = (part.variance + square) / (2.0 * maximum(part.mean, _TINY)) * tail.exponent
     is_rare = shape <= 1.0
     low, high = where(is_rare, 0.0, beyond), where(is_rare, rare, beyond)
@@ -134,14 +135,15 @@ def _bounds(part: Component, tail: _Tail) -> tuple[Real, Real]:
 def _percentile_program(numbers: Sequence[Real]) -> Callable[..., tuple[Real, ...]] | None:
     """A program for percentiles of so many numbers of components; None as long as there were few."""
     arrays = tuple(bool(getattr(number, "shape", ())) for number in numbers)
+    if any(type(number) is not float and not is_array for number, is_array in zip(numbers, arrays, strict=True)):
+        return None
+    if any(arrays) and max(getattr(number, "size", 1) for number in numbers) < LARGE:
+        return None
     key = len(numbers), arrays if any(arrays) else None
     known = _PROGRAMS.get(key, 0)
     if type(known) is int:
-        if not all(is_array or type(number) is float for number, is_array in zip(numbers, arrays, strict=True)):
-            return None
-        known += 1 + max(getattr(number, "size", 1) for number in numbers) // _ELEMENTS
-        _PROGRAMS[key] = known
-        if known < _FEW:
+        if known < _FEW and not any(arrays):
+            _PROGRAMS[key] = known + 1
             return None
         known = _PROGRAMS[key] = _compiled(*key)
     program: Callable[..., tuple[Real, ...]] = known
@@ -196,7 +198,7 @@ def gamma_survival(time: Real, mean: Real, variance: Real) -> Real:
     share = 2.0 * square / maximum(both, _TINY)
     rare = share * _E ** (-2.0 * beyond * mean / maximum(both, _TINY))
     root = 3.0 * maximum(shape, 1.0) ** 0.5
-    place = ((beyond / maximum(mean, _TINY)) ** (1.0 / 3.0) - 1.0) * root + 1.0 / root
+    place = (cube_root(beyond / maximum(mean, _TINY)) - 1.0) * root + 1.0 / root
     return where(time < 0.0, 1.0, where(shape <= 1.0, rare, _normal_survival(place)))
 
 

@@ -22,7 +22,7 @@ from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, replace
 
 _FEW = 96  # answers that cost as much as compiling a program
-_ELEMENTS = 400  # of an array, whose answers by formulas take as much longer
+LARGE = 1 << 14  # elements of an array that pay for one at once
 _MOST = 256  # programs that are kept
 
 #: A calculation on a deployment, a workload and further numbers; its answer is a tuple of numbers and tuples.
@@ -60,22 +60,23 @@ class _Case(NamedTuple):
         plan = one.plan.dp == 1, one.plan.pp == 1, one.replicas == 1
         return (
             self.ask, engine_structure(one.engine), one.basis == "ideal", draft, plan, gpu, self.names,
-            workload.osl > 1.0, lengths, workload.cold_start, cache, len(self.more),
+            self.several, lengths, workload.cold_start, cache, len(self.more),
         )  # fmt: skip
 
 
 def by_program(ask: Ask, deployment: Deployment, workload: Workload, more: Sequence[Real] = ()) -> Any:
     """`ask(deployment, workload, more)` by a program; None where there is none yet, or it has no result."""
-    numbers = workload.numbers
+    values = (*workload.numbers.values(), *more)
     arrays, size = None, 1
-    if any(type(value) is not float for value in (*numbers.values(), *more)):
-        size = max(getattr(value, "size", 1) for value in (*numbers.values(), *more))
-        arrays = tuple(map(_is_array, (*numbers.values(), *more)))
-        if not all(
-            is_array or type(value) is float for is_array, value in zip(arrays, (*numbers.values(), *more), strict=True)
-        ):
+    if any(type(value) is not float for value in values):
+        arrays, size = tuple(map(_is_array, values)), max(getattr(value, "size", 1) for value in values)
+        if any(type(value) is not float and not is_array for value, is_array in zip(values, arrays, strict=True)):
             return None
-    if type(deployment.gpu.bandwidth) is not float:
+        if size < LARGE:  # whether or not there is a program: rounding stays the same
+            return None
+    if not isinstance(deployment, Deployment) or type(deployment.gpu.bandwidth) is not float:
+        return None
+    if workload.cache is not None and _is_array(workload.cache.hit):
         return None
     case = _Case(ask, deployment, workload, more)
     key = case.structure, arrays
@@ -83,13 +84,12 @@ def by_program(ask: Ask, deployment: Deployment, workload: Workload, more: Seque
     if known is None or known.replicas != deployment.replicas:
         shared = _SHARED.get(key, 0)
         if type(shared) is int:
-            shared += 1 + size // _ELEMENTS
-            _SHARED[key] = shared
-            if shared < _FEW:
+            if shared < _FEW and arrays is None:
+                _SHARED[key] = shared + 1
                 return None
             shared = _SHARED[key] = _compiled(case)
         known = deployment.memo[key] = None if shared is None else shared.bound(deployment)
-    return None if known is None else known(numbers, more)
+    return None if known is None else known(workload.numbers, more)
 
 
 def _is_array(value: Any) -> bool:

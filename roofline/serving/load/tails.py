@@ -130,7 +130,7 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     known: Tails | None = by_program(_of_means, deployment, workload, means) if any_of(under_load.is_stable) else None
     if known is None:
         return tails_by_formulas(deployment, workload, under_load)
-    return known._replace(ttft=_present(known.ttft), e2el=_present(known.e2el))
+    return known._replace(**{name: _present(getattr(known, name)) for name in ("ttft", "e2el", "itl")})
 
 
 def _present(parts: Sequence[Component]) -> tuple[Component, ...]:
