@@ -81,7 +81,7 @@ def block_functions() -> dict[str, Callable[..., Any]]:
         "floor", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and", "logical_or",
         "logical_not", "sqrt", "cbrt", "exp", "copyto",
     )  # fmt: skip
-    return {name: getattr(np, name) for name in named} | {"turned": turned}
+    return {name: getattr(np, name) for name in named} | {"turned": turned_by_element}
 
 
 def groups_of(numbers: Any) -> list[tuple[float, Any]]:
@@ -175,7 +175,7 @@ class _Buffers:
 _SPARSE = 0.8  # share of elements that go on, below which the others are left behind
 
 
-def turned(
+def turned_by_element(
     turn: _Run,
     buffers: tuple[int, int],
     most: int,

@@ -12,7 +12,7 @@ from roofline.physics.equation import BOUNDS, Kernel, largest_of_terms
 from roofline.physics.kernels import Span, gemm
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.plan import Deployment, Plan
-from roofline.physics.programs import Recurring, recurring
+from roofline.physics.programs import Called, Recurring, recurring
 from roofline.specs.gpu import ALL_GATHER, HEAD, HOST, P2P
 from roofline.specs.model import DenseFfn, Group, Layer, Model, Ngrams
 from roofline.support.errors import BadInput
@@ -30,7 +30,7 @@ class Pass:
 
     __slots__ = ("_figures", "_kernels", "_question")
 
-    def __init__(self, kernels: tuple[Kernel, ...] | None, question: Recurring | None = None) -> None:
+    def __init__(self, kernels: tuple[Kernel, ...] | None, question: Recurring | Called | None = None) -> None:
         self._kernels = kernels
         self._question = question
         self._figures: dict[Callable[[Pass], tuple[Real, ...]], tuple[Real, ...]] = {}

@@ -12,13 +12,13 @@ from typing import Any
 from roofline.numbers.operations import Real
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import Engine, KernelOverride
-from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
+from roofline.specs.gpu import PCIE, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, replace
 
 _FEW = 32  # evaluations that cost as much as compiling a program
 _LARGE = 64  # elements of an array that pay for a program at once
-_MOST = 1024  # programs, structures and shapes that are kept
+_MOST = 1000  # programs, structures and shapes that are kept
 
 _Numbers = tuple[Real, ...]
 _Read = Callable[[Any], _Numbers]
@@ -119,7 +119,7 @@ class Figures(NamedTuple):
     make: Callable[..., Any]
     read: _Read
     wrap: Callable[[Any], Any]
-    count: int  # of the numbers
+    size: int  # of the numbers
     arrays: tuple[bool, ...] | None = None  # which of them are arrays; None: none
 
     def of(self, deployment: Deployment, numbers: Iterable[Real]) -> _Numbers:
@@ -131,35 +131,40 @@ class Figures(NamedTuple):
 
         results = _RESULTS.get(self)
         if results is None:
-            results = _RESULTS[self] = len(self.of(sample, [1.0] * self.count))
+            results = _RESULTS[self] = len(self.of(sample, [1.0] * self.size))
         read = "" if self.read is _identity else self.read.__name__
         return Function(f"{self.make.__name__}{read}".strip("_"), results, self)
 
 
 _NOT_YET = 0
 _RESULTS: dict[Figures, int] = {}
-_TEMPLATES: dict[Any, Template | int | None] = {}  # by structure: number of calls, then the template
+_TEMPLATES: dict[Any, list[Template] | None] = {}  # by structure; None where there cannot be one
 
 
 def known_program(figures: Figures, deployment: Deployment) -> Any:
     """The program, if one of its structure has been compiled; else `_NOT_YET`."""
-    template = _TEMPLATES.get((figures, structure(deployment)), _NOT_YET)
-    return template.bound(deployment) if isinstance(template, Template) else _NOT_YET
+    known = _TEMPLATES.get((figures, structure(deployment)), ())
+    if known is None:
+        return None
+    template = next((each for each in known if each.holds_for(deployment)), None)
+    return _NOT_YET if template is None else template.bound(deployment)
 
 
 def program_of(figures: Figures, deployment: Deployment) -> _Program | None:
     """The program, compiled where there is none yet; None where the structure depends on the numbers."""
-    key = (figures, structure(deployment))
-    template = _TEMPLATES.get(key, _NOT_YET)
-    if template == _NOT_YET:
+    found = known_program(figures, deployment)
+    if found == _NOT_YET:
         if len(_TEMPLATES) >= _MOST:
             _TEMPLATES.clear()
+        key = figures, structure(deployment)
         try:
             template = Template.of(figures, deployment)
         except (RooflineError, TypeError):
-            template = None
-        _TEMPLATES[key] = template
-    return template.bound(deployment) if isinstance(template, Template) else None
+            _TEMPLATES[key] = found = None
+        else:
+            _TEMPLATES[key] = [*(_TEMPLATES.get(key) or ()), template]
+            found = template.bound(deployment)
+    return found  # type: ignore[no-any-return]
 
 
 class Template:
@@ -172,22 +177,31 @@ class Template:
         used = {node.key for node in nodes_of(outputs)}
         known = [(node, path) for node, path in parameters.known if node.key in used]
         self._values = _getter([path for _, path in known])
+        self._looked_up = [(each.name, each.seen) for each in parameters.mappings if each.seen]
         nodes = [node for node, _ in known]
         if arrays is None:
             self._make: Callable[..., _Program] = programs.python_maker(outputs, inputs, nodes)
-            self._called = [(function, ()) for function in programs.called(outputs)]
+            self._called: list[tuple[Any, tuple[bool, ...]]] = [(each, ()) for each in programs.called(outputs)]
         else:
             from roofline.symbolic.array_programs import ArrayProgram
 
             program = ArrayProgram(outputs, inputs, nodes, arrays)
             self._make, self._called = program.bound, program.called
 
+    def holds_for(self, deployment: Deployment) -> bool:
+        """Whether the tables of a deployment have what was looked up, and lack what was not found."""
+        for name, seen in self._looked_up:
+            shapes = kept_for(_table(deployment.gpu, name), _shapes_of)
+            if any(shapes.get(key) != shape for key, shape in seen.items()):
+                return False
+        return True
+
     @classmethod
     def of(cls, figures: Figures, deployment: Deployment) -> Template:
         from roofline.symbolic.graph import Graph
 
         graph = Graph()
-        inputs = [graph.input(f"x{place}") for place in range(figures.count)]
+        inputs = [graph.input(f"x{place}") for place in range(figures.size)]
         parameters = Parameters(graph)
         outputs = figures.of(parameters.deployment(deployment), inputs)
         return cls(outputs, inputs, parameters, figures.arrays)
@@ -212,11 +226,10 @@ def function_of(figures: Figures, deployment: Deployment) -> _Program:
 
 # Structure and parameters of a deployment.
 
-#: Fields whose numbers are parameters, unless they are zero or absent; the other fields count as structure, by class.
+#: Fields whose numbers are parameters, unless they are zero or absent.
 _PARAMETERS: Mapping[type, tuple[str, ...]] = {
-    Gpu: ("peaks", "bandwidth", "memory", "exp_rate", "scale_out", "host_link", "link", "calibration"),
+    Gpu: ("bandwidth", "memory", "exp_rate", "scale_out", "host_link", "link"),
     Link: ("bandwidth", "peer_bandwidth"),
-    Calibration: ("kernels", "collectives"),
     Efficiency: ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps", "t0_ep"),
     CollectiveEfficiency: ("a0", "a1", "a2", "q", "eta", "eta_switch"),
     Engine: (
@@ -226,17 +239,19 @@ _PARAMETERS: Mapping[type, tuple[str, ...]] = {
     ),
     KernelOverride: ("eta_c", "compute", "memory"),
 }  # fmt: skip
+#: Fields that are part of the structure.
 _STRUCTURE: Mapping[type, tuple[str, ...]] = {
-    Gpu: ("generation", "host_domain"),
-    Link: ("kind", "domain", "in_switch_reduction"),
-    Calibration: ("link",),
+    Gpu: ("host_domain",),
+    Link: ("domain", "in_switch_reduction"),
     Efficiency: ("p",),
     CollectiveEfficiency: (),
     Engine: ("scheduler",),
-    KernelOverride: ("kind", "dtype", "generation", "peak"),
+    KernelOverride: ("kind", "dtype", "peak"),
 }
+#: Tables of a GPU, of which what is looked up is part of the structure.
+_TABLES = ("peaks", "kernels", "collectives")
 _CONSTANT = frozenset({0.0, float("inf")})
-_SHAPES: dict[int, tuple[Any, Hashable]] = {}  # of GPUs, engines and models, by identity
+_SHAPES: dict[int, tuple[Any, Any]] = {}  # of GPUs, engines and models, by identity
 _INTERNED: dict[Hashable, Hashable] = {}
 
 
@@ -246,21 +261,25 @@ class Parameters:
     def __init__(self, graph: Any) -> None:
         self._graph = graph
         self.known: list[tuple[Any, tuple[Any, ...]]] = []  # inputs, with their places in a deployment
+        self.mappings: list[_Looked] = []
 
     def deployment(self, deployment: Deployment) -> Deployment:
         """The deployment with inputs in place of its numbers."""
-        return replace(
-            deployment, gpu=self.record(deployment.gpu, ("gpu",)), engine=self.record(deployment.engine, ("engine",))
-        )
+        gpu, calibration = self.record(deployment.gpu, ("gpu",)), deployment.gpu.calibration
+        if calibration is not None:
+            tables: dict[str, Any] = {
+                name: self._table(getattr(calibration, name), name, "calibration") for name in _TABLES[1:]
+            }
+            calibration = replace(calibration, **tables)
+        gpu = replace(gpu, peaks=self._table(gpu.peaks, "peaks"), calibration=calibration)
+        return replace(deployment, gpu=gpu, engine=self.record(deployment.engine, ("engine",)))
 
     def record(self, record: Any, path: tuple[Any, ...]) -> Any:
-        """A record or a mapping with inputs in place of its numbers."""
-        if isinstance(record, Mapping):
-            return {key: self._opened(value, (*path, (key,))) for key, value in record.items()}
+        """A record or a tuple with inputs in place of its numbers."""
         if isinstance(record, tuple):
-            return tuple(self._opened(value, (*path, (place,))) for place, value in enumerate(record))
+            return tuple(self.opened(value, (*path, (place,))) for place, value in enumerate(record))
         names = _PARAMETERS[type(record)]
-        return replace(record, **{name: self._opened(getattr(record, name), (*path, name)) for name in names})
+        return replace(record, **{name: self.opened(getattr(record, name), (*path, name)) for name in names})
 
     def number(self, value: float, path: tuple[Any, ...]) -> Any:
         """An input in place of a number; a constant stays one."""
@@ -270,10 +289,53 @@ class Parameters:
         self.known.append((node, path))
         return node
 
-    def _opened(self, value: Any, path: tuple[Any, ...]) -> Any:
+    def opened(self, value: Any, path: tuple[Any, ...]) -> Any:
+        """A value with inputs in place of its numbers."""
         if type(value) in (float, int):
             return self.number(value, path)
         return value if value is None or isinstance(value, str) else self.record(value, path)
+
+    def _table(self, table: Mapping[Any, Any], name: str, *path: str) -> _Looked:
+        found = _Looked(table, self, ("gpu", *path, name))
+        self.mappings.append(found)
+        return found
+
+
+class _Looked(dict[Any, Any]):
+    """A table that notes what was looked up."""
+
+    def __init__(self, table: Mapping[Any, Any], parameters: Parameters, path: tuple[str, ...]) -> None:
+        super().__init__(table)
+        self._parameters = parameters
+        self._path = path
+        self._opened: dict[Any, Any] = {}
+        self.name = path[-1]
+        self.seen: dict[Any, Hashable] = {}  # keys that were looked up, and the shape of what was found; None: nothing
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        if key not in self:  # which notes the look-up
+            return default
+        return self[key]
+
+    def __contains__(self, key: Any) -> bool:
+        found = super().get(key)
+        self.seen[key] = None if found is None else _shape(found)
+        return found is not None
+
+    def __getitem__(self, key: Any) -> Any:
+        if key not in self:
+            raise KeyError(key)
+        if key not in self._opened:
+            self._opened[key] = self._parameters.opened(super().__getitem__(key), (*self._path, (key,)))
+        return self._opened[key]
+
+    def __iter__(self) -> Any:
+        raise TypeError("a structure hangs on all keys of a table")
+
+    def items(self) -> Any:
+        raise TypeError("a structure hangs on all keys of a table")
+
+    keys = values = items
 
 
 def _getter(paths: Sequence[tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]]:
@@ -294,13 +356,19 @@ def _getter(paths: Sequence[tuple[Any, ...]]) -> Callable[[Any], tuple[Any, ...]
 
 
 def structure(deployment: Deployment) -> Hashable:
-    """Key of the deployments that share their programs: all but the numbers that `Parameters` replaces."""
+    """Key of the deployments that share their programs, if what these look up in tables is alike."""
     known: Hashable = deployment.memo.get(structure)
     if known is None:
+        gpu, plan = deployment.gpu, deployment.plan
+        link: Hashable = None
+        if plan.num_gpus > 1:
+            calibration = gpu.calibration and gpu.calibration.link
+            link = kept_for(gpu, _shape), gpu.link.kind == PCIE, calibration
+        tunings = tuple(tuning.generation in (None, gpu.generation) for tuning in deployment.engine.tunings)
         key = (
-            _shape_once(deployment.gpu), _shape_once(deployment.engine), _identity_of(deployment.model),
-            _of_quantization(deployment.quantization), deployment.plan, deployment.basis, deployment.routing_skew,
-            _of_draft(deployment.draft), deployment.prefix_cache,
+            link, gpu.exp_rate is None, gpu.calibration is None, kept_for(deployment.engine, _shape), tunings,
+            _identity_of(deployment.model), _of_quantization(deployment.quantization), plan,
+            deployment.basis == "ideal", deployment.routing_skew, _of_draft(deployment.draft), deployment.prefix_cache,
         )  # fmt: skip
         known = deployment.memo[structure] = _interned(key)
     return known
@@ -308,7 +376,8 @@ def structure(deployment: Deployment) -> Hashable:
 
 def engine_structure(engine: Engine) -> Hashable:
     """Key of the engines that differ in numbers alone."""
-    return _shape_once(engine)
+    key: Hashable = kept_for(engine, _shape)
+    return key
 
 
 def _of_quantization(quantization: Any) -> Hashable:
@@ -322,22 +391,28 @@ def _of_draft(draft: Any) -> Hashable:
     return draft.method, draft.acceptance.rates, _identity_of(draft.model), schemes, draft.joined
 
 
-def _shape_once(record: Any) -> Hashable:
-    return kept_for(record, _shape)
-
-
 def _identity_of(record: Any) -> Hashable:
-    return kept_for(record, lambda _: _Shape())
+    key: Hashable = kept_for(record, lambda _: _Shape())
+    return key
 
 
-def kept_for(record: Any, make: Callable[[Any], Hashable]) -> Hashable:
-    """A key of a record, made once; the record is kept, so that no other gets its identity."""
+def kept_for(record: Any, make: Callable[[Any], Any]) -> Any:
+    """What is made of a record once; the record is kept, so that no other gets its identity."""
     known = _SHAPES.get(id(record))
     if known is None:
         if len(_SHAPES) >= _MOST:
             _SHAPES.clear()
-        known = _SHAPES[id(record)] = record, _interned(make(record))
+        made = make(record)
+        known = _SHAPES[id(record)] = record, made if isinstance(made, dict) else _interned(made)
     return known[1]
+
+
+def _table(gpu: Gpu, name: str) -> Any:
+    return gpu.peaks if name == "peaks" else getattr(gpu.calibration, name)
+
+
+def _shapes_of(table: Mapping[Any, Any]) -> dict[Any, Hashable]:
+    return {key: _shape(value) for key, value in table.items()}
 
 
 def _shape(value: Any) -> Hashable:
@@ -346,8 +421,6 @@ def _shape(value: Any) -> Hashable:
         return value if value in _CONSTANT else "number"
     if value is None or isinstance(value, str):
         return value
-    if isinstance(value, Mapping):
-        return tuple((key, _shape(each)) for key, each in value.items())
     if isinstance(value, tuple):
         return tuple(map(_shape, value))
     fixed = tuple(getattr(value, name) for name in _STRUCTURE[type(value)])

@@ -16,6 +16,7 @@ from roofline.physics.equation import Kernel, host_kernel
 from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
+from roofline.physics.programs import figures_of
 from roofline.serving.answers import data_frame, selected
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 from roofline.specs.gpu import LOADING, NETWORK
@@ -621,7 +622,11 @@ def prefix_bytes(deployment: Deployment, prefix: Real) -> Real:
     Source:
         `roofline.physics.memory.kv_bytes_per_sequence`.
     """
-    return kv_bytes_per_sequence(deployment.model, deployment.plan, deployment.quantization, prefix)
+    return figures_of(_prefix_bytes, deployment, prefix)[0]
+
+
+def _prefix_bytes(deployment: Deployment, prefix: Real) -> tuple[Real, ...]:
+    return (kv_bytes_per_sequence(deployment.model, deployment.plan, deployment.quantization, prefix),)
 
 
 def tier_bandwidth(deployment: Deployment, cache: PromptCache) -> Real | None:

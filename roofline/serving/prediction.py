@@ -182,18 +182,18 @@ pass?>
     allow_oversize: bool = False  # arrays have times for cases that do not fit too
     correction: Correction = UNCORRECTED  # by a measurement of this deployment
     served: Served | None = field(default=None, repr=False)  # under users or a rate; None for a burst
-    added: tuple[str | Callable[[Prediction], Iterable[str]], ...] = ()  # warnings about the answer, or what finds them
+    added: tuple[str | Callable[[Any], Iterable[str]], ...] = ()  # warnings about the answer, or what finds them
 
     @cached_property
     def warnings(self) -> tuple[str, ...]:
         """Warnings about the case, the assumptions made for it, and the answer."""
         added = (text for each in self.added for text in ([each] if isinstance(each, str) else each(self)))
-        known = (*self.said, *assumptions(self.deployment, self.prefill, self.decode), *added)
-        if self.served is None:
-            return known
-        from roofline.serving.load.equations import benchmark_note
+        known = [*self.said, *assumptions(self.deployment, self.prefill, self.decode), *added]
+        if self.served is not None:
+            from roofline.serving.load.equations import benchmark_note
 
-        return (*known, *benchmark_note(self.deployment, self.workload, self.served))
+            known += benchmark_note(self.deployment, self.workload, self.served)
+        return tuple(known)
 
     @cached_property
     def ttft(self) -> Number:
@@ -325,7 +325,6 @@ pass?>
         return None if step is None else mean_gap(self.deployment, self.workload, step, self._decoding(step))
 
     def _per_token(self, step: Real) -> Real:
-        """Time per token [s] from the time of a step."""
         return time_per_token(self.deployment, self.workload.osl, step)
 
     @property

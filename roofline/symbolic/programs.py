@@ -188,7 +188,9 @@ def _python_number(value: Any) -> str:
 
 
 def _python_power(order: float) -> Form | None:
-    """Cubes and cube roots as `norm` computes them; other powers as Python does."""
+    """Cubes and cube roots as `norm` computes them; other powers, whole ones too, as Python does."""
+    if type(order) is int:
+        return None
     return _call("cbrt") if order == _THIRD else _CUBES.get(order)
 
 

@@ -514,9 +514,8 @@ def test_single_tokens_of_users_end_with_a_round_of_the_prompts_of_all(lengths, 
         found = found_tails(monkeypatch, server, 101.25, (0.0, 5.0, 9 / 101.25), concurrency=9.0)
     # full passes of 34.3 + 4 s and attention: 30 tokens or 70, nine users
     variance = 0.1**2 if spread is None else 9 * spread**2
-    *none, one = found.ttft
+    (one,) = found.ttft
     assert tuple(one) == approximate((1.0, 1.25, 100.0, variance, inf))
-    assert {part.weight for part in none} == {0.0}
     assert found.e2el == found.ttft
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
+from typing import Any
 
 from roofline.numbers.operations import Real, any_of, is_nan, maximum, minimum, negated, never, where
 from roofline.numbers.quantity import BILLION, NANO
@@ -68,7 +69,8 @@ _COUNT = 0.8  # variance of the prompts in a cycle, over their number and the cy
 _LEAST_FREE = 0.1
 _LATTICE = 1.0 / 6.0  # mean variance of the number of regular events in a time
 _SAME_MEAN = 0.05  # relative difference of a distribution's mean from the mean latency, up to which both hold
-_MEANS = Served(*(float("nan") for _ in Served._fields))
+_UNKNOWN: Any = float("nan")
+_MEANS = Served(*(_UNKNOWN for _ in Served._fields))
 _EQUAL, _EXPONENTIAL = 0.612, 0.429  # (1/2) / sqrt(2/3), (1/e) / sqrt(2/e): correlations of `_stall_correlation`
 
 
@@ -129,8 +131,8 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     means = under_load.ttft, under_load.decode, is_stable, *under_load.state
     known: Tails | None = by_program(_of_means, deployment, workload, means) if any_of(under_load.is_stable) else None
     if known is None:
-        return tails_by_formulas(deployment, workload, under_load)
-    return known._replace(**{name: _present(getattr(known, name)) for name in ("ttft", "e2el", "itl")})
+        known = tails_by_formulas(deployment, workload, under_load)
+    return known._replace(ttft=_present(known.ttft), e2el=_present(known.e2el), itl=_present(known.itl))
 
 
 def _present(parts: Sequence[Component]) -> tuple[Component, ...]:
