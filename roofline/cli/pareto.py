@@ -38,7 +38,6 @@ _ALWAYS = ("weight_dtype", "kv_cache_dtype", "slo_verdict", "basis", *PLAN_KEYS,
 _HIGH = 20  # rows of a picture that need not share a screen
 _SHARE = 0.5  # of a screen that the picture takes
 _LOWEST = 9  # rows of a picture
-_LEFT_OUT = {"does not fit": "do not fit", "misses the SLO": "miss the SLO", "overloaded": "are overloaded"}
 
 
 @question(
@@ -141,18 +140,22 @@ def _answer(answer: pareto_question.Pareto, rows: Sequence[Row]) -> str:
     """The knee of the frontier with its ranges, and how many points there are."""
     if not rows:
         return ""
-    left = [f"{count} {_LEFT_OUT.get(text, text)}" for text, count in answer.left_out.items()]
-    ends = f"; {', '.join(left)}" if left else ""
-    counts = f"{counted(len(rows), 'point')} of {answer.count} on the frontier{ends}"
+    left = f"; {answer.left_out_text}" if answer.left_out else ""
+    counts = f"{len(rows)} of {counted(answer.count, 'point')} on the frontier{left}"
     turn = answer.knee
     if turn is None:
-        return f"{counts}; no point lies beyond the chord of its ends, so there is no knee"
+        return f"{counts}; it has no knee"
     best = next(row for row, point in zip(rows, answer.points, strict=True) if point.is_knee)
-    figures = ", ".join(
-        f"{rounded(value)} {_heading(key)}" for key, value in zip(answer.keys, turn.figures, strict=True)
-    )
+    figures = ", ".join(_figure(key, value) for key, value in zip(answer.keys, turn.figures, strict=True))
     load = turn.prediction.workload.load.brief
     return f"knee: {deployed_text(best)}{_format(turn)}, {load}: {figures}\n{counts}"
+
+
+def _figure(key: str, value: float) -> str:
+    """A figure in words: ``TTFT 44 ms``, ``61.2 tok/s/user``."""
+    heading = _heading(key)
+    name = heading.removesuffix(" ms")
+    return f"{rounded(value)} {heading}" if name == heading else f"{name} {rounded(value)} ms"
 
 
 def _format(point: pareto_question.ParetoPoint) -> str:

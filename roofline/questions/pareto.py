@@ -40,7 +40,16 @@ from roofline.specs.load import LASTING, Load, Users, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES
 from roofline.specs.written import Pool
-from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, RooflineError, UnknownName, shown
+from roofline.support.errors import (
+    BadInput,
+    DoesNotFit,
+    NoSteadyState,
+    Overloaded,
+    RooflineError,
+    UnknownName,
+    did_you_mean,
+    shown,
+)
 from roofline.support.progress import each
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -70,6 +79,18 @@ _KNEE = "knee: the point farthest from the chord of the frontier, on log axes"
 _RANGES = (
     "ranges: 80 % of measured cases; those of throughput and cost follow from the range of E2EL at the same users or "
     "batch, that of cost from the range of the rent too"
+)
+_MISSES = "misses the SLO"
+#: Why no point is left -> what to do.
+_TODO = {
+    DoesNotFit.short: "try more GPUs a replica, GPUs with more memory, or narrower formats",
+    Overloaded.short: "lower the rate, or add GPUs",
+    NoSteadyState.short: "lower the load, or add GPUs",
+    _MISSES: "loosen the SLO, lower the load, or try other GPUs, formats or plans",
+}
+_NO_FIGURE = (
+    "choose another figure: a single token has no TPOT, a burst or a finite run no percentiles, and some GPUs have no "
+    "rent in the catalog (gpu_price states it)"
 )
 
 
@@ -245,9 +266,14 @@ class Pareto(Answer[ParetoRow]):
         """Why there is no point; None where there is one."""
         if self.points:
             return None
-        why = ", ".join(f"{count} {text}" for text, count in self.left_out.items())
-        todo = "loosen the SLO, lower the load, or allow other GPUs, number formats or plans"
-        return f"{self.model}: no point of {self.count} is on the frontier: {why}; {todo}"
+        why = max(self.left_out, key=self.left_out.__getitem__)
+        tried = f"none of {counted(self.count, 'point')} is left ({self.left_out_text})"
+        return f"{self.model}: {tried}; {_TODO.get(why, _NO_FIGURE)}"
+
+    @property
+    def left_out_text(self) -> str:
+        """Why points are left out, and how many: text such as ``does not fit: 6, misses the SLO: 12``."""
+        return ", ".join(f"{text}: {count}" for text, count in self.left_out.items())
 
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Rows and notes as plain values.
@@ -335,11 +361,15 @@ def pareto(
 
 def _axis(name: str, key: Any) -> str:
     """A key of a row with a better side; latencies may leave out their unit."""
+    from difflib import get_close_matches
+
     plain = scalar(key)
     if not isinstance(plain, str):
         raise BadInput(f"{name} = {shown(key)} must be a key of a row, such as {X}")
     known = f"{plain}_ms" if plain not in KEYS and f"{plain}_ms" in KEYS else plain
-    check_keys([known], ROW_KEYS)
+    if known not in KEYS:
+        near = did_you_mean(get_close_matches(plain, [key for key in KEYS if better(KEYS[key]) is not None]))
+        raise UnknownName(f"unknown key {shown(key)} of a figure{near}; docs/glossary.md has those of rows")
     if better(KEYS[known]) is None:
         sides = "a latency or a price (less is better), or a rate (more is better)"
         raise BadInput(f"{name} = {known} has no better side; choose {sides}, such as ttft_p99_ms or {Y}")
@@ -456,7 +486,7 @@ class _Found:
             elif not stable[place]:
                 self.left_out[Overloaded.short if kind.is_open else NoSteadyState.short] += 1
             elif lists["slo_met"][place] is False:
-                self.left_out["misses the SLO"] += 1
+                self.left_out[_MISSES] += 1
             elif first is None or second is None:
                 self.left_out[f"has no {self.keys[0] if first is None else self.keys[1]}"] += 1
             else:
@@ -487,9 +517,13 @@ class _Found:
             gpu: tuple(self.points[places[kept]][0] for kept in frontier([figures[place] for place in places]))
             for gpu, places in own.items()
         }
-        left = [f"{counted(count, 'point')} of {self.count}: {text}" for text, count in self.left_out.items()]
         refused = {name: str(error) for name, error in self.errors.items()}
-        said = [*notes, *left, *dict.fromkeys(refused.values()), *([_KNEE, _RANGES] if points else [])]
+        said = [
+            *notes,
+            *dict.fromkeys(refused.values()),
+            *([] if turn is None else [_KNEE]),
+            *([_RANGES] if points else []),
+        ]
         return Pareto(model, self.keys, points, by_gpu, self.count, dict(self.left_out), refused, tuple(said))
 
 
@@ -512,7 +546,7 @@ def _loads(case: _Case, kind: type[Load]) -> list[float]:
     if kind.is_open:
         most = float(parts * saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate)
         return [share * most for share in _SHARES]
-    slots = min(float(math.floor(parts * server.slots)), _MOST_USERS)
+    slots = min(float(math.floor(parts * server.slots)), _MOST_USERS, case.options.get(RUN, _MOST_USERS))
     users = [1.0]
     while users[-1] * _GROWTH < slots:
         users.append(users[-1] * _GROWTH)

@@ -327,6 +327,7 @@ QUESTIONS: Mapping[str, Question] = {
         helps={
             "tp": "Tensor-parallel degrees.  [default: every plan within the scale-up domain]",
             "concurrency": "Concurrent users, e.g. 1:256:x2.  [default: from one to all slots taken]",
+            "batch": "Requests that start together on an idle server, e.g. 1:256:x2.",
         },
     ),
     "cost": Question(each=True, is_loaded=True),
