@@ -18,6 +18,7 @@ from roofline.cli.answers import (
     case_text,
     deployed_text,
     latency,
+    plan_of,
     ranked,
     varying_columns,
     verdict_columns,
@@ -33,8 +34,11 @@ if TYPE_CHECKING:
     from roofline.questions import pareto as pareto_question
 
 _KNEE = ScreenColumn("", "frontier_knee", cell=lambda row: "*" if row.get("frontier_knee") else "")
+_PLAN_AND_FORMAT = ScreenColumn(
+    "plan", "tp", cell=lambda row: f"{plan_of(row)} {row['weight_dtype']}", also=(*PLAN_KEYS[1:], "weight_dtype")
+)
 _HEADINGS = {column.key: column.heading for column in (TOK_S_USER, TOK_S_GPU, USD_TOKENS)}
-_ALWAYS = ("weight_dtype", "kv_cache_dtype", "slo_verdict", "basis", *PLAN_KEYS, *KIND_OF)
+_ALWAYS = (*PLAN_KEYS, *KIND_OF)
 _HIGH = 20  # rows of a picture that need not share a screen
 _SHARE = 0.5  # of a screen that the picture takes
 _LOWEST = 9  # rows of a picture
@@ -105,7 +109,8 @@ def pareto(
 
 
 def _columns(answer: pareto_question.Pareto, options: Mapping[str, Any]) -> list[ScreenColumn]:
-    varying = [name for name in ("quantization", "kv_cache_dtype", "draft_tokens") if len(options.get(name) or ()) > 1]
+    varying = [name for name in ("kv_cache_dtype", "draft_tokens") if len(options.get(name) or ()) > 1]
+    are_formats = any(len(options.get(name) or ()) > 1 for name in ("quantization", "weights"))
     loads = {kind.option: kind for kind in KIND_OF.values()}
     kind = next((loads[name] for point in answer.points for name in point.options if name in loads), None)
     shown = set(answer.keys)
@@ -117,14 +122,14 @@ def _columns(answer: pareto_question.Pareto, options: Mapping[str, Any]) -> list
     return [
         _KNEE,
         GPUS,
-        PLAN,
+        _PLAN_AND_FORMAT if are_formats else ranked(PLAN, 0),
         *varying_columns(varying),
         *([] if kind is None else [ScreenColumn(kind.heading, kind.option)]),
         *(
             ScreenColumn(f"{_heading(key)} (80 %)", key, 0, (f"{axis}_low", f"{axis}_high"))
             for axis, key in zip("xy", answer.keys, strict=True)
         ),
-        *verdict_columns(options),
+        *(ranked(column, 1) for column in verdict_columns(options)),
         *(ranked(column, 4) for column in (TOK_S_USER, TOK_S_GPU) if column.key not in shown),
         *(column for column in others if column.key not in shown),
     ]
