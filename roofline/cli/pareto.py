@@ -46,8 +46,8 @@ _LOWEST = 9  # rows of a picture
 
 @question(
     "roofline pareto -m llama-3.3-70b -g h200,b200 -q fp8 --workload 1k1k",
-    "roofline pareto -m deepseek-r1 -g b200 --tp 8 --ep 1,8 -c 1:512:x2 --slo ttft:2s",
-    "roofline pareto -m llama-3.3-70b -g h100,b200 -b 1:256:x2 --x ttft --y usd_per_m_output_tok -o frontier.svg",
+    "roofline pareto -m deepseek-r1 -g b200 --dp 1,8 --ep all -c 1:512:x2",
+    "roofline pareto -m qwen3-32b -g h100 -b 1:64:x2 --x ttft --y e2el -o f.svg",
 )
 @click.option(
     "--against",

@@ -36,6 +36,7 @@ _GAP = "  "
 _USUAL = (80, 24)  # columns and lines without a terminal
 _NARROWEST = 40  # columns; a narrower terminal wraps
 _DOT, _PLAIN_DOT = " \u00b7 ", " | "
+_PLAIN_LINES = str.maketrans("\u2500\u2502\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "-|+++++++++")
 _MORE = "..."
 _TYPED = "$ roofline"  # begins the line of a command
 _FEWEST_ROWS = 4  # left in a table that makes room for the lines below it
@@ -271,12 +272,12 @@ def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]
 
 
 def encodable(text: str) -> str:
-    """Text with plain dots where the encoding of stdout lacks middle dots."""
+    """Text with plain dots, bars and corners where the encoding of stdout lacks those of prose and pictures."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):
-        return text.replace(_DOT, _PLAIN_DOT)
+        return text.replace(_DOT, _PLAIN_DOT).translate(_PLAIN_LINES)
     return text
 
 

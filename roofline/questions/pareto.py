@@ -22,6 +22,7 @@ from roofline.questions.inputs.arguments import (
     plain_options,
     scalar,
     single_numbers,
+    slo_limits,
     without,
 )
 from roofline.questions.inputs.case import LEAST_RATE, LENGTHS, LOADS, RUN, TRAFFIC
@@ -97,7 +98,7 @@ _NO_FIGURE = (
 # Pure functions: the frontier of some points, and its knee.
 
 
-def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
+def maxima(points: Sequence[tuple[float, float]]) -> list[int]:
     """Places of the points that no other one dominates, the largest first figure first.
 
     A point dominates another if it is as large in both figures and larger in one. Of equal points the first stays.
@@ -108,7 +109,7 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
     Source:
         The maxima of Kung, Luccio and Preparata, "On finding the maxima of a set of vectors", JACM 22(4), 1975.
 
-    >>> frontier([(1.0, 5.0), (3.0, 2.0), (2.0, 2.0), (3.0, 2.0)])
+    >>> maxima([(1.0, 5.0), (3.0, 2.0), (2.0, 2.0), (3.0, 2.0)])
     [1, 0]
     """
     kept: list[int] = []
@@ -120,7 +121,7 @@ def frontier(points: Sequence[tuple[float, float]]) -> list[int]:
     return kept
 
 
-def knee(points: Sequence[tuple[float, float]]) -> int | None:
+def frontier_knee(points: Sequence[tuple[float, float]]) -> int | None:
     """Place of the knee of a frontier: the point farthest beyond the chord between its ends, on log axes.
 
     .. math:: u = \\frac{\\ln(x / x_1)}{\\ln(x_n / x_1)},\\quad v = \\frac{\\ln(y / y_n)}{\\ln(y_1 / y_n)},\\quad
@@ -139,7 +140,7 @@ def knee(points: Sequence[tuple[float, float]]) -> int | None:
         as in Satopaa et al., "Finding a 'Kneedle' in a haystack", ICDCS Workshops 2011. Log axes, so that u + v is
         the logarithm of a Nash product, and no unit matters.
 
-    >>> knee([(100.0, 1.0), (50.0, 50.0), (1.0, 100.0)]), knee([(4.0, 1.0), (2.0, 2.0), (1.0, 4.0)])
+    >>> frontier_knee([(100.0, 1.0), (50.0, 50.0), (1.0, 100.0)]), frontier_knee([(4.0, 1.0), (2.0, 2.0), (1.0, 4.0)])
     (1, None)
     """
     if len(points) < _FEWEST:
@@ -241,6 +242,8 @@ class Pareto(Answer[ParetoRow]):
     >>> answer = rl.pareto("llama-3.1-8b", ["h100-sxm", "h200"], tp=[1, 2], batch="1:64:x4", basis="ideal")
     >>> answer.points[0], answer.points[-1].options["batch"]
     (<ParetoPoint 2x h200-sxm (tp 2), batch 1: tok_s_user 621, output_tok_s_gpu 282>, 64)
+    >>> answer.to_dict(["gpu", "batch"])["rows"][0], answer.reason
+    ({'gpu': 'h200-sxm', 'batch': 1}, None)
     """
 
     model: str
@@ -382,7 +385,9 @@ def _plain_case(options: Mapping[str, Any]) -> dict[str, Any]:
     several = QUESTIONS["pareto"].several
     single_numbers("pareto", given, [name for name in LENGTHS if name in LISTED and name not in several])
     lists = {name: list(dict.fromkeys(all_values(name, given[name]))) for name in several if name in given}
-    return {**plain_options({name: value for name, value in given.items() if name not in lists}), **lists}
+    plain = plain_options({name: value for name, value in given.items() if name not in lists})
+    limits = {"slo": dict(slo_limits(plain["slo"]) or {})} if "slo" in plain else {}
+    return {**plain, **limits, **lists}
 
 
 def _varied(against: Any, options: Mapping[str, Any]) -> type[Load]:
@@ -504,8 +509,8 @@ class _Found:
         if self.errors and not self.count:
             raise next(iter(self.errors.values()))
         figures = [self._compared(point[0]) for point in self.points]
-        on_frontier = [self.points[place] for place in frontier(figures)]
-        turn = knee([point[0] for point in on_frontier])
+        on_frontier = [self.points[place] for place in maxima(figures)]
+        turn = frontier_knee([point[0] for point in on_frontier])
         points = tuple(
             ParetoPoint({**case.options, load: _whole(amount)}, self.keys, values, number == turn)
             for number, (values, case, load, amount) in enumerate(on_frontier)
@@ -514,7 +519,7 @@ class _Found:
         for place, point in enumerate(self.points):
             own.setdefault(point[1].gpu, []).append(place)
         by_gpu = {
-            gpu: tuple(self.points[places[kept]][0] for kept in frontier([figures[place] for place in places]))
+            gpu: tuple(self.points[places[kept]][0] for kept in maxima([figures[place] for place in places]))
             for gpu, places in own.items()
         }
         refused = {name: str(error) for name, error in self.errors.items()}

@@ -11,7 +11,7 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.questions.pareto import figure_range, frontier, knee, pareto_text, save_pareto
+from roofline.questions.pareto import figure_range, frontier_knee, maxima, pareto_text, save_pareto
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 LESS = ("ttft_ms", "ttft_p99_ms", "tpot_ms", "e2el_ms", "usd_per_m_output_tok", "usd_per_hour")
@@ -98,7 +98,7 @@ def test_points_that_others_dominate_are_dropped_and_equal_ones_kept_once():
             for one in points
             if not any(other != one and other[0] >= one[0] and other[1] >= one[1] for other in points)
         }
-        places = frontier(points)
+        places = maxima(points)
         assert {points[place] for place in places} == best
         assert len(places) == len(best)
         assert all(points[one][0] > points[other][0] for one, other in pairwise(places))
@@ -111,13 +111,13 @@ def test_points_that_others_dominate_are_dropped_and_equal_ones_kept_once():
 def test_the_knee_is_farthest_from_the_chord_whatever_the_units():
     points = [(128.0, 1.0), (96.0, 60.0), (20.0, 90.0), (1.0, 128.0)]  # 2^7 on both axes
     beyond = [math.log2(x) / 7.0 + math.log2(y) / 7.0 - 1.0 for x, y in points]
-    assert knee(points) == beyond.index(max(beyond)) == 1
-    assert knee([(1000.0 * x, y / 3600.0) for x, y in points]) == 1
-    assert knee([(1.0 / x, 1.0 / y) for x, y in points]) == 1  # less is better: seconds per token, seconds
-    assert knee([(x, y) for y, x in reversed(points)]) == 2
+    assert frontier_knee(points) == beyond.index(max(beyond)) == 1
+    assert frontier_knee([(1000.0 * x, y / 3600.0) for x, y in points]) == 1
+    assert frontier_knee([(1.0 / x, 1.0 / y) for x, y in points]) == 1  # less is better: seconds per token, seconds
+    assert frontier_knee([(x, y) for y, x in reversed(points)]) == 2
     for none in (points[:1], points[:2], [(4.0, 1.0), (1.5, 1.5), (1.0, 4.0)]):
-        assert knee(none) is None
-    assert knee([(10.0, 0.0), (9.0, 5.0), (0.0, 6.0)]) == 1  # linear where a figure is 0
+        assert frontier_knee(none) is None
+    assert frontier_knee([(10.0, 0.0), (9.0, 5.0), (0.0, 6.0)]) == 1  # linear where a figure is 0
 
 
 # --- points ------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_points_run_from_the_fastest_user_to_the_fullest_gpu_with_one_knee(answe
     (place,) = (place for place, row in enumerate(rows) if row["frontier_knee"])
     assert 0 < place < len(rows) - 1
     assert answer.knee is answer.points[place]
-    assert place == knee([point.figures for point in answer.points])
+    assert place == frontier_knee([point.figures for point in answer.points])
     assert set(answer.by_gpu) == {GPU, "b200"}
     best = {point.figures for point in answer.points}
     assert best <= {figures for figures_of_gpu in answer.by_gpu.values() for figures in figures_of_gpu}
