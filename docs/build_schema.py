@@ -403,7 +403,7 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
     "goodput": {"rows": "Goodput"},
     "cost": {"rows": "Cost"},
     "cache": {"rows": "Cache"},
-    "curve": {"rows": "Point"},
+    "curve": {"rows": ("Point", "Pareto"), "notes": _NOTES},
     "pareto": {"rows": "Pareto", "notes": _NOTES},
     "speculate": {"rows": "Speculation"},
     "disaggregate": {"rows": "Pools"},
@@ -443,7 +443,13 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "counted": {"type": "object", "description": "Counts [1] and sizes [B] from the layers."},
     },
 }
-_OPEN_KEYS = {"ttft": ("kernels",), "tpot": ("kernels",), "predict": ("kernels",), "knee": ("kernels",)}  # --explain
+_OPEN_KEYS = {
+    "ttft": ("kernels",),
+    "tpot": ("kernels",),
+    "predict": ("kernels",),
+    "knee": ("kernels",),
+    "curve": ("notes",),
+}  # --explain, --pareto
 _KINDS = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean", "mapping": "object"}
 _PYTHON = {
     "text": "str", "number": "float", "integer": "int", "flag": "bool", "texts": "list[str]",
