@@ -218,7 +218,7 @@ class Scatter(NamedTuple):
 
 
 def scatter_text(scatter: Scatter, width: int, height: int) -> str:
-    """The points for a terminal without colour: a letter for each owner, a capital on the frontier, * at the knee."""
+    """The points for a terminal without colour: a letter for each owner, a capital on the frontier, @ at the knee."""
     import math
     import textwrap
 
@@ -233,7 +233,7 @@ def scatter_text(scatter: Scatter, width: int, height: int) -> str:
     marks += [(letters[point.owner].upper(), point.x, point.y) for point in scatter.frontier]
     if scatter.knee is not None:
         turn = scatter.frontier[scatter.knee]
-        marks.append(("*", turn.x, turn.y))
+        marks.append(("@", turn.x, turn.y))
     across, up = (
         [math.log10(value) if is_log else value for value in values]
         for values, is_log in (
@@ -254,7 +254,7 @@ def scatter_text(scatter: Scatter, width: int, height: int) -> str:
     figure.title(printable(f"{scatter.y_label} (up) against {scatter.x_label}"))
     text: str = plotext.uncolorize(str(figure.build()))
     legend = [f"{letter} {owner}" for owner, letter in letters.items()]
-    legend += ["capitals: frontier", *(["* knee"] if scatter.knee is not None else [])]
+    legend += ["capitals: frontier", *(["@ knee"] if scatter.knee is not None else [])]
     lines = textwrap.wrap("   ".join(map(printable, legend)), width, break_long_words=False)
     return "\n".join(line.rstrip() for line in [*text.splitlines(), *lines])
 

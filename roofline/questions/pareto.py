@@ -241,7 +241,7 @@ class Pareto(Answer[ParetoRow]):
     >>> import roofline as rl
     >>> answer = rl.pareto("llama-3.1-8b", ["h100-sxm", "h200"], tp=[1, 2], batch="1:64:x4", basis="ideal")
     >>> answer.points[0], answer.points[-1].options["batch"]
-    (<ParetoPoint 2x h200-sxm (tp 2), batch 1: tok_s_user 621, output_tok_s_gpu 282>, 64)
+    (<ParetoPoint 2x h200-sxm (tp 2), batch 1: tok_s_user 632, output_tok_s_gpu 304>, 64)
     >>> answer.to_dict(["gpu", "batch"])["rows"][0], answer.reason
     ({'gpu': 'h200-sxm', 'batch': 1}, None)
     """
@@ -338,7 +338,7 @@ def pareto(
 
     >>> import roofline as rl
     >>> rl.pareto("llama-3.1-8b", "h100-sxm", tp=1, batch=[1, 8, 64], basis="ideal")
-    <Pareto llama-3.1-8b: 3 of 3 points; knee 1x h100-sxm (tp 1), batch 8: tok_s_user 205, output_tok_s_gpu 1388>
+    <Pareto llama-3.1-8b: 3 of 3 points; knee 1x h100-sxm (tp 1), batch 8: tok_s_user 206, output_tok_s_gpu 1373>
     """
     keys = _axis("x", x), _axis("y", y)
     if keys[0] == keys[1]:
@@ -423,8 +423,8 @@ def _deployments(model: Any, record: Model, gpus: Any, options: Mapping[str, Any
             gpu, _ = found_gpu(kind, options.get("specs"))
             replicas = chosen.gpu.replicas if isinstance(chosen.gpu, Pool) else None
             for plan in _plans(record, gpu, chosen.options):
-                case = {"model": model, "gpu": kind if isinstance(kind, Gpu) else gpu.name, **plan, **chosen.options}
-                case |= plan
+                named = {"model": model, "gpu": kind if isinstance(kind, Gpu) else gpu.name, **plan}
+                case = {**named, **chosen.options, **plan}
                 if replicas is not None:
                     case["num_gpus"] = replicas * math.prod(plan.get(name, 1) for name in ("tp", "pp", "dp"))
                 cases.append(_Case(gpu.name, {option: value for option, value in case.items() if value is not None}))

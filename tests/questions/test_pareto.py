@@ -292,7 +292,7 @@ def test_the_picture_in_a_terminal_keeps_to_its_size(answer, width, height):
     assert "\x1b" not in "".join(lines)
     assert "tokens/s per user" in lines[0]
     drawn_part, legend = "".join(lines[1:height]), "".join(lines[height:])
-    assert drawn_part.count("*") == 1
+    assert drawn_part.count("@") == 1
     assert "B" in drawn_part  # b200 is on the frontier
     assert f"a {GPU}" in legend
     assert "b b200" in legend
@@ -338,7 +338,7 @@ def test_a_screen_has_the_picture_and_the_knee_and_fits(monkeypatch):
         screen = ask("pareto", *CASE[:4], "--isl", "1k", "--osl", "1k", "--slo", "ttft:2s@p95").stdout.splitlines()
         assert len(screen) <= lines - 2
         assert max(map(len, screen)) <= columns
-        assert sum(line.startswith("* ") for line in screen) >= 1  # of the table
+        assert sum(line.startswith("*@ ") for line in screen) == 1  # of the table
         assert any(line.startswith("knee: ") for line in screen)
 
 
