@@ -191,6 +191,7 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
 
 _SCATTER_INCHES = (9.0, 6.0)
 _OFFSET = 7.0  # points between a mark and its text
+_TEXT = (0.9, 0.15)  # [inch] of a text
 _TICKS_OF_A_DECADE = (1, 2, 5)
 _LINE_STYLES = ("-", "--", ":", "-.")  # of owners beyond the colours
 
@@ -215,6 +216,7 @@ class Scatter(NamedTuple):
     knee: int | None  # place in the frontier
     is_x_logarithmic: bool = False
     is_y_logarithmic: bool = False
+    better: tuple[float, float] = (1.0, 1.0)  # side of each axis: 1.0 where more is, -1.0 where less is
 
 
 def scatter_text(scatter: Scatter, width: int, height: int) -> str:
@@ -271,48 +273,69 @@ def draw_scatter(scatter: Scatter, path: Path, form: str) -> None:
             places, values, color=colours[owner], label=printable(owner), linestyle=style, marker=".", markersize=4,
             linewidth=1.0,
         )  # fmt: skip
-    points = scatter.frontier
-    axes.plot(
-        [point.x for point in points], [point.y for point in points], color="black", alpha=0.15, linewidth=8.0,
-        solid_capstyle="round", label="frontier", zorder=0,
-    )  # fmt: skip
-    has_ranges = False
-    for before, point in zip([None, *points], points, strict=False):
-        error = {
-            "xerr": None if point.x_range is None else [[point.x - point.x_range[0]], [point.x_range[1] - point.x]],
-            "yerr": None if point.y_range is None else [[point.y - point.y_range[0]], [point.y_range[1] - point.y]],
-        }
-        label = None if has_ranges or not any(error.values()) else "80 % range"
-        has_ranges = has_ranges or label is not None
-        axes.errorbar(
-            point.x, point.y, **error, color="grey", ecolor="grey", elinewidth=0.6, marker="o", markersize=4,
-            markerfacecolor=colours[point.owner], linestyle="none", label=label, alpha=0.8,
-        )  # fmt: skip
-        if before is None or (before.owner, before.text) != (point.owner, point.text):
-            axes.annotate(
-                printable(point.text), (point.x, point.y), xytext=(_OFFSET, _OFFSET), textcoords="offset points",
-                fontsize="x-small", color=colours[point.owner],
-            )  # fmt: skip
-    if scatter.knee is not None:
-        turn = points[scatter.knee]
-        axes.plot(turn.x, turn.y, marker="*", markersize=16, color="gold", markeredgecolor="black", linestyle="none",
-                  label="knee", zorder=5)  # fmt: skip
+    _draw_frontier(axes, scatter, colours)
     for axis, name, is_log in (
         (axes.xaxis, "x", scatter.is_x_logarithmic),
         (axes.yaxis, "y", scatter.is_y_logarithmic),
     ):
-        if not is_log:
-            continue
-        getattr(axes, f"set_{name}scale")("log")
-        low, high = axis.get_view_interval()
-        axis.set_ticks(_ticks(low, high, is_log=True))
-        axis.set_minor_locator(_no_ticks())
-        axis.set_major_formatter(lambda value, _: rounded(value))
+        if is_log:
+            getattr(axes, f"set_{name}scale")("log")
+            axis.set_ticks(_ticks(*axis.get_view_interval(), is_log=True))
+            axis.set_minor_locator(_no_ticks())
+            axis.set_major_formatter(lambda value, _: rounded(value))
+    _write_plans(axes, scatter, colours)
     axes.set_xlabel(printable(scatter.x_label))
     axes.set_ylabel(printable(scatter.y_label))
     axes.legend(fontsize="small")
     axes.grid(visible=True, linewidth=0.3)
     write_figure(figure, path, form)
+
+
+def _draw_frontier(axes: Any, scatter: Scatter, colours: Mapping[str, str]) -> None:
+    """A band along the frontier, its points with their ranges, and the knee."""
+    points = scatter.frontier
+    axes.plot(
+        [point.x for point in points], [point.y for point in points], color="black", alpha=0.15, linewidth=8.0,
+        solid_capstyle="round", label="frontier", zorder=0,
+    )  # fmt: skip
+    label: str | None = "80 % range"
+    for point in points:
+        error = {
+            "xerr": None if point.x_range is None else [[point.x - point.x_range[0]], [point.x_range[1] - point.x]],
+            "yerr": None if point.y_range is None else [[point.y - point.y_range[0]], [point.y_range[1] - point.y]],
+        }
+        has_range = any(error.values())
+        axes.errorbar(
+            point.x, point.y, **error, color="grey", ecolor="grey", elinewidth=0.6, marker="o", markersize=4,
+            markerfacecolor=colours[point.owner], linestyle="none", label=label if has_range else None, alpha=0.8,
+        )  # fmt: skip
+        label = None if has_range else label
+    if scatter.knee is not None:
+        turn = points[scatter.knee]
+        axes.plot(
+            turn.x, turn.y, marker="*", markersize=16, color="gold", markeredgecolor="black", linestyle="none",
+            label="knee", zorder=5,
+        )  # fmt: skip
+
+
+def _write_plans(axes: Any, scatter: Scatter, colours: Mapping[str, str]) -> None:
+    """The plan beside each point where it changes, on the better side, where another does not stand there already."""
+    written: list[tuple[float, float]] = []
+    inch = axes.figure.dpi
+    before: Marked | None = None
+    for point in scatter.frontier:
+        is_new = before is None or (before.owner, before.text) != (point.owner, point.text)
+        before = point
+        x, y = (float(place) / inch for place in axes.transData.transform((point.x, point.y)))
+        if not is_new or any(abs(x - other) < _TEXT[0] and abs(y - height) < _TEXT[1] for other, height in written):
+            continue
+        written.append((x, y))
+        across, up = scatter.better
+        axes.annotate(
+            printable(point.text), (point.x, point.y), xytext=(_OFFSET * across, _OFFSET * up), fontsize="x-small",
+            textcoords="offset points", color=colours[point.owner], ha="left" if across > 0.0 else "right",
+            va="bottom" if up > 0.0 else "top",
+        )  # fmt: skip
 
 
 def _no_ticks() -> Any:

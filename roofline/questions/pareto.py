@@ -643,4 +643,5 @@ def _scatter(answer: Pareto, *, with_ranges: bool) -> Scatter:
     workload = answer.points[0].prediction.workload
     lengths = f"{rounded(float(workload.isl))} in, {rounded(float(workload.osl))} out"
     title = f"{answer.model}, {lengths}: {y_label} against {x_label}"
-    return Scatter(title, x_label, y_label, answer.by_gpu, marked, turn, x_least > 0.0, y_least > 0.0)
+    sides = better(KEYS[answer.keys[0]]) or 1.0, better(KEYS[answer.keys[1]]) or 1.0
+    return Scatter(title, x_label, y_label, answer.by_gpu, marked, turn, x_least > 0.0, y_least > 0.0, sides)
