@@ -29,6 +29,7 @@ OTHERS = (
     f"size {CASE} --slo ttft:1s -c 8",
     f"goodput {CASE} --slo ttft:1s",
     f"curve {CASE}",
+    f"pareto {CASE}",
     f"cost {CASE}",
     f"sweep {CASE}",
     "compare -m llama-3.1-8b -g h100-sxm,h200-sxm",

@@ -28,6 +28,7 @@ from roofline.questions.disaggregate import POOL_KEYS
 from roofline.questions.goodput import GOODPUT_KEYS
 from roofline.questions.levers import GOAL_KEYS, LEVER_KEYS
 from roofline.questions.listing import GPU_KEYS, MODEL_KEYS, WORKLOAD_KEYS
+from roofline.questions.pareto import PARETO_KEYS
 from roofline.questions.predict import KERNEL_KEYS
 from roofline.questions.simulate import SIMULATED_KEYS
 from roofline.questions.size import SIZE_KEYS
@@ -323,6 +324,7 @@ _ROWS: dict[str, Keys[Any]] = {
     "Cost": {**KEYS, **COST_KEYS},
     "Cache": {**KEYS, **CACHE_KEYS},
     "Point": {key: KEYS[key] for key in CURVE_KEYS},
+    "Pareto": {**KEYS, **PARETO_KEYS},
     "Speculation": SPECULATION_KEYS,
     "Pools": POOL_KEYS,
     "Compared": {
@@ -376,6 +378,10 @@ _TYPES: dict[str, tuple[str, Keys[Any]]] = {
         {**QUANTIZED_KEYS, **BASELINE_KEYS},
     ),
     "LeverRow": ("A row of `levers`: the prediction of the changed case, and the effect of the change.", LEVER_KEYS),
+    "ParetoRow": (
+        "A row of `pareto`: the prediction of a point of the frontier, and the options that make it.",
+        PARETO_KEYS,
+    ),
     "CostRow": ("A row of `cost`: the prediction at one load, and its cost.", COST_KEYS),
 }
 #: Rows with a key for every limit of an SLO.
@@ -397,7 +403,8 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
     "goodput": {"rows": "Goodput"},
     "cost": {"rows": "Cost"},
     "cache": {"rows": "Cache"},
-    "curve": {"rows": "Point"},
+    "curve": {"rows": ("Point", "Pareto"), "notes": _NOTES},
+    "pareto": {"rows": "Pareto", "notes": _NOTES},
     "speculate": {"rows": "Speculation"},
     "disaggregate": {"rows": "Pools"},
     "sweep": {"rows": "Case"},
@@ -436,7 +443,13 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "counted": {"type": "object", "description": "Counts [1] and sizes [B] from the layers."},
     },
 }
-_OPEN_KEYS = {"ttft": ("kernels",), "tpot": ("kernels",), "predict": ("kernels",), "knee": ("kernels",)}  # --explain
+_OPEN_KEYS = {
+    "ttft": ("kernels",),
+    "tpot": ("kernels",),
+    "predict": ("kernels",),
+    "knee": ("kernels",),
+    "curve": ("notes",),
+}  # --explain, --pareto
 _KINDS = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean", "mapping": "object"}
 _PYTHON = {
     "text": "str", "number": "float", "integer": "int", "flag": "bool", "texts": "list[str]",

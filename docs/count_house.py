@@ -56,6 +56,7 @@ PLACES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "speculate": ("speculate", "Speculation"),
         "disaggregate": ("disaggregate", "Disaggregation"),
         "curve": ("curve", "Curve"),
+        "pareto": ("pareto", "Pareto"),
         "sensitivity": ("sensitivity", "Sensitivities"),
         "levers": ("levers", "Levers"),
         "sheet": ("sheet",),

@@ -34,6 +34,7 @@ if _TYPE_CHECKING:
     from roofline.questions.inputs.signatures import Case
     from roofline.questions.levers import Levers, levers
     from roofline.questions.listing import workload_options, workloads
+    from roofline.questions.pareto import Pareto, pareto
     from roofline.questions.predict import calibrate_once, knee, predict, tpot, ttft
     from roofline.questions.sheet import sheet
     from roofline.questions.simulate import Simulation, simulate
@@ -78,6 +79,7 @@ __all__ = [
     "Model",
     "NamedWorkload",
     "Overloaded",
+    "Pareto",
     "Prediction",
     "Predictions",
     "Quantization",
@@ -106,6 +108,7 @@ __all__ = [
     "load_model",
     "load_workload",
     "models",
+    "pareto",
     "predict",
     "prompt_cache",
     "quantize",
@@ -139,6 +142,7 @@ _LAZY = {
     "roofline.questions.inputs.signatures": ("Case",),
     "roofline.questions.levers": ("Levers", "levers"),
     "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
+    "roofline.questions.pareto": ("Pareto", "pareto"),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
     "roofline.questions.sheet": ("sheet",),
     "roofline.questions.simulate": ("Simulation", "simulate"),

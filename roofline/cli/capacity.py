@@ -412,6 +412,9 @@ _HIGH = 20  # rows of a chart that need not share a screen
     help="Load on the x axis: rate or users.",
 )
 @share_option
+@click.option(
+    "--pareto", is_flag=True, expose_value=False, help="The frontier over plans and loads instead: roofline pareto."
+)
 @click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
 def curve(
     models: tuple[str, ...],

@@ -33,6 +33,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
     "Decide": (
         (("size",), "capacity", "Find the fewest GPUs that meet an SLO."),
         (("goodput", "curve"), "capacity", "Find the load within an SLO, or draw them."),
+        (("pareto",), "pareto", "Find the best plans: per user against per GPU."),
         (("cost",), "capacity", "Price tokens, and compare with an API."),
     ),
     "Why": (
@@ -68,6 +69,14 @@ class _Questions(click.Group):
             None if home is None else getattr(import_module(home), cmd_name.replace("-", "_"))
         )
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command and its arguments; ``curve --pareto`` is the command of that name."""
+        if args[:1] == ["curve"] and "--pareto" in args:
+            args = ["pareto", *(word for word in args[1:] if word != "--pareto")]
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         rows = [

@@ -36,6 +36,7 @@ _GAP = "  "
 _USUAL = (80, 24)  # columns and lines without a terminal
 _NARROWEST = 40  # columns; a narrower terminal wraps
 _DOT, _PLAIN_DOT = " \u00b7 ", " | "
+_PLAIN_LINES = str.maketrans("\u2500\u2502\u250c\u2510\u2514\u2518\u251c\u2524\u252c\u2534\u253c", "-|+++++++++")
 _MORE = "..."
 _TYPED = "$ roofline"  # begins the line of a command
 _FEWEST_ROWS = 4  # left in a table that makes room for the lines below it
@@ -77,6 +78,7 @@ class Screen:
     rows: Sequence[Row]
     case: str = ""  # the question in a line
     answer: str = ""  # in a sentence
+    picture: str = ""  # below it, as drawn
     others: Sequence[Row] = ()  # below a rule
     rule: str = ""  # text of the rule
     lines: Sequence[str] = ()  # below the table
@@ -259,6 +261,7 @@ def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]
         answers = printable(encodable(shell_words(screen.answer)), lines=True).split("\n")
         lines.append(styled("\n".join(prose(answer, width) for answer in answers), fg="cyan"))
     lines += [pressing_line(text, width) for text in pressing_first(screen.notes)[0]]
+    lines += encodable(screen.picture).split("\n") if screen.picture else []
     if first or others:
         lines += _table(columns, first, others, encodable(screen.rule), width)
     lines += [prose(printable(encodable(shell_words(line))), width, "  ") for line in screen.lines]
@@ -269,12 +272,12 @@ def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]
 
 
 def encodable(text: str) -> str:
-    """Text with plain dots where the encoding of stdout lacks middle dots."""
+    """Text with plain dots, bars and corners where the encoding of stdout lacks those of prose and pictures."""
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     try:
         text.encode(encoding)
     except (UnicodeEncodeError, LookupError):
-        return text.replace(_DOT, _PLAIN_DOT)
+        return text.replace(_DOT, _PLAIN_DOT).translate(_PLAIN_LINES)
     return text
 
 
@@ -313,7 +316,13 @@ def _selected_rows(screen: Screen, most: int) -> tuple[Sequence[Row], Sequence[R
         return screen.rows, screen.others
     if screen.is_curve:
         last = len(screen.rows) - 1
-        return [screen.rows[round(place * last / (most - 1))] for place in range(most)], ()
+        places = [round(place * last / (most - 1)) for place in range(most)]
+        for row in screen.needed:  # in place of the nearest, but for the ends
+            place = next(place for place, other in enumerate(screen.rows) if other is row)
+            if place not in places:
+                near = min(range(1, most - 1), key=lambda number: abs(places[number] - place))
+                places[near] = place
+        return [screen.rows[place] for place in places], ()
     under = min(len(screen.others), max(min(_OTHERS, most // 2), most - len(screen.rows)))
     needed = {id(row) for row in screen.needed}
     ranked = sorted(screen.rows, key=lambda row: id(row) not in needed)[: max(most - under, len(needed))]

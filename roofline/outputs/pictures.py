@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
+from itertools import cycle, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -185,6 +185,174 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     axes.set_ylabel(printable(panel.y_label))
     axes.legend(fontsize="small")
     axes.grid(visible=True, linewidth=0.3)
+
+
+# Points of a frontier, in a terminal or in a file.
+
+_SCATTER_INCHES = (9.0, 6.0)
+_OFFSET = 7.0  # points between a mark and its text
+_TEXT = (0.9, 0.15)  # [inch] of a text
+_TICKS_OF_A_DECADE = (1, 2, 5)
+_LINE_STYLES = ("-", "--", ":", "-.")  # of owners beyond the colours
+
+
+class Marked(NamedTuple):
+    """A point of a frontier."""
+
+    x: float
+    y: float
+    owner: str  # curve that it lies on
+    text: str
+    x_range: tuple[float, float] | None = None
+    y_range: tuple[float, float] | None = None
+
+
+class Scatter(NamedTuple):
+    title: str
+    x_label: str
+    y_label: str
+    curves: Mapping[str, Sequence[tuple[float, float]]]  # points by their owner
+    frontier: Sequence[Marked]
+    knee: int | None  # place in the frontier
+    is_x_logarithmic: bool = False
+    is_y_logarithmic: bool = False
+    better: tuple[float, float] = (1.0, 1.0)  # side of each axis: 1.0 where more is, -1.0 where less is
+
+
+def scatter_text(scatter: Scatter, width: int, height: int) -> str:
+    """The points for a terminal without colour: a letter for each owner, a capital on the frontier, @ at the knee."""
+    import math
+    import textwrap
+
+    with needing("the picture of a frontier needs plotext", "plot"):
+        import plotext
+    figure = plotext.figure
+    figure.clear()
+    figure.theme("colorless")
+    figure.plot_size(min(width, _WIDEST), height)
+    letters = {owner: chr(ord("a") + number % 26) for number, owner in enumerate(scatter.curves)}
+    marks = [(letters[owner], x, y) for owner, curve in scatter.curves.items() for x, y in curve]
+    marks += [(letters[point.owner].upper(), point.x, point.y) for point in scatter.frontier]
+    if scatter.knee is not None:
+        turn = scatter.frontier[scatter.knee]
+        marks.append(("@", turn.x, turn.y))
+    across, up = (
+        [math.log10(value) if is_log else value for value in values]
+        for values, is_log in (
+            ([x for _, x, _ in marks], scatter.is_x_logarithmic),
+            ([y for _, _, y in marks], scatter.is_y_logarithmic),
+        )
+    )
+    for (letter, _, _), x, y in zip(marks, across, up, strict=True):
+        figure.draw(figure.signal([x], [y], marker=letter))
+    for name, places, values, is_log in (
+        ("x", across, [x for _, x, _ in marks], scatter.is_x_logarithmic),
+        ("y", up, [y for _, _, y in marks], scatter.is_y_logarithmic),
+    ):
+        ticks = _ticks(min(values), max(values), is_log=is_log)
+        room = 0.0 if max(places) > min(places) else 1.0  # around a single value
+        figure.ruler(name).lim(min(places) - room, max(places) + room)
+        figure.ruler(name).ticks([math.log10(tick) if is_log else tick for tick in ticks], list(map(rounded, ticks)))
+    figure.title(printable(f"{scatter.y_label} (up) against {scatter.x_label}"))
+    text: str = plotext.uncolorize(str(figure.build()))
+    legend = [f"{letter} {owner}" for owner, letter in letters.items()]
+    legend += ["capitals: frontier", *(["@ knee"] if scatter.knee is not None else [])]
+    lines = textwrap.wrap("   ".join(map(printable, legend)), width, break_long_words=False)
+    return "\n".join(line.rstrip() for line in [*text.splitlines(), *lines])
+
+
+def draw_scatter(scatter: Scatter, path: Path, form: str) -> None:
+    """Write the points to a file: a line for each owner, the frontier with its ranges and texts, and the knee."""
+    figure = blank_figure(*_SCATTER_INCHES, scatter.title, "medium")
+    axes = figure.subplots()
+    colours = dict(zip(scatter.curves, cycle(_LINE_COLOURS), strict=False))
+    for number, (owner, curve) in enumerate(scatter.curves.items()):
+        places, values = zip(*curve, strict=True)
+        style = _LINE_STYLES[number // len(_LINE_COLOURS) % len(_LINE_STYLES)]
+        axes.plot(
+            places, values, color=colours[owner], label=printable(owner), linestyle=style, marker=".", markersize=4,
+            linewidth=1.0,
+        )  # fmt: skip
+    _draw_frontier(axes, scatter, colours)
+    for axis, name, is_log in (
+        (axes.xaxis, "x", scatter.is_x_logarithmic),
+        (axes.yaxis, "y", scatter.is_y_logarithmic),
+    ):
+        if is_log:
+            getattr(axes, f"set_{name}scale")("log")
+            axis.set_ticks(_ticks(*axis.get_view_interval(), is_log=True))
+            axis.set_minor_locator(_no_ticks())
+            axis.set_major_formatter(lambda value, _: rounded(value))
+    _write_plans(axes, scatter, colours)
+    axes.set_xlabel(printable(scatter.x_label))
+    axes.set_ylabel(printable(scatter.y_label))
+    axes.legend(fontsize="small")
+    axes.grid(visible=True, linewidth=0.3)
+    write_figure(figure, path, form)
+
+
+def _draw_frontier(axes: Any, scatter: Scatter, colours: Mapping[str, str]) -> None:
+    """A band along the frontier, its points with their ranges, and the knee."""
+    points = scatter.frontier
+    axes.plot(
+        [point.x for point in points], [point.y for point in points], color="black", alpha=0.15, linewidth=8.0,
+        solid_capstyle="round", label="frontier", zorder=0,
+    )  # fmt: skip
+    label: str | None = "80 % range"
+    for point in points:
+        error = {
+            "xerr": None if point.x_range is None else [[point.x - point.x_range[0]], [point.x_range[1] - point.x]],
+            "yerr": None if point.y_range is None else [[point.y - point.y_range[0]], [point.y_range[1] - point.y]],
+        }
+        has_range = any(error.values())
+        axes.errorbar(
+            point.x, point.y, **error, color="grey", ecolor="grey", elinewidth=0.6, marker="o", markersize=4,
+            markerfacecolor=colours[point.owner], linestyle="none", label=label if has_range else None, alpha=0.8,
+        )  # fmt: skip
+        label = None if has_range else label
+    if scatter.knee is not None:
+        turn = points[scatter.knee]
+        axes.plot(
+            turn.x, turn.y, marker="*", markersize=16, color="gold", markeredgecolor="black", linestyle="none",
+            label="knee", zorder=5,
+        )  # fmt: skip
+
+
+def _write_plans(axes: Any, scatter: Scatter, colours: Mapping[str, str]) -> None:
+    """The plan beside each point where it changes, on the better side, where another does not stand there already."""
+    written: list[tuple[float, float]] = []
+    inch = axes.figure.dpi
+    before: Marked | None = None
+    for point in scatter.frontier:
+        is_new = before is None or (before.owner, before.text) != (point.owner, point.text)
+        before = point
+        x, y = (float(place) / inch for place in axes.transData.transform((point.x, point.y)))
+        if not is_new or any(abs(x - other) < _TEXT[0] and abs(y - height) < _TEXT[1] for other, height in written):
+            continue
+        written.append((x, y))
+        across, up = scatter.better
+        axes.annotate(
+            printable(point.text), (point.x, point.y), xytext=(_OFFSET * across, _OFFSET * up), fontsize="x-small",
+            textcoords="offset points", color=colours[point.owner], ha="left" if across > 0.0 else "right",
+            va="bottom" if up > 0.0 else "top",
+        )  # fmt: skip
+
+
+def _no_ticks() -> Any:
+    from matplotlib.ticker import NullLocator
+
+    return NullLocator()
+
+
+def _ticks(low: float, high: float, *, is_log: bool) -> list[float]:
+    """Round numbers between two ends of an axis."""
+    if not is_log:
+        step = float(f"{(high - low) / _TICKS:.1g}") or 1.0
+        return [step * part for part in range(int(low / step), int(high / step) + 1) if low <= step * part]
+    first, last = (int(f"{end:e}".partition("e")[2]) for end in (low, high))
+    ticks = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in _TICKS_OF_A_DECADE]
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    return ticks or [low, high]
 
 
 # A tornado chart of elasticities.

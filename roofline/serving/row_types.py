@@ -233,6 +233,20 @@ class LeverRow(Row, total=False):
     assumption: str | None
 
 
+class ParetoRow(Row, total=False):
+    """A row of `pareto`: the prediction of a point of the frontier, and the options that make it."""
+
+    quantization: str | None
+    x: str
+    y: str
+    x_low: float | None
+    x_high: float | None
+    y_low: float | None
+    y_high: float | None
+    frontier_knee: bool
+    options: dict[str, object] | None
+
+
 class CostRow(Row, total=False):
     """A row of `cost`: the prediction at one load, and its cost."""
 

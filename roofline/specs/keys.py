@@ -47,6 +47,15 @@ def cells(keys: Mapping[str, Key[Answer]], answer: Answer) -> dict[str, Any]:
     return {name: getattr(answer, name) if key.of is None else key.of(answer) for name, key in keys.items()}
 
 
+#: Side of a figure that is better, by its unit: less of times and prices, more of rates.
+_BETTER = {"ms": -1.0, "USD": -1.0, "USD/h": -1.0, "1/s": 1.0}
+
+
+def better(key: Key[Any]) -> float | None:
+    """1.0 where more of a figure is better, -1.0 where less is; None where neither is."""
+    return _BETTER.get(key.unit or "")
+
+
 def taken(keys: Mapping[str, Key[Any]], **of: Value[Answer]) -> Keys[Answer]:
     """Keys of another row by their names, each with the way to its value here."""
     return {name: keys[name]._replace(of=value) for name, value in of.items()}

@@ -50,6 +50,8 @@ def main() -> None:
     first_tokens: list[float] = [pools.ttft, pools.transfer, sum(pools.parts.values())]
     print(first_tokens, pools.latency("ttft_p99"), pools.to_dict()["util"], pools.goodput("tpot:25").rate)
     load: rl.Curve = rl.curve(MODEL, GPU, against="users")
+    frontier: rl.Pareto = rl.pareto(MODEL, [GPU, "b200"], tp=[1, 2], quantization="bf16,fp8", batch=[1, 8, 64])
+    made_by: dict[str, object] = {} if frontier.knee is None else {**frontier.knee.options}
     why: dict[str, float] = {row.input: row.elasticity for row in rl.sensitivity(MODEL, GPU, of="tpot")[:3]}
     need: float | None = rl.solve(MODEL, GPU, "bandwidth", tpot=0.005).value
     drafts: float | None = rl.speculate(MODEL, GPU, draft="ngram", acceptance=0.6, draft_tokens=2).stops_paying(2)
@@ -74,6 +76,7 @@ def main() -> None:
     slopes: rl.Sensitivities = rl.sensitivity(idle, of="tpot")
     parts: str = rl.formula(idle, "tpot").flat
     target: float | None = rl.solve(idle, "bandwidth", tpot="5ms").value
+    of_plans: list[float | None] = [row["tok_s_user"] for row in rl.pareto(p).to_rows()]
     points: rl.Curve = rl.curve(p, against="users")
     simulated: float = rl.simulate(p, requests=100).ttft
     within: list[float] = [answer.rate for answer in rl.goodput(idle, slo="tpot:25")]

@@ -74,6 +74,10 @@ QUESTIONS = {
         ["cache", "-m", f"{MODEL},qwen3-8b", *BESIDE[2:], "--prefix", 800],
     ),
     "curve": (lambda: rl.curve(MODEL, GPU, **CASE), ["curve", *SHELL]),
+    "pareto": (
+        lambda: rl.pareto(MODEL, [GPU, "h200"], tp=[1, 2], batch=[1, 8, 64], **CASE),
+        ["pareto", *BESIDE, "--tp", "1,2", "-b", "1,8,64"],
+    ),
     "cost": (lambda: rl.cost(MODEL, [GPU, "h200"], request_rate=2, **CASE), ["cost", *BESIDE, "--request-rate", 2]),
     "compare": (lambda: rl.compare(MODEL, [GPU, "h200"], **CASE), ["compare", *BESIDE]),
     "quantize": (lambda: rl.quantize(MODEL, GPU, **CASE), ["quantize", *SHELL]),
@@ -115,6 +119,12 @@ FURTHER = {
     "curve, users": (
         lambda: rl.curve(MODEL, GPU, against="users", max_num_seqs=64, **CASE, **LIMITS),
         ["curve", *SHELL, "--against", "users", "--max-num-seqs", 64, *LIMITED],
+    ),
+    "pareto, users": (
+        lambda: rl.pareto(
+            MODEL, GPU, quantization="bf16,fp8", x="ttft_p99", y="usd_per_m_output_tok", **CASE, **LIMITS
+        ),
+        ["curve", "--pareto", *SHELL, "-q", "bf16,fp8", "--x", "ttft_p99", "--y", "usd_per_m_output_tok", *LIMITED],
     ),
     "goodput, a share": (
         lambda: rl.goodput(MODEL, GPU, share=0.95, **CASE, **LIMITS),
@@ -407,6 +417,7 @@ TAKING = {
     "cost, no load": ({**CASE, **ENGINE}, lambda *case, **options: rl.cost(*case, headroom="20%", **options)),
     "cost, bursts": ({**CASE, "tp": 1, "batch": 1}, rl.cost),
     "levers": (USERS, lambda *case, **options: rl.levers(*case, goal="cost", **options)),
+    "pareto": ({**LIMITED, "weights": "fp8"}, rl.pareto),
     "quantize": ({**USERS, **ENGINE}, lambda *case, **options: rl.quantize(*case, baseline="fp8", **options)),
     "prompt_cache": ({**CASE, "tp": 1, "prefix": "80%", "cache_hit": 0.5}, rl.prompt_cache),
     "speculate": (

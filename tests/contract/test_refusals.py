@@ -71,6 +71,8 @@ INPUT = [
     (f"{POOLS} --request-rate 500", "the prefill pool answers at most"),
     (f"cost {CASE} --headroom 20% -b 4", "leave out batch"),
     (f"curve {CASE} -o curve", ".svg"),
+    (f"pareto {CASE} --tp 1 -b 1 -o frontier", ".svg"),
+    (f"pareto {CASE} --x util", "no better side"),
 ]
 #: The same of how a command is used (exit code 2).
 USAGE = [
@@ -176,6 +178,7 @@ ABOUT = {
     "size": lambda model, gpu, **case: rl.size(model, gpu, **SLO, **case),
     "goodput": lambda model, gpu, **case: rl.goodput(model, gpu, **SLO, **case),
     "curve": rl.curve,
+    "pareto": rl.pareto,
     "cost": rl.cost,
     "compare": lambda model, gpu, **case: rl.compare(model, [gpu, "h200"], **case),
     "quantize": rl.quantize,

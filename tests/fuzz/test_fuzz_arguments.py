@@ -17,7 +17,7 @@ QUESTIONS = {
     "predict": (), "ttft": (), "knee": (), "compare": (), "cost": ("api_price", "headroom", "share"), "size": (),
     "goodput": ("share",), "curve": ("share",), "quantize": ("baseline",), "sensitivity": (), "formula": (),
     "solve": ("ttft", "tpot", "e2el"), "prompt_cache": (), "speculate": (), "levers": ("share",),
-    "disaggregate": ("kv_link",), "simulate": ("requests", "seed"), "table": (),
+    "disaggregate": ("kv_link",), "simulate": ("requests", "seed"), "table": (), "pareto": (),
 }  # fmt: skip
 _UNKNOWNS = ("bandwidth", "peak", "batch", "isl", "prefix", "tp", "weights", "request_rate", "osl", "x")
 _POOLS = ("b200:tp8", "h100:tp8:fp8x2", "2xh100", "h200")
@@ -42,7 +42,7 @@ def questions(draw):
         return question, (model, draw(named(_POOLS)), draw(named(_POOLS))), chosen
     if question == "solve":
         return question, (model, gpu, draw(st.sampled_from(_UNKNOWNS))), chosen
-    several = question in ("compare", "size", "goodput", "cost", "prompt_cache", "table")
+    several = question in ("compare", "size", "goodput", "cost", "prompt_cache", "table", "pareto")
     return question, (model, [gpu, draw(st.sampled_from(GPUS))] if several else gpu), chosen
 
 

@@ -319,6 +319,17 @@ QUESTIONS: Mapping[str, Question] = {
         is_loaded=True,
         helps=_MOST_PER_GPU,
     ),
+    "pareto": Question(
+        {"measured": _ONE, "allow_oversize": "what does not fit is no point of a frontier"},
+        several=tuple(name for name in LISTED if name not in ("isl", "osl", "prefix")),
+        needs_gpus=True,
+        is_loaded=True,
+        helps={
+            "tp": "Tensor-parallel degrees.  [default: every plan within the scale-up domain]",
+            "concurrency": "Concurrent users, e.g. 1:256:x2.  [default: from one to all slots taken]",
+            "batch": "Requests that start together on an idle server, e.g. 1:256:x2.",
+        },
+    ),
     "cost": Question(each=True, is_loaded=True),
     "compare": Question({"measured": _ONE}, needs_gpus=True),
     "quantize": Question(

@@ -144,6 +144,21 @@ class CostOptions(SizeOptions, total=False):
     slo: Slo | None
 
 
+class ParetoOptions(_Shared, _Source, _Lengths[float | str], _Load[Numbers], total=False):
+    """Options of `pareto`, which is of one workload: load, degrees and formats take one value, or several."""
+
+    tp: Many[int | str | None]
+    pp: Many[int | str]
+    ep: Many[int | str]
+    dp: Many[int | str]
+    num_gpus: Many[int | str | None]
+    quantization: Many[str | None]
+    weights: Many[str | None]
+    kv_cache_dtype: Many[str | None]
+    draft_tokens: Many[int | str | None]
+    slo: Slo | None
+
+
 class Grid(_Lengths[Numbers], _Load[Numbers], total=False):
     """Options of `table`: each option takes one value, or several."""
 
