@@ -17,6 +17,8 @@ from roofline.support.reading import descriptor_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from roofline.numbers.columns import Column
+
 # Flat rows as CSV, JSON, Parquet and XLSX files.
 
 #: Formats of tables, by the suffix of the file.
@@ -76,6 +78,36 @@ def _csv_cell(value: Any) -> Any:
         return cell
     text = re.sub(_NEXT_CELL, r"\1'", cell.replace("\r\n", "\n").replace("\r", "\n"))
     return printable(f"'{text}" if text.lstrip().startswith(_FORMULA) else text, lines=True)
+
+
+def arrow_table(columns: Mapping[str, Column]) -> Any:
+    """Columns as a table of pyarrow."""
+    with needing("to_arrow needs pyarrow", "parquet"):
+        import pyarrow as pa
+    return pa.table({key: _arrow_column(column) for key, column in columns.items()})
+
+
+def _arrow_column(column: Any) -> Any:
+    import pyarrow as pa
+
+    if hasattr(column, "values"):
+        numbers = pa.array(column.values, from_pandas=True)
+        return numbers.cast(pa.int64()) if column.is_whole else numbers
+    words = [_printable(list(word) if isinstance(word, tuple) else word) for word in column.words]
+    kinds = {type(word) for word in words} - {type(None)}
+    kind = pa.list_(pa.string()) if kinds == {list} else pa.bool_() if kinds == {bool} else pa.string()
+    return pa.array(words, kind).take(pa.array(column.codes))
+
+
+def polars_frame(columns: Mapping[str, Column]) -> Any:
+    """Columns as a data frame of polars."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise BadInput(
+            "to_polars needs polars: pip install polars; to_rows gives the same rows as dictionaries"
+        ) from None
+    return pl.from_arrow(arrow_table(columns))
 
 
 def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:

@@ -13,9 +13,8 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.passes import Pass, decode_pass, figures_of
 from roofline.physics.plan import Deployment, Plan
-from roofline.serving.answers import data_frame, rows_of_cases, selected
+from roofline.serving.answers import data_frame, rows_of_cases
 from roofline.serving.quantization import resolved_quantization
-from roofline.specs.keys import cells
 from roofline.specs.model import Model, MoeFfn
 from roofline.support.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.support.records import NamedTuple, replace
@@ -74,9 +73,9 @@ class Knees(NamedTuple, Generic[Number, Word]):
         Args:
             keys: some of them; None for all.
         """
-        from roofline.serving.shown import KNEE_KEYS
+        from roofline.serving.shown import knee_row
 
-        return cells(selected(KNEE_KEYS, keys), self)
+        return knee_row(self, keys)
 
     def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
         """Flat rows, one for each case.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from roofline.numbers.operations import Real, all_of, any_of, largest_of, maximum, negated, where
@@ -185,23 +185,29 @@ def under_load(prediction: Prediction) -> Prediction:
     return replace(prediction, added=(*prediction.added, note, *cold_start_warnings(prediction)))
 
 
-def domains(prediction: Prediction, size: int) -> list[list[str]]:
-    """Notes on the load of each element of an array; none for a burst."""
+def domain_notes(prediction: Prediction) -> tuple[list[Real], Callable[[int], list[str]]]:
+    """Arrays on which the note on the load of each case depends, and the note by the place of a case.
+
+    There are none for a burst.
+    """
     load = prediction.served
     if load is None:
-        return [[] for _ in range(size)]
+        return [], lambda place: []  # noqa: ARG005
     from roofline.serving.load.equations import outside
     from roofline.serving.load.regions import domain
 
     conditions = list(outside(prediction.deployment, prediction.workload, load))
+    region = prediction.load_region
 
-    def at(place: int, values: Any) -> Any:
-        return values[place] if hasattr(values, "shape") else values
+    def notes(place: int) -> list[str]:
+        return [domain([note for fails, note in conditions if element(fails, place)], element(region, place))]
 
-    return [
-        [domain([note for fails, note in conditions if at(place, fails)], at(place, prediction.load_region))]
-        for place in range(size)
-    ]
+    return [*(fails for fails, _ in conditions), region], notes
+
+
+def element(values: Any, place: int) -> Any:
+    """One element of an array, or the single value that stands for all of them."""
+    return values[place] if getattr(values, "shape", ()) else values
 
 
 def _share_outside(deployment: Deployment, workload: Workload, load: Served) -> str:
