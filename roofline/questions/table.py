@@ -21,7 +21,7 @@ from roofline.serving.answers import Answer, Answers, check_keys, listed_keys, s
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
 from roofline.serving.mixed_plans import MixedPlans
-from roofline.serving.prediction import Prediction
+from roofline.serving.prediction import Prediction, memory_of
 from roofline.serving.row_types import Row
 from roofline.serving.shown import KEYS, ROW_KEYS, figures
 from roofline.serving.verdict import beyond
@@ -32,7 +32,7 @@ from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, RooflineError, UnknownName, shown
 from roofline.support.progress import counting
-from roofline.support.records import NamedTuple
+from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, DataFrame
@@ -440,12 +440,27 @@ def _predict_into(run: _Run, places: Any, lengths: dict[str, Any], rows: int) ->
 
 
 def _predicted(run: _Run, lengths: Mapping[str, Any], rows: int) -> Prediction[Any, Any, Any]:
-    """The prediction of some cases: of numbers where it is one that has an answer, else of arrays."""
-    if all(type(value) is float for value in lengths.values()):
-        with suppress(DoesNotFit, Overloaded):
-            return predict(run.model, run.gpu, **{**run.options, **lengths})
-        lengths = {name: [value] * rows for name, value in lengths.items()}
-    return predict(run.model, run.gpu, **{**run.options, **lengths})
+    """The prediction of some cases: on numbers where all are one case, on arrays where these have no answer."""
+    case_of = {**run.options, **lengths}
+    if any(type(value) is not float for value in lengths.values()):
+        return predict(run.model, run.gpu, **case_of)
+    if "batch" in lengths and run.options.get("max_model_len") is None:
+        return _without_times(predict(run.model, run.gpu, **{**case_of, "allow_oversize": True}), run.options)
+    with suppress(DoesNotFit, Overloaded):
+        return predict(run.model, run.gpu, **case_of)
+    return predict(run.model, run.gpu, **run.options, **{name: [value] * rows for name, value in lengths.items()})
+
+
+def _without_times(prediction: Prediction[Any, Any, Any], options: Mapping[str, Any]) -> Prediction[Any, Any, Any]:
+    """A burst as in an array: what does not fit has no times, unless it may be oversize."""
+    if prediction.fits or arguments.scalars(allow_oversize=options.get("allow_oversize"))[0]:
+        return prediction
+    from roofline.numbers.arrays import as_array
+
+    load_of_array = replace(prediction.workload.load, batch=as_array("batch", [prediction.workload.batch]))
+    workload = replace(prediction.workload, load=load_of_array)
+    memory = memory_of(prediction.deployment, workload, None)
+    return replace(prediction, memory=memory, allow_oversize=False, added=())
 
 
 def _is_of_deployment(run: _Run, error: RooflineError) -> bool:

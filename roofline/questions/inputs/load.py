@@ -54,9 +54,14 @@ def open_tp(
     _check_counts(deployment, num_gpus)
     length = workload.isl + workload.osl
     if num_gpus is None and workload.load.is_burst:
-        first = next(candidates_of(deployment), None)
-        if first is not None and memory(first, largest_of(workload.batch), largest_of(length)).fits:
-            return 1.0 * first.plan.tp
+        is_one = type(length + workload.batch) is float
+        for candidate in candidates_of(deployment):
+            if memory(candidate, largest_of(workload.batch), largest_of(length)).fits:
+                return 1.0 * candidate.plan.tp
+            if not is_one:
+                break  # some of the cases may fit
+        if is_one and type(workload.prefix) is float:
+            return 0.0
     candidates = _possible(deployment)
     whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
     chosen: Real = sum(0.0 * number for number in workload.numbers.values())
