@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -43,11 +43,21 @@ class Numbers:
             whole: list[Any] = values.astype(np.int64).tolist()
             return whole
         plain: list[Any] = values.tolist()
+        if missing.all():
+            return [None] * len(plain)
         if self.shows_whole:
             plain = [int(value) if value.is_integer() else value for value in plain]
         for place in np.flatnonzero(missing).tolist():
             plain[place] = None
         return plain
+
+    def texts(self) -> list[str]:
+        """Numbers in full digits, empty where there is none; a single text where all rows have the same."""
+        distinct, which = np.unique(self.values, return_inverse=True)
+        numbers = ["" if number != number else repr(number) for number in distinct.tolist()]  # noqa: PLR0124 - NaN
+        if self.shows_whole:
+            numbers = [text.removesuffix(".0") for text in numbers]
+        return numbers if len(numbers) == 1 else [numbers[place] for place in which.tolist()]
 
     def of_frame(self) -> Any:
         """The numbers as a column of a data frame: of integers where all are."""
@@ -64,9 +74,10 @@ class Numbers:
 class Words:
     """Words of one key: texts, flags, lists of texts or None; `codes` says which of the `words` a row has."""
 
-    __slots__ = ("_code_of", "codes", "words")
+    __slots__ = ("_code_of", "codes", "kind", "words")
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, kind: str = "text") -> None:
+        self.kind = kind  # text, flag, or texts
         self.codes = np.zeros(rows, dtype=np.int32)
         self.words: list[Any] = [None]
         self._code_of: dict[Any, int] = {None: 0}
@@ -106,9 +117,15 @@ class Words:
     def listed(self, start: int, end: int) -> list[Any]:
         """Values of a run of rows; each has a list of texts of its own."""
         words, codes = self.words, self.codes[start:end].tolist()
-        if any(type(word) is tuple for word in words):
-            return [list(words[code]) if type(words[code]) is tuple else words[code] for code in codes]
+        if self.kind == "texts":
+            return [None if words[code] is None else list(words[code]) for code in codes]
         return [words[code] for code in codes]
+
+    def texts(self, text_of: Callable[[Any], str]) -> list[str]:
+        """Text of the word of each row; a single text where all rows have the same."""
+        texts = [text_of(word) for word in self.words]
+        codes = self.codes.tolist()
+        return [texts[codes[0]]] if (self.codes == self.codes[0]).all() else [texts[code] for code in codes]
 
     def of_frame(self) -> list[Any]:
         """The words as a column of a data frame."""
@@ -168,7 +185,7 @@ def grid_rows(axes: Mapping[str, Array], start: int, end: int, shares: Mapping[i
     values: dict[str, Any] = {}
     turns: dict[str, Any] = {}
     place = np.arange(start, end)
-    for name in reversed(axes):
+    for name in reversed(tuple(axes)):
         axis = axes[name]
         values[name] = float(axis[0])
         if len(axis) > 1:

@@ -171,7 +171,8 @@ class Table(Answer[Row], Sequence[Row]):
         """
         from roofline.numbers.arrays import data_frame_of
 
-        return data_frame_of({key: column.of_frame() for key, column in self.select(keys).columns.items()})
+        frame: Any = {key: column.of_frame() for key, column in self.select(keys).columns.items()}
+        return data_frame_of(frame)
 
     def to_arrow(self, keys: Any = None) -> Any:
         """The columns as a table of pyarrow.
@@ -383,7 +384,7 @@ def _empty(keys: Sequence[str], rows: int, whole: Sequence[str] = ()) -> Table:
         if _is_numeric(key):
             columns[key] = Numbers(rows, is_whole=key in whole, shows_whole=key in _WHOLE)
         else:
-            columns[key] = Words(rows)
+            columns[key] = Words(rows, "text" if key == _REASON else KEYS[key].kind)
     return Table(columns, rows)
 
 
@@ -397,12 +398,12 @@ def _fill(block: Table, grid: _Grid, start: int, end: int, place: int) -> None:
         count = min(end - start, cases - first)
         model, gpu, plan = grid.deployment(number)
         chosen = deployment.choice(gpu, plan)
-        run = _Run(block, model, chosen.gpu, chosen.options)
+        run = _Cases(block, model, chosen.gpu, chosen.options)
         _predict_into(run, place, grid_rows(grid.axes, first, first + count, grid.shares), count)
         start, place = start + count, place + count
 
 
-class _Run(NamedTuple):
+class _Cases(NamedTuple):
     """One deployment, and the block that takes its rows."""
 
     block: Table
@@ -411,7 +412,7 @@ class _Run(NamedTuple):
     options: dict[str, Any]
 
 
-def _predict_into(run: _Run, places: Any, lengths: dict[str, Any], rows: int) -> None:
+def _predict_into(run: _Cases, places: Any, lengths: dict[str, Any], rows: int) -> None:
     """Predict cases of one deployment and put them in their places, of which the first is given, or all.
 
     What is refused is divided until only those cases are left that are refused alone.
@@ -439,16 +440,17 @@ def _predict_into(run: _Run, places: Any, lengths: dict[str, Any], rows: int) ->
             _predict_into(run, shifted(some, places, rows), _at(lengths, some), len(some))
 
 
-def _predicted(run: _Run, lengths: Mapping[str, Any], rows: int) -> Prediction[Any, Any, Any]:
+def _predicted(run: _Cases, lengths: Mapping[str, Any], rows: int) -> Prediction[Any, Any, Any]:
     """The prediction of some cases: on numbers where all are one case, on arrays where these have no answer."""
-    case_of = {**run.options, **lengths}
+    case_of: dict[str, Any] = {**run.options, **lengths}
     if any(type(value) is not float for value in lengths.values()):
         return predict(run.model, run.gpu, **case_of)
     if "batch" in lengths and run.options.get("max_model_len") is None:
         return _without_times(predict(run.model, run.gpu, **{**case_of, "allow_oversize": True}), run.options)
     with suppress(DoesNotFit, Overloaded):
         return predict(run.model, run.gpu, **case_of)
-    return predict(run.model, run.gpu, **run.options, **{name: [value] * rows for name, value in lengths.items()})
+    arrays: dict[str, Any] = {name: [value] * rows for name, value in lengths.items()}
+    return predict(run.model, run.gpu, **{**run.options, **arrays})
 
 
 def _without_times(prediction: Prediction[Any, Any, Any], options: Mapping[str, Any]) -> Prediction[Any, Any, Any]:
@@ -457,13 +459,12 @@ def _without_times(prediction: Prediction[Any, Any, Any], options: Mapping[str, 
         return prediction
     from roofline.numbers.arrays import as_array
 
-    load_of_array = replace(prediction.workload.load, batch=as_array("batch", [prediction.workload.batch]))
-    workload = replace(prediction.workload, load=load_of_array)
+    workload = prediction.workload.at({"batch": as_array("batch", [prediction.workload.batch])})
     memory = memory_of(prediction.deployment, workload, None)
     return replace(prediction, memory=memory, allow_oversize=False, added=())
 
 
-def _is_of_deployment(run: _Run, error: RooflineError) -> bool:
+def _is_of_deployment(run: _Cases, error: RooflineError) -> bool:
     """Whether an error is that of every case of a deployment."""
     if not isinstance(error, BadInput):
         return True
@@ -575,7 +576,7 @@ def _is_trace(lengths: Any) -> bool:
     return isinstance(lengths, Mapping) or (isinstance(lengths, str) and lengths not in LAWS)
 
 
-def _refuse(run: _Run, places: Any, lengths: Mapping[str, Any], error: RooflineError) -> None:
+def _refuse(run: _Cases, places: Any, lengths: Mapping[str, Any], error: RooflineError) -> None:
     """Rows without figures, with the reason; they differ by their lengths and loads alone."""
     from roofline.numbers.columns import combinations_of, shifted
 
