@@ -9,7 +9,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from roofline.support.errors import BadInput, needing, printable
 from roofline.support.reading import descriptor_of
@@ -17,7 +17,13 @@ from roofline.support.reading import descriptor_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import polars
+    import pyarrow
+
     from roofline.numbers.columns import Column
+
+    ArrowTable: TypeAlias = pyarrow.Table
+    PolarsFrame: TypeAlias = polars.DataFrame
 
 # Flat rows as CSV, JSON, Parquet and XLSX files.
 
@@ -198,14 +204,14 @@ def json_parts(blocks: Iterable[InColumns]) -> Iterator[str]:
     yield f"\n  ]{end}"
 
 
-def arrow_table(columns: Mapping[str, Column]) -> Any:
+def arrow_table(columns: Mapping[str, Column]) -> ArrowTable:
     """Columns as a table of pyarrow."""
     with needing("Arrow needs pyarrow", "parquet"):
         import pyarrow as pa
     return pa.table({key: _arrow_column(column) for key, column in columns.items()})
 
 
-def polars_frame(columns: Mapping[str, Column]) -> Any:
+def polars_frame(columns: Mapping[str, Column]) -> PolarsFrame:
     """Columns as a data frame of polars; polars is optional, and imported here alone."""
     try:
         import polars as pl

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import product
 from math import prod
@@ -37,6 +37,7 @@ from roofline.support.records import NamedTuple, replace
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, DataFrame
     from roofline.numbers.columns import Column
+    from roofline.outputs.files import ArrowTable, PolarsFrame
     from roofline.questions.inputs.signatures import Grid
 
 
@@ -63,6 +64,10 @@ class Table(Answer[Row], Sequence[Row]):
     (array([16.18, 32.57]), ['isl', 'ttft_ms', 'reason'])
     >>> len(found), found[0]["isl"], found[1:].to_rows(["isl"])
     (2, 1000, [{'isl': 2000}])
+    >>> found.to_dict(["isl"]), found.to_arrow(["isl"]).num_rows
+    ({'rows': [{'isl': 1000}, {'isl': 2000}]}, 2)
+    >>> found.to_polars().shape  # doctest: +SKIP
+    (2, 3)
     """
 
     def __init__(self, columns: Mapping[str, Column], rows: int) -> None:
@@ -136,15 +141,11 @@ class Table(Answer[Row], Sequence[Row]):
             lines.append(f"<tr>{''.join(f'<td>{escape(_cell_text(cell))}</td>' for cell in cells)}</tr>")
         return f"<table>{''.join(lines)}</table><p>{rows:,} rows x {len(self.columns)} columns</p>"
 
-    def select(self, keys: Any = None) -> Table:
-        """The table with some of its columns, in their order; None for all.
-
-        Args:
-            keys: of the columns; None for all.
-        """
+    def _select(self, keys: Iterable[str] | None) -> Table:
+        """The table with some of its columns, in their order; None for all."""
         return Table(selected(self.columns, keys), self._rows)
 
-    def to_dict(self, keys: Any = None) -> Mapping[str, object]:
+    def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
         """The rows by the name ``rows``, as in ``--format json``.
 
         Args:
@@ -152,15 +153,15 @@ class Table(Answer[Row], Sequence[Row]):
         """
         return {"rows": self.to_rows(keys)}
 
-    def to_rows(self, keys: Any = None) -> list[Row]:
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[Row]:
         """All rows as dictionaries.
 
         Args:
             keys: of the rows; None for all.
         """
-        return list(self.select(keys))
+        return list(self._select(keys))
 
-    def to_pandas(self, keys: Any = None) -> DataFrame:
+    def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
         """The columns as a data frame of pandas.
 
         Args:
@@ -171,10 +172,10 @@ class Table(Answer[Row], Sequence[Row]):
         """
         from roofline.numbers.arrays import data_frame_of
 
-        frame: Any = {key: column.of_frame() for key, column in self.select(keys).columns.items()}
+        frame: Any = {key: column.of_frame() for key, column in self._select(keys).columns.items()}
         return data_frame_of(frame)
 
-    def to_arrow(self, keys: Any = None) -> Any:
+    def to_arrow(self, keys: Iterable[str] | None = None) -> ArrowTable:
         """The columns as a table of pyarrow.
 
         Args:
@@ -185,9 +186,9 @@ class Table(Answer[Row], Sequence[Row]):
         """
         from roofline.outputs.files import arrow_table
 
-        return arrow_table(self.select(keys).columns)
+        return arrow_table(self._select(keys).columns)
 
-    def to_polars(self, keys: Any = None) -> Any:
+    def to_polars(self, keys: Iterable[str] | None = None) -> PolarsFrame:
         """The columns as a data frame of polars.
 
         Args:
@@ -198,7 +199,7 @@ class Table(Answer[Row], Sequence[Row]):
         """
         from roofline.outputs.files import polars_frame
 
-        return polars_frame(self.select(keys).columns)
+        return polars_frame(self._select(keys).columns)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The columns for any library that reads Arrow, such as DuckDB and polars."""

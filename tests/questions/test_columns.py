@@ -88,7 +88,7 @@ def test_columns_hold_what_rows_hold():
     assert isinstance(table[1:], rl.Answers)
     assert table != rows[1:]
     assert rows[2] in table
-    assert table.select(["tp", "gpu"]) == [{"tp": row["tp"], "gpu": row["gpu"]} for row in rows]
+    assert table.to_rows(["tp", "gpu"]) == [{"tp": row["tp"], "gpu": row["gpu"]} for row in rows]
     for twin in (copy.copy(table), pickle.loads(pickle.dumps(table))):
         assert type(twin) is rl.Table
         assert twin == table
