@@ -17,13 +17,13 @@ from roofline.support.reading import descriptor_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import polars
-    import pyarrow
+    import polars as pl
+    import pyarrow as pa
 
     from roofline.numbers.columns import Column
 
-    ArrowTable: TypeAlias = pyarrow.Table
-    PolarsFrame: TypeAlias = polars.DataFrame
+    ArrowTable: TypeAlias = pa.Table
+    PolarsFrame: TypeAlias = pl.DataFrame
 
 # Flat rows as CSV, JSON, Parquet and XLSX files.
 
