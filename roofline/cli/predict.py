@@ -568,6 +568,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> l
     ]
 
 
+_MOST_SHOWN = 200_000  # rows that are sorted for a screen
 _KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
 
 
@@ -585,12 +586,16 @@ def sweep(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any
 
     With an SLO, the first screen begins with what meets it; programs get the order of the lists.
     """
-    from roofline.questions.table import table, table_in_blocks
+    from roofline.questions.table import table_in_blocks
 
-    if not for_people(output_format):  # programs get the rows in the order of the grid
-        print_blocks(table_in_blocks(models, gpus or None, **options), output_format)
+    people = for_people(output_format)
+    blocks = table_in_blocks(models, gpus or None, keys=_KEYS if people else None, **options)
+    if not people:  # programs get the rows in the order of the grid
+        print_blocks(blocks, output_format)
         return
-    rows = meeting_first(table(models, gpus or None, keys=_KEYS, **options), lambda row: row["slo_verdict"])
+    if blocks.rows > _MOST_SHOWN:
+        raise BadInput(f"{blocks.rows:,} rows are too many for a screen; write them to a file: -o rows.parquet")
+    rows = meeting_first((row for block in blocks for row in block), lambda row: row["slo_verdict"])
     screen = Screen(
         columns=_columns(rows, options),
         rows=rows,

@@ -194,13 +194,12 @@ def json_parts(blocks: Iterable[InColumns]) -> Iterator[str]:
     import json
 
     start, end = json_text([]).split("]")
-    comma = ""
-    yield start
+    before = start  # not printed before there is a block
     for block in blocks:
         for row in block.to_rows():
             text = json.dumps(row, indent=2, default=_iso_date).replace("\n", "\n    ")
-            yield f"{comma}\n    {text}"
-            comma = ","
+            yield f"{before}\n    {text}"
+            before = ","
     yield f"\n  ]{end}"
 
 

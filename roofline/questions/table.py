@@ -268,21 +268,30 @@ def table_in_blocks(
     *,
     keys: Sequence[str] | None = None,
     **options: Unpack[Grid],
-) -> Iterator[Table]:
+) -> TableBlocks:
     """The same, a block of rows after the other, of any number; names are refused before the first."""
     grid = _grid(models, gpus, keys, dict(options))
-    _check_names(grid)
-    return _blocks(grid)
+    if grid.rows > _BLOCK:
+        _check_names(grid)
+    return TableBlocks(grid)
 
 
-def _blocks(grid: _Grid) -> Iterator[Table]:
-    with counting("rows", grid.rows) as done:
-        for start in range(0, grid.rows, _BLOCK):
-            done(start)
-            end = min(start + _BLOCK, grid.rows)
-            block = _empty(grid.keys, end - start, grid.whole)
-            _fill(block, grid, start, end, 0)
-            yield block
+class TableBlocks:
+    """A table that is too large to hold, as blocks of its rows."""
+
+    def __init__(self, grid: _Grid) -> None:
+        self._grid = grid
+        self.rows = grid.rows
+
+    def __iter__(self) -> Iterator[Table]:
+        grid = self._grid
+        with counting("rows", grid.rows) as done:
+            for start in range(0, grid.rows, _BLOCK):
+                done(start)
+                end = min(start + _BLOCK, grid.rows)
+                block = _empty(grid.keys, end - start, grid.whole)
+                _fill(block, grid, start, end, 0)
+                yield block
 
 
 # What was asked for: deployments, and the axes of their cases.

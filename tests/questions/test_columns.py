@@ -210,10 +210,19 @@ def test_a_sweep_in_several_blocks_is_one_table():
     assert [row["ttft_ms"] for row in read] == list(map(repr, table["ttft_ms"].tolist()))
 
 
-def test_a_refused_name_leaves_nothing_half_written():
-    done = ask("sweep", "-m", MODEL, "-g", GPU, "-q", "bf16,fp9", "-f", "csv")
+@each("lengths", ["1000", "1:9000"])
+@each("written", ["csv", "json"])
+def test_a_refused_name_leaves_nothing_half_written(lengths, written):
+    done = ask("sweep", "-m", MODEL, "-g", GPU, "-q", "bf16,fp9", "--isl", lengths, "-f", written)
     assert done.exit_code != 0
     assert done.stdout == ""
+    assert "fp9" in done.stderr
+
+
+def test_a_screen_of_too_many_rows_is_refused_before_anything_is_computed():
+    done = ask("sweep", "-m", MODEL, "-g", GPU, "--isl", "1:1000", "--osl", "1:1000")
+    assert done.exit_code == 1
+    assert "1,000,000 rows are too many for a screen; write them to a file: -o rows.parquet" in done.stderr
 
 
 def test_memory_does_not_grow_with_the_rows(tmp_path):
