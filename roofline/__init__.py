@@ -41,7 +41,7 @@ if _TYPE_CHECKING:
     from roofline.questions.size import FleetSize, GpuSize, size
     from roofline.questions.speculate import Speculation, speculate
     from roofline.questions.step import step_time
-    from roofline.questions.table import table
+    from roofline.questions.table import Table, table
     from roofline.questions.why import Solution, formula, sensitivity, solve
     from roofline.serving.answers import Answer, Answers
     from roofline.serving.comparison import Comparison
@@ -90,6 +90,7 @@ __all__ = [
     "Simulation",
     "Solution",
     "Speculation",
+    "Table",
     "UnknownName",
     "UnsupportedPrecision",
     "calibrate_once",
@@ -149,7 +150,7 @@ _LAZY = {
     "roofline.questions.size": ("FleetSize", "GpuSize", "size"),
     "roofline.questions.speculate": ("Speculation", "speculate"),
     "roofline.questions.step": ("step_time",),
-    "roofline.questions.table": ("table",),
+    "roofline.questions.table": ("Table", "table"),
     "roofline.questions.why": ("Solution", "formula", "sensitivity", "solve"),
     "roofline.serving.answers": ("Answer", "Answers"),
     "roofline.serving.comparison": ("Comparison",),

@@ -217,7 +217,8 @@ found = [
     [bool(one.prediction.slo_met) for one in rl.compare(case[0], ["h100", "b200"], slo="tpot:8", **options).gpus]
     for options in ({"margin": 0.5}, {})
 ]
-print(json.dumps([tight, rl.table(*case, slo="tpot:20", margin=[0.0, 0.9], keys=["slo_met"]), found]), flush=True)
+rows = rl.table(*case, slo="tpot:20", margin=[0.0, 0.9], keys=["slo_met"]).to_rows()
+print(json.dumps([tight, rows, found]), flush=True)
 try:
     rl.predict(*case, slo="tpot:20", margin="120%")
 except rl.BadInput as error:

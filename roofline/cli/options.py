@@ -30,7 +30,17 @@ from roofline.cli.screen import (
     styled,
 )
 from roofline.numbers.quantity import count_from_text, counted, rounded, to_text
-from roofline.outputs.files import SUFFIXES, csv_text, is_stream, json_text, write_rows
+from roofline.outputs.files import (
+    SUFFIXES,
+    InColumns,
+    csv_parts,
+    csv_text,
+    is_stream,
+    json_parts,
+    json_text,
+    write_blocks,
+    write_rows,
+)
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments
 from roofline.support.errors import BadInput, RooflineError, printable
@@ -278,6 +288,18 @@ def print_rows(
     else:
         shown = [[cell_text(row[key]) for key in columns] for row in rows]
         print_table(list(columns.values()), shown, output_format)
+
+
+def print_blocks(blocks: Iterable[InColumns], output_format: str) -> None:
+    """Print blocks of rows with all keys for programs, or write them to a file, one after the other."""
+    file = flags().output
+    if file is not None:
+        name = format_of_file(file, _OF_SUFFIX, output_format, OUTPUT_FORMATS[0])
+        rows = write_blocks(blocks, file, force=flags().force, piped=".json" if name == "json" else ".csv")
+        echo(f"wrote {counted(rows, 'row')} to {file}", err=True)
+        return
+    for text in json_parts(blocks) if output_format == "json" else csv_parts(blocks):
+        _put(text, nl=False)
 
 
 def print_table(headings: Sequence[str], cells: Sequence[Sequence[str]], output_format: str = "table") -> None:

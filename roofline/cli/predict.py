@@ -43,6 +43,7 @@ from roofline.cli.options import (
     for_people,
     labelled,
     notes,
+    print_blocks,
     print_table,
     read,
     reasons_text,
@@ -567,6 +568,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> l
     ]
 
 
+_MOST_SHOWN = 200_000  # rows that are sorted for a screen
 _KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
 
 
@@ -584,17 +586,21 @@ def sweep(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any
 
     With an SLO, the first screen begins with what meets it; programs get the order of the lists.
     """
-    from roofline.questions.table import table
+    from roofline.questions.table import table_in_blocks
 
     people = for_people(output_format)
-    rows: Sequence[Mapping[str, Any]] = table(models, gpus or None, keys=_KEYS if people else None, **options)
-    if people:  # programs get the rows in the order of the grid
-        rows = meeting_first(rows, lambda row: row["slo_verdict"])
+    blocks = table_in_blocks(models, gpus or None, keys=_KEYS if people else None, **options)
+    if not people:  # programs get the rows in the order of the grid
+        print_blocks(blocks, output_format)
+        return
+    if blocks.rows > _MOST_SHOWN:
+        raise BadInput(f"{blocks.rows:,} rows are too many for a screen; write them to a file: -o rows.parquet")
+    rows = meeting_first((row for block in blocks for row in block), lambda row: row["slo_verdict"])
     screen = Screen(
-        columns=_columns(rows, options) if people else (),
+        columns=_columns(rows, options),
         rows=rows,
-        case=case_text(dict.fromkeys(row["model"] for row in rows), options) if people else "",
-        answer=miss_text(rows, options, gpus) if people else "",
-        notes=[text for row in rows for text in row["warnings"] if _is_noted(text)] if people else (),
+        case=case_text(dict.fromkeys(row["model"] for row in rows), options),
+        answer=miss_text(rows, options, gpus),
+        notes=[text for row in rows for text in row["warnings"] if _is_noted(text)],
     )
     show(screen, output_format)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -107,6 +108,17 @@ def scattered(values: Any, places: Any, shape: tuple[int, ...], dtype: Any = Non
 def elements(values: Any, shape: tuple[int, ...]) -> list[Any]:
     """Elements of nested lists, or of one value for all, in the order of the flattened array of a shape."""
     return list(np.broadcast_to(np.array(values, dtype=object), shape).ravel().tolist())
+
+
+def listed(values: Any) -> list[Any]:
+    """An array as nested lists; None in place of numbers that are not finite."""
+    if values.dtype.kind == "f":
+        values = np.where(np.isfinite(values), values, None)
+    elif values.dtype.kind == "O":
+        flat = (None if isinstance(one, float) and not isfinite(one) else one for one in values.ravel().tolist())
+        values = np.fromiter(flat, object, values.size).reshape(values.shape)
+    whole: list[Any] = values.tolist()
+    return whole
 
 
 def data_frame_of(rows: Iterable[Mapping[str, object]]) -> DataFrame:

@@ -7,15 +7,23 @@ import os
 import re
 import stat
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from roofline.support.errors import BadInput, needing, printable
 from roofline.support.reading import descriptor_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import polars as pl
+    import pyarrow as pa
+
+    from roofline.numbers.columns import Column
+
+    ArrowTable: TypeAlias = pa.Table
+    PolarsFrame: TypeAlias = pl.DataFrame
 
 # Flat rows as CSV, JSON, Parquet and XLSX files.
 
@@ -32,17 +40,23 @@ _WIDEST = 40  # characters of a column
 
 def write_rows(rows: Sequence[Mapping[str, Any]], path: str, *, force: bool, piped: str = SUFFIXES[0]) -> None:
     """Write rows in the format that the suffix names; to a pipe or device without one as `piped`."""
-    from pathlib import Path
-
-    suffix = Path(path).suffix.lower() or (piped if is_stream(path) else "")
-    if suffix not in SUFFIXES:
-        raise BadInput(f"{path}: not a table; end the name in {', '.join(SUFFIXES)}")
+    suffix = _suffix_of(path, piped)
     writer = {".parquet": _parquet, ".xlsx": _sheet}.get(suffix)
     if writer is not None:
         write_whole(path, writer(rows), force=force)
         return
     text = csv_text(rows) if suffix == ".csv" else json_text(rows)
     write_whole(path, lambda file: file.write_text(text, encoding="utf-8"), force=force)
+
+
+def _suffix_of(path: str, piped: str) -> str:
+    """The suffix that says the format of a table; of a pipe or device without one, `piped`."""
+    from pathlib import Path
+
+    suffix = Path(path).suffix.lower() or (piped if is_stream(path) else "")
+    if suffix not in SUFFIXES:
+        raise BadInput(f"{path}: not a table; end the name in {', '.join(SUFFIXES)}")
+    return suffix
 
 
 def json_text(rows: Sequence[Mapping[str, Any]], extra: Mapping[str, Any] | None = None) -> str:
@@ -102,6 +116,132 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
             sheet.widen(column, column, min(max(map(len, map(str, (key, *cells)))), _WIDEST))
         sheet.head(1, 0, (len(rows), len(keys)) if rows else None)
         book.close()
+
+    return write
+
+
+# Tables of columns: the same files, written a block of rows after the other.
+
+
+class InColumns(Protocol):
+    """A block of rows, by its columns."""
+
+    columns: dict[str, Column]
+
+    def __len__(self) -> int: ...
+    def to_rows(self) -> list[Any]: ...
+
+
+def write_blocks(blocks: Iterable[InColumns], path: str, *, force: bool, piped: str = SUFFIXES[0]) -> int:
+    """Write blocks of rows as `write_rows` does, with memory for one of them; a sheet is put together first.
+
+    Returns:
+        Number of rows.
+    """
+    suffix, counts = _suffix_of(path, piped), [0]
+
+    def counted_blocks() -> Iterator[InColumns]:
+        for block in blocks:
+            counts[0] += len(block)
+            yield block
+
+    if suffix == ".xlsx":
+        rows = [row for block in counted_blocks() for row in block.to_rows()]
+        write_whole(path, _sheet(rows), force=force)
+    elif suffix == ".parquet":
+        write_whole(path, _parquet_of_blocks(counted_blocks()), force=force)
+    else:
+        parts = csv_parts(counted_blocks()) if suffix == ".csv" else json_parts(counted_blocks())
+
+        def write(file: Path) -> None:
+            with file.open("w", encoding="utf-8", newline="\n") as opened:
+                opened.writelines(parts)
+
+        write_whole(path, write, force=force)
+    return counts[0]
+
+
+def csv_parts(blocks: Iterable[InColumns]) -> Iterator[str]:
+    """The text of `csv_text` block by block."""
+    for number, block in enumerate(blocks):
+        if not number:
+            yield ",".join(map(_csv_text, block.columns)) + "\n"
+        columns: Mapping[str, Any] = block.columns
+        parts: list[list[str]] = []  # of a line; columns with the same text in all rows are one with those beside them
+        for column in columns.values():
+            texts = column.texts() if hasattr(column, "values") else column.texts(_csv_text)
+            if len(texts) == 1 and parts and len(parts[-1]) == 1:
+                parts[-1] = [f"{parts[-1][0]},{texts[0]}"]
+            else:
+                parts.append(texts)
+        rows = len(block)
+        lines = zip(*(part if len(part) == rows else part * rows for part in parts), strict=True)
+        yield "\n".join(map(",".join, lines)) + "\n"
+
+
+def _csv_text(value: Any) -> str:
+    """A cell of `csv_text`, quoted where it must be."""
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow([_csv_cell(list(value) if isinstance(value, tuple) else value), None])
+    return text.getvalue().removesuffix(",")
+
+
+def json_parts(blocks: Iterable[InColumns]) -> Iterator[str]:
+    """The text of `json_text` block by block."""
+    import json
+
+    start, end = json_text([]).split("]")
+    before = start  # not printed before there is a block
+    for block in blocks:
+        for row in block.to_rows():
+            text = json.dumps(row, indent=2, default=_iso_date).replace("\n", "\n    ")
+            yield f"{before}\n    {text}"
+            before = ","
+    yield f"\n  ]{end}"
+
+
+def arrow_table(columns: Mapping[str, Column]) -> ArrowTable:
+    """Columns as a table of pyarrow."""
+    with needing("Arrow needs pyarrow", "parquet"):
+        import pyarrow as pa
+    return pa.table({key: _arrow_column(column) for key, column in columns.items()})
+
+
+def polars_frame(columns: Mapping[str, Column]) -> PolarsFrame:
+    """Columns as a data frame of polars; polars is optional, and imported here alone."""
+    try:
+        import polars as pl
+    except ImportError:
+        raise BadInput("to_polars needs polars: pip install polars; to_rows gives the rows as dictionaries") from None
+    return pl.from_arrow(arrow_table(columns))
+
+
+def _arrow_column(column: Any) -> Any:
+    import pyarrow as pa
+
+    if hasattr(column, "values"):
+        numbers = pa.array(column.values, from_pandas=True)
+        return numbers.cast(pa.int64()) if column.is_whole else numbers
+    words = [_printable(list(word) if isinstance(word, tuple) else word) for word in column.words]
+    kind = {"texts": pa.list_(pa.string()), "flag": pa.bool_()}.get(column.kind, pa.string())
+    return pa.array(words, kind).take(pa.array(column.codes))
+
+
+def _parquet_of_blocks(blocks: Iterable[InColumns]) -> Callable[[Path], object]:
+    with needing("Parquet needs pyarrow", "parquet"):
+        import pyarrow.parquet as pq
+
+    def write(file: Path) -> None:
+        writer = None
+        for block in blocks:
+            table = arrow_table(block.columns)
+            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()
 
     return write
 
@@ -274,16 +414,16 @@ def _pass_through(path: str, write: Callable[[Path], object]) -> None:
     """Write to a pipe, a device or an open file by way of a temporary file."""
     import tempfile
     from pathlib import Path
+    from shutil import copyfileobj
 
     number = descriptor_of(path)
     with tempfile.TemporaryDirectory() as folder:
         whole = Path(folder) / "whole"
         whole.touch()
         write(whole)
-        data = whole.read_bytes()
-    for stream in (sys.stdout, sys.stderr):
-        if stream is not None:
-            stream.flush()  # keeps earlier output first
-    opened = os.open(path, os.O_WRONLY) if number is None else os.dup(number)
-    with os.fdopen(opened, "wb") as file:
-        file.write(data)
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()  # keeps earlier output first
+        opened = os.open(path, os.O_WRONLY) if number is None else os.dup(number)
+        with os.fdopen(opened, "wb") as file, whole.open("rb") as data:
+            copyfileobj(data, file)

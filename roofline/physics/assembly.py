@@ -254,6 +254,7 @@ class Matrices:
         self._cached_whole = lru_cache(maxsize=512)(self._whole)
         self._cached_rank = lru_cache(maxsize=2048)(self._rank)
         self._cached_values = lru_cache(maxsize=2048)(self._values)
+        self._cached_widths = lru_cache(maxsize=512)(self._sharded_widths)
 
     def whole(self, record: Any, hidden: Real) -> tuple[Projection, ...]:
         """Matrices of a layer, which `record` specifies."""
@@ -271,6 +272,9 @@ class Matrices:
 
     def sharded_widths(self, record: Any, hidden: Real) -> tuple[Sharded, ...]:
         """Heads, groups and channels that tensor parallelism shards, each once, in the order of the matrices."""
+        return (self._cached_widths if type(hidden) is int else self._sharded_widths)(record, hidden)
+
+    def _sharded_widths(self, record: Any, hidden: Real) -> tuple[Sharded, ...]:
         shards: dict[str, Sharded] = {}
         for matrix in self.whole(record, hidden):
             for width in (matrix.columns, matrix.inner):

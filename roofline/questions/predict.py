@@ -246,6 +246,17 @@ def predict(
     return _at_each_plan(deployment, workload, tp, rest)
 
 
+def check_deployment(model: Any, gpu: Any, options: Mapping[str, Any]) -> None:
+    """Refuse a deployment that no case can run on."""
+    from inspect import signature
+
+    usual = {name: parameter.default for name, parameter in signature(predict).parameters.items()}
+    asked = {**usual, **options, "model": model, "gpu": gpu}
+    base = deployed_case(DeploymentOptions(**{name: asked[name] for name in DeploymentOptions._fields}))
+    if base.tp is not None and base.num_gpus is not None:
+        load.replicas(base.deployment.plan, base.num_gpus)
+
+
 class _Rest(NamedTuple):
     """Of a question, what is neither plan nor lengths and load."""
 

@@ -1,44 +1,219 @@
-"""Many cases as one flat table: every combination of the values given."""
+"""Many cases as one table of columns: every combination of the values given."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import product
 from math import prod
-from typing import TYPE_CHECKING, Any, Unpack, cast
+from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, cast, overload
 
-from roofline.numbers.quantity import BILLION, KIBI, MEGA, rounded
+from roofline.numbers.operations import any_of, negated
+from roofline.numbers.quantity import BILLION, GIGA, KIBI, rounded
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, deployment, load
 from roofline.questions.inputs.arguments import all_values, listed_names, plain_value, slo_limits
 from roofline.questions.inputs.case import LENGTHS
 from roofline.questions.inputs.options import ALL, understood
-from roofline.questions.predict import DEFAULTS, predict, refused_row
-from roofline.serving.answers import Answers, check_keys, listed_keys
+from roofline.questions.predict import DEFAULTS, check_deployment, predict, refused_row
+from roofline.serving.answers import Answer, Answers, check_keys, listed_keys, selected
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
 from roofline.serving.mixed_plans import MixedPlans
-from roofline.serving.prediction import Prediction
+from roofline.serving.prediction import Prediction, memory_of
 from roofline.serving.row_types import Row
-from roofline.serving.shown import ROW_KEYS
-from roofline.serving.shown import row as row_of
+from roofline.serving.shown import KEYS, ROW_KEYS, figures
+from roofline.serving.verdict import beyond
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import RUN, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, RooflineError, UnknownName, shown
-from roofline.support.progress import each
+from roofline.support.progress import counting
+from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
+    from roofline.numbers.arrays import Array, DataFrame
+    from roofline.numbers.columns import Column
+    from roofline.outputs.files import ArrowTable, PolarsFrame
     from roofline.questions.inputs.signatures import Grid
 
 
-_BLOCK = 16 * KIBI  # cases predicted together: temporaries stay in the CPU cache
-_MOST_ROWS = int(2 * MEGA)
+_BLOCK = 16 * KIBI  # rows predicted together: temporaries stay in the CPU cache
+_MOST_BYTES = int(8 * GIGA)  # of a table in memory
+_NUMBER_BYTES, _WORD_BYTES = 8, 4  # of a row in a column
+_NUMERIC = ("number", "integer")
+_FEW = 5  # rows at either end of a table in a notebook
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
+#: Keys whose whole numbers are plain integers in rows, and those of them that always are.
 _WHOLE = ("isl", "osl", "batch", "concurrency", "prefix", "memory_knee", "slo_knee")
+_ALWAYS_WHOLE = ("memory_knee", "slo_knee")
+_REASON, _WARNINGS = "reason", "warnings"
+_OF_LOAD = (load.UNDER_LOAD, load.BENCHMARK)  # begin notes on one load
+_LONG_PREFIX = BadInput("prefix exceeds the prompt")
+
+
+class Table(Answer[Row], Sequence[Row]):
+    """Predictions of many cases in columns; rows are made when they are asked for.
+
+    >>> import roofline as rl
+    >>> found = rl.table("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], keys=["isl", "ttft_ms"], basis="ideal")
+    >>> found["ttft_ms"].round(2), list(found.columns)
+    (array([16.18, 32.57]), ['isl', 'ttft_ms', 'reason'])
+    >>> len(found), found[0]["isl"], found[1:].to_rows(["isl"])
+    (2, 1000, [{'isl': 2000}])
+    >>> found.to_dict(["isl"]), found.to_arrow(["isl"]).num_rows
+    ({'rows': [{'isl': 1000}, {'isl': 2000}]}, 2)
+    >>> found.to_polars().shape  # doctest: +SKIP
+    (2, 3)
+    """
+
+    def __init__(self, columns: Mapping[str, Column], rows: int) -> None:
+        self.columns = dict(columns)
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return self._rows
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> Answers[Row, Row]: ...
+    @overload
+    def __getitem__(self, index: str) -> Any: ...
+    def __getitem__(self, index: SupportsIndex | slice | str) -> Any:
+        """A row by its place, rows by a slice, or a column by its key: an array of numbers, or a list of words."""
+        if isinstance(index, str):
+            check_keys([index], self.columns)
+            column: Any = self.columns[index]
+            return column.values if hasattr(column, "values") else column.listed(0, self._rows)
+        places = range(self._rows)[index]
+        if isinstance(places, int):
+            return next(self._run(places, places + 1))
+        if abs(places.step) == 1 and places:
+            ends = sorted((places[0], places[-1]))
+            return Answers(list(self._run(ends[0], ends[1] + 1))[:: places.step])
+        return Answers(self[place] for place in places)
+
+    def __iter__(self) -> Iterator[Row]:
+        for start in range(0, self._rows, KIBI):
+            yield from self._run(start, min(start + KIBI, self._rows))
+
+    def _run(self, start: int, end: int) -> Iterator[Row]:
+        from roofline.numbers.columns import rows_listed
+
+        return cast("Iterator[Row]", rows_listed(self.columns, start, end))
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it has the same rows as another table or a list."""
+        if isinstance(other, Table):
+            return list(self.columns) == list(other.columns) and self.columns == other.columns
+        if not isinstance(other, list):
+            return NotImplemented
+        return len(self) == len(other) and all(map(_is_equal, self, other))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """The first rows, as many as fit on a line, and how many more there are."""
+        first = repr(self[:_FEW])
+        hidden = len(self) - _FEW
+        if hidden <= 0:
+            return first
+        if first.endswith(" more]"):
+            start, _, more = first.removesuffix(" more]").rpartition(" ")
+            return f"{start} {int(more) + hidden} more]"
+        return f"{first.removesuffix(']')}, ... {hidden} more]"
+
+    def _repr_html_(self) -> str:
+        """The first and last rows for a notebook, and the size."""
+        from html import escape
+
+        rows = len(self)
+        places = [*range(min(_FEW, rows)), *range(max(rows - _FEW, _FEW), rows)]
+        lines = [f"<tr>{''.join(f'<th>{escape(key)}</th>' for key in ('', *self.columns))}</tr>"]
+        for number, place in enumerate(places):
+            if number and place - places[number - 1] > 1:
+                lines.append(f"<tr>{'<td>...</td>' * (len(self.columns) + 1)}</tr>")
+            cells = (place, *self[place].values())
+            lines.append(f"<tr>{''.join(f'<td>{escape(_cell_text(cell))}</td>' for cell in cells)}</tr>")
+        return f"<table>{''.join(lines)}</table><p>{rows:,} rows x {len(self.columns)} columns</p>"
+
+    def _select(self, keys: Iterable[str] | None) -> Table:
+        """The table with some of its columns, in their order; None for all."""
+        return Table(selected(self.columns, keys), self._rows)
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
+        """The rows by the name ``rows``, as in ``--format json``.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return {"rows": self.to_rows(keys)}
+
+    def to_rows(self, keys: Iterable[str] | None = None) -> list[Row]:
+        """All rows as dictionaries.
+
+        Args:
+            keys: of the rows; None for all.
+        """
+        return list(self._select(keys))
+
+    def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
+        """The columns as a data frame of pandas.
+
+        Args:
+            keys: of the columns; None for all.
+
+        Raises:
+            BadInput: pandas is not installed.
+        """
+        from roofline.numbers.arrays import data_frame_of
+
+        frame: Any = {key: column.of_frame() for key, column in self._select(keys).columns.items()}
+        return data_frame_of(frame)
+
+    def to_arrow(self, keys: Iterable[str] | None = None) -> ArrowTable:
+        """The columns as a table of pyarrow.
+
+        Args:
+            keys: of the columns; None for all.
+
+        Raises:
+            BadInput: pyarrow is not installed.
+        """
+        from roofline.outputs.files import arrow_table
+
+        return arrow_table(self._select(keys).columns)
+
+    def to_polars(self, keys: Iterable[str] | None = None) -> PolarsFrame:
+        """The columns as a data frame of polars.
+
+        Args:
+            keys: of the columns; None for all.
+
+        Raises:
+            BadInput: polars or pyarrow is not installed.
+        """
+        from roofline.outputs.files import polars_frame
+
+        return polars_frame(self._select(keys).columns)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The columns for any library that reads Arrow, such as DuckDB and polars."""
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+
+def _is_equal(row: object, other: object) -> bool:
+    return row == other
+
+
+def _cell_text(value: object) -> str:
+    if isinstance(value, list):
+        return "; ".join(map(str, value))
+    return "" if value is None else rounded(value) if isinstance(value, float) else str(value)
 
 
 @understood
@@ -48,15 +223,15 @@ def table(
     *,
     keys: Sequence[str] | None = None,
     **options: Unpack[Grid],
-) -> Answers[Row, Row]:
-    """Predictions of every combination as flat rows for pandas, polars or DuckDB.
+) -> Table:
+    """Predictions of every combination as a table of columns, for pandas, polars, DuckDB or plain rows.
 
     Without `tp`, every case runs at the one that `predict` chooses for it.
 
     Args:
         models: one name, alias or record, or several.
         gpus: one name, alias or record, or several; None for the whole catalog.
-        keys: keys of the JSON contract; None for all.
+        keys: keys of the JSON contract; None for all. A table of few is far faster and smaller.
         options: keyword arguments of `predict`; each may be a list or an array, of which every value is tried.
 
     Returns:
@@ -65,23 +240,101 @@ def table(
 
     Raises:
         UnknownName: no such model, GPU, key or format.
-        BadInput: more than two million rows, an empty list, a set, nested lists, or impossible numbers.
+        BadInput: more rows than memory should hold, an empty list, a set, nested lists, or impossible numbers.
 
     >>> import roofline as rl
     >>> rl.table("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], keys=["isl", "fits"])
     [{'isl': 1000, 'fits': True, 'reason': None}, {'isl': 2000, 'fits': True, 'reason': None}]
     """
-    plain: dict[str, Any] = dict(options)
+    grid = _grid(models, gpus, keys, dict(options))
+    nbytes = grid.rows * sum(_NUMBER_BYTES if _is_numeric(key) else _WORD_BYTES for key in grid.keys)
+    if nbytes > _MOST_BYTES:
+        raise BadInput(
+            f"{grid.rows} rows of {len(grid.keys)} keys take {nbytes / GIGA:.1f} GB; use fewer values or keys, or let "
+            "roofline sweep write them to a file"
+        )
+    whole = _empty(grid.keys, grid.rows, grid.whole)
+    with counting("rows", grid.rows) as done:
+        for start in range(0, grid.rows, _BLOCK):
+            done(start)
+            _fill(whole, grid, start, min(start + _BLOCK, grid.rows), start)
+    return whole
+
+
+@understood
+def table_in_blocks(
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    keys: Sequence[str] | None = None,
+    **options: Unpack[Grid],
+) -> TableBlocks:
+    """The same, a block of rows after the other, of any number; names are refused before the first."""
+    grid = _grid(models, gpus, keys, dict(options))
+    if grid.rows > _BLOCK:
+        _check_names(grid)
+    return TableBlocks(grid)
+
+
+class TableBlocks:
+    """A table that is too large to hold, as blocks of its rows."""
+
+    def __init__(self, grid: _Grid) -> None:
+        self._grid = grid
+        self.rows = grid.rows
+
+    def __iter__(self) -> Iterator[Table]:
+        grid = self._grid
+        with counting("rows", grid.rows) as done:
+            for start in range(0, grid.rows, _BLOCK):
+                done(start)
+                end = min(start + _BLOCK, grid.rows)
+                block = _empty(grid.keys, end - start, grid.whole)
+                _fill(block, grid, start, end, 0)
+                yield block
+
+
+# What was asked for: deployments, and the axes of their cases.
+
+
+class _Grid(NamedTuple):
+    """Every combination of deployments and cases."""
+
+    models: list[Any]
+    gpus: list[Any]
+    plans: list[dict[str, Any]]  # options of a deployment and its traffic
+    axes: dict[str, Array]  # values of lengths and load, NaN for a share of the prompt
+    shares: dict[int, float]  # of the prompt [1], by their places among the prefixes
+    keys: tuple[str, ...]  # of the table, `reason` last
+    whole: tuple[str, ...]  # keys of whole numbers alone
+
+    @property
+    def cases(self) -> int:
+        """Cases of one deployment."""
+        return prod(map(len, self.axes.values()))
+
+    @property
+    def rows(self) -> int:
+        return len(self.models) * len(self.gpus) * len(self.plans) * self.cases
+
+    def deployment(self, place: int) -> tuple[Any, Any, dict[str, Any]]:
+        """Model, GPU and options of one of the deployments."""
+        rest, plan = divmod(place, len(self.plans))
+        model, gpu = divmod(rest, len(self.gpus))
+        return self.models[model], self.gpus[gpu], self.plans[plan]
+
+
+def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
     columns = ROW_KEYS if keys is None else listed_keys(keys)
-    row_keys = tuple(key for key in columns if not (isinstance(key, str) and key == "reason"))  # every row has one
+    row_keys = tuple(key for key in columns if not (isinstance(key, str) and key == _REASON))  # every row has one
     check_keys(row_keys, ROW_KEYS)
-    (specs,) = arguments.scalars(specs=plain.get("specs"))
+    (specs,) = arguments.scalars(specs=options.get("specs"))
     model_names = listed_names("models", models)
     gpu_names = listed_names("gpus", catalog.gpus(specs) if gpus is None else gpus)
-    plain = _with_trace(plain)
+    plain = _with_trace(options)
     names = _length_names(plain)
-    lengths = [all_values(name, plain.get(name, DEFAULTS.get(name))) for name in names]
-    for name, values in zip(names, lengths, strict=True):
+    lengths = {name: all_values(name, plain.get(name, DEFAULTS.get(name))) for name in names}
+    for name, values in lengths.items():
         odd = [value for value in values if type(value) not in (float, int, PromptShare)]
         if odd:
             raise BadInput(f"{name} = {shown(odd[0])} must be a number or a list of numbers")
@@ -94,78 +347,173 @@ def table(
         if name not in LENGTHS
     }
     plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
-    count = len(model_names) * len(gpu_names) * len(plans) * prod(map(len, lengths))
-    if count > _MOST_ROWS:
-        raise BadInput(f"{count} rows exceed the limit of {_MOST_ROWS}; use fewer values")
-    cases = [_case(dict(zip(names, values, strict=True))) for values in product(*lengths)]
-    chosen = [(model, deployment.choice(gpu, plan)) for model, gpu, plan in product(model_names, gpu_names, plans)]
-    return Answers(
-        cast("Row", row)
-        for model, pooled in each(chosen, "deployments")
-        for start in range(0, len(cases), _BLOCK)
-        for row in _rows(model, pooled.gpu, pooled.options, cases[start : start + _BLOCK], row_keys)
-    )
+    shares = {place: one.share for place, one in enumerate(lengths["prefix"]) if isinstance(one, PromptShare)}
+    numbers = {
+        name: [math.nan if isinstance(value, PromptShare) else float(value) for value in values]
+        for name, values in lengths.items()
+    }
+    whole = [
+        name
+        for name, values in numbers.items()
+        if name in _WHOLE and all(math.isnan(one) or one.is_integer() for one in values)
+    ]
+    from roofline.numbers.arrays import as_array
+
+    axes = {name: as_array(name, values) for name, values in numbers.items()}
+    always = (*whole, *_ALWAYS_WHOLE, *(key for key, of in KEYS.items() if of.kind == "integer"))
+    return _Grid(model_names, gpu_names, plans, axes, shares, (*row_keys, _REASON), always)
 
 
-def _case(values: Mapping[str, Any]) -> dict[str, float]:
-    """Lengths and load of one case, the prefix in tokens."""
-    prefix = values["prefix"]
-    tokens = prefix.tokens(float(values["isl"])) if isinstance(prefix, PromptShare) else prefix
-    return {name: float(value) for name, value in {**values, "prefix": tokens}.items()}
-
-
-def _rows(
-    model: str | Model,
-    gpu: Any,
-    options: Mapping[str, Any],
-    cases: list[dict[str, float]],
-    keys: tuple[str, ...],
-) -> list[dict[str, Any]]:
-    """Rows of one model on one GPU with one set of options, in the order of the cases."""
-    pending = [place for place, lengths in enumerate(cases) if lengths["prefix"] <= lengths["isl"]]
-    failure: RooflineError = BadInput("prefix exceeds the prompt")
-    rows: dict[int, dict[str, Any]] = {}
-    if pending:
-        chosen = {name: [cases[place][name] for place in pending] for name in cases[0]}
+def _check_names(grid: _Grid) -> None:
+    """Refuse names that nobody knows before anything is written."""
+    first = [(grid.models[0], grid.gpus[0], plan) for plan in grid.plans]
+    pairs = [(model, gpu, grid.plans[0]) for model, gpu in product(grid.models, grid.gpus)]
+    for model, gpu, plan in (*first, *(pairs if len(grid.plans) > 1 else pairs[1:])):
+        pooled = deployment.choice(gpu, plan)
         try:
-            prediction = predict(model, gpu, **{**options, **chosen})
-            rows = dict(zip(pending, split_rows(prediction, keys), strict=True))
+            check_deployment(model, pooled.gpu, pooled.options)
         except UnknownName:
             raise
-        except RooflineError as error:
-            failure = error
-    return [
-        rows[place] if place in rows else _refused(model, gpu, options, cases[place], failure, keys)
-        for place in range(len(cases))
-    ]
+        except RooflineError:
+            continue  # its rows have the reason
 
 
-def split_rows(prediction: Prediction, keys: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    """One row for each element of a prediction over arrays."""
-    if isinstance(prediction, MixedPlans):
-        numbered = [
-            (place, row)
-            for part, places in zip(prediction.parts, prediction.places, strict=True)
-            for place, row in zip(places.tolist(), split_rows(part, keys), strict=True)
-        ]
-        yield from (row for _, row in sorted(numbered, key=lambda pair: pair[0]))
+# Rows by the block.
+
+
+def _is_numeric(key: str) -> bool:
+    return key != _REASON and KEYS[key].kind in _NUMERIC
+
+
+def _empty(keys: Sequence[str], rows: int, whole: Sequence[str] = ()) -> Table:
+    """A table of so many rows to be filled."""
+    from roofline.numbers.columns import Numbers, Words
+
+    columns: dict[str, Column] = {}
+    for key in keys:
+        if _is_numeric(key):
+            columns[key] = Numbers(rows, is_whole=key in whole, shows_whole=key in _WHOLE)
+        else:
+            columns[key] = Words(rows, "text" if key == _REASON else KEYS[key].kind)
+    return Table(columns, rows)
+
+
+def _fill(block: Table, grid: _Grid, start: int, end: int, place: int) -> None:
+    """Fill in rows `start` to `end` of a grid from a place of the block on, one deployment after the other."""
+    from roofline.numbers.columns import grid_rows
+
+    cases = grid.cases
+    while start < end:
+        number, first = divmod(start, cases)
+        count = min(end - start, cases - first)
+        model, gpu, plan = grid.deployment(number)
+        chosen = deployment.choice(gpu, plan)
+        run = _Cases(block, model, chosen.gpu, chosen.options)
+        _predict_into(run, place, grid_rows(grid.axes, first, first + count, grid.shares), count)
+        start, place = start + count, place + count
+
+
+class _Cases(NamedTuple):
+    """One deployment, and the block that takes its rows."""
+
+    block: Table
+    model: Any
+    gpu: Any
+    options: dict[str, Any]
+
+
+def _predict_into(run: _Cases, places: Any, lengths: dict[str, Any], rows: int) -> None:
+    """Predict cases of one deployment and put them in their places, of which the first is given, or all.
+
+    What is refused is divided until only those cases are left that are refused alone.
+    """
+    from roofline.numbers.columns import places_where, shifted
+
+    places = shifted(None, places, rows)
+    exceeds = lengths["prefix"] > lengths["isl"]
+    if any_of(exceeds):
+        beyond_prompt, others = places_where(exceeds, rows), places_where(negated(exceeds), rows)
+        _refuse(run, shifted(beyond_prompt, places, rows), _at(lengths, beyond_prompt), _LONG_PREFIX)
+        if len(others):
+            _predict_into(run, shifted(others, places, rows), _at(lengths, others), len(others))
         return
-    times: Any = prediction.ttft
-    size = len(times)
-    columns = row_of(prediction, (*keys, "fits", "hbm_used_frac"))
-    lists = {
-        key: value if isinstance(value, list) and key != "warnings" else [value] * size
-        for key, value in columns.items()
-    }
-    if "warnings" in lists:
-        lists["warnings"] = _warnings(prediction, size)
-    for place in range(size):
-        row = {key: lists[key][place] for key in keys}
-        for key in _WHOLE:
-            if isinstance(row.get(key), float) and row[key].is_integer():
-                row[key] = int(row[key])
-        used = lists["hbm_used_frac"][place]
-        yield {**row, "reason": _reason(prediction, place, fits=lists["fits"][place], used=used)}
+    try:
+        _put(run.block, places, _predicted(run, lengths, rows), rows)
+    except UnknownName:
+        raise
+    except RooflineError as error:
+        if rows == 1 or _is_of_deployment(run, error):
+            _refuse(run, places, lengths, error)
+            return
+        for part in (slice(0, rows // 2), slice(rows // 2, rows)):
+            some = places_where(True, rows)[part]  # noqa: FBT003
+            _predict_into(run, shifted(some, places, rows), _at(lengths, some), len(some))
+
+
+def _predicted(run: _Cases, lengths: Mapping[str, Any], rows: int) -> Prediction[Any, Any, Any]:
+    """The prediction of some cases: on numbers where all are one case, on arrays where these have no answer."""
+    case_of: dict[str, Any] = {**run.options, **lengths}
+    if any(type(value) is not float for value in lengths.values()):
+        return predict(run.model, run.gpu, **case_of)
+    if "batch" in lengths and run.options.get("max_model_len") is None:
+        return _without_times(predict(run.model, run.gpu, **{**case_of, "allow_oversize": True}), run.options)
+    with suppress(DoesNotFit, Overloaded):
+        return predict(run.model, run.gpu, **case_of)
+    arrays: dict[str, Any] = {name: [value] * rows for name, value in lengths.items()}
+    return predict(run.model, run.gpu, **{**run.options, **arrays})
+
+
+def _without_times(prediction: Prediction[Any, Any, Any], options: Mapping[str, Any]) -> Prediction[Any, Any, Any]:
+    """A burst as in an array: what does not fit has no times, unless it may be oversize."""
+    if prediction.fits or arguments.scalars(allow_oversize=options.get("allow_oversize"))[0]:
+        return prediction
+    from roofline.numbers.arrays import as_array
+
+    workload = prediction.workload.at({"batch": as_array("batch", [prediction.workload.batch])})
+    memory = memory_of(prediction.deployment, workload, None)
+    return replace(prediction, memory=memory, allow_oversize=False, added=())
+
+
+def _is_of_deployment(run: _Cases, error: RooflineError) -> bool:
+    """Whether an error is that of every case of a deployment."""
+    if not isinstance(error, BadInput):
+        return True
+    try:
+        check_deployment(run.model, run.gpu, run.options)
+    except RooflineError:
+        return True
+    return False
+
+
+def _at(lengths: Mapping[str, Any], places: Any) -> dict[str, Any]:
+    """Lengths and loads of some of the cases."""
+    return {name: value[places] if getattr(value, "shape", ()) else value for name, value in lengths.items()}
+
+
+def _put(block: Table, places: Any, prediction: Prediction[Any, Any, Any], rows: int) -> None:
+    """Put a prediction into rows."""
+    from roofline.numbers.columns import shifted
+
+    if isinstance(prediction, MixedPlans):
+        for part, of_part in zip(prediction.parts, prediction.places, strict=True):
+            _put(block, shifted(of_part, places, rows), part, len(of_part))
+        return
+    columns: dict[str, Any] = block.columns
+    own = tuple(key for key in columns if key not in (_REASON, _WARNINGS))
+    for key, value in figures(prediction, own).items():
+        columns[key].put(places, value)
+    if _WARNINGS in columns:
+        columns[_WARNINGS].put_each(places, *_warnings(prediction, rows))
+    if _REASON in columns:
+        columns[_REASON].put_each(places, *_reasons(prediction, rows))
+
+
+def split_rows(prediction: Prediction[Any, Any, Any], keys: Sequence[str]) -> Iterator[Row]:
+    """One row for each element of a prediction over arrays."""
+    rows = len(prediction.ttft)
+    block = _empty((*keys, _REASON), rows)
+    _put(block, slice(0, rows), prediction, rows)
+    yield from block
 
 
 def _length_names(options: Mapping[str, Any]) -> tuple[str, ...]:
@@ -174,37 +522,46 @@ def _length_names(options: Mapping[str, Any]) -> tuple[str, ...]:
     return "isl", "osl", stated(options).option, *run, "prefix"
 
 
-def _reason(prediction: Prediction, place: int, *, fits: bool, used: float) -> str | None:
-    """Why a row has no times; None where it has."""
-    if not fits:
-        return f"{DoesNotFit.short}: {used:.0%} of the usable memory"
+def _reasons(prediction: Prediction, rows: int) -> tuple[list[str | None], list[int]]:
+    """Why rows have no times, None where they have: the reasons, and which of them each row has."""
+    from roofline.numbers.columns import places_where
+
+    fits, served = prediction.fits, prediction.served
+    fails = negated(fits) if served is None else negated(fits & served.is_stable)
+    reasons: dict[str | None, int] = {None: 0}
+    which = [0] * rows
+    for place in places_where(fails, rows).tolist() if any_of(fails) else ():
+        which[place] = reasons.setdefault(_reason(prediction, place), len(reasons))
+    return list(reasons), which
+
+
+def _reason(prediction: Prediction, place: int) -> str:
+    """Why one row has no times."""
+    if not load.element(prediction.fits, place):
+        return f"{DoesNotFit.short}: {load.element(prediction.memory.used_fraction, place):.0%} of the usable memory"
     served = prediction.served
-    if served is None or bool(_element(served.is_stable, place)):
-        return None
-    most = _element(served.max_request_rate, place)
-    if not prediction.workload.load.is_open or _element(served.request_rate, place) < most:
+    if served is None:
+        return ""  # pragma: no cover - for the type checker: a burst that fits has times
+    most = load.element(served.max_request_rate, place)
+    if not prediction.workload.load.is_open or load.element(served.request_rate, place) < most:
         return NoSteadyState.short
     return f"{Overloaded.short}: at most {rounded(float(most))} requests/s"
 
 
-def _element(values: Any, place: int) -> Any:
-    """One element of an array, or the scalar that stands for all of them."""
-    return values[place] if getattr(values, "shape", ()) else values
+def _warnings(prediction: Prediction, rows: int) -> tuple[list[tuple[str, ...]], Any]:
+    """Notes of rows, which differ by lengths and load: the lists of notes, and which of them each row has."""
+    from roofline.numbers.columns import combinations_of
 
-
-def _warnings(prediction: Prediction, size: int) -> list[list[str]]:
-    """Notes of each row; those on lengths differ from row to row."""
-    deployment, lengths = prediction.deployment, prediction.workload
-    of_any = case.length_warnings(deployment, lengths)
-    of_all = [note for note in prediction.warnings if note not in of_any and not note.startswith(load.UNDER_LOAD)]
-    of_load = load.domains(prediction, size)
-    if not of_any:
-        return [[*of_all, *notes] for notes in of_load]
-    rows = []
-    for place, notes in enumerate(of_load):
-        numbers = {name: float(_element(column, place)) for name, column in lengths.numbers.items()}
-        rows.append([*of_all, *notes, *case.length_warnings(deployment, lengths.at(numbers))])
-    return rows
+    on_lengths = list(beyond(prediction.deployment, prediction.workload))
+    texts = {note for _, note in on_lengths}
+    of_all = [note for note in prediction.warnings if note not in texts and not note.startswith(_OF_LOAD)]
+    on_load, notes = load.domain_notes(prediction)
+    first, which = combinations_of([*(exceeds for exceeds, _ in on_lengths), *on_load], rows)
+    lists = []
+    for place in first:
+        lengths = [note for exceeds, note in on_lengths if load.element(exceeds, place)]
+        lists.append((*of_all, *notes(place), *lengths))
+    return lists, which
 
 
 def _with_trace(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,17 +586,24 @@ def _is_trace(lengths: Any) -> bool:
     return isinstance(lengths, Mapping) or (isinstance(lengths, str) and lengths not in LAWS)
 
 
-def _refused(
-    model: str | Model,
-    gpu: Any,
-    options: Mapping[str, Any],
-    lengths: Mapping[str, float],
-    error: RooflineError,
-    keys: tuple[str, ...],
-) -> dict[str, Any]:
-    numbers = {key: int(value) if value.is_integer() else value for key, value in lengths.items()}
-    row = refused_row(model, gpu.name if isinstance(gpu, Gpu) else gpu, error, **{**options, **numbers})
-    return {**{key: row[key] for key in keys}, "reason": f"{type(error).__name__}: {error}"}
+def _refuse(run: _Cases, places: Any, lengths: Mapping[str, Any], error: RooflineError) -> None:
+    """Rows without figures, with the reason; they differ by their lengths and loads alone."""
+    from roofline.numbers.columns import combinations_of, shifted
+
+    rows = max([1, *(len(value) for value in lengths.values() if getattr(value, "shape", ()))])
+    columns: dict[str, Any] = run.block.columns
+    first, which = combinations_of([lengths["osl"] > 1.0], rows)  # a limit on TPOT applies to several tokens
+    for number, place in enumerate(first):
+        one = {name: float(load.element(value, place)) for name, value in lengths.items()}
+        name = run.gpu.name if isinstance(run.gpu, Gpu) else run.gpu
+        row = {**refused_row(run.model, name, error, **{**run.options, **one})}
+        row[_REASON] = f"{type(error).__name__}: {error}"
+        alike = [at for at, kind in enumerate(which) if kind == number]
+        for key, column in columns.items():
+            column.put(shifted(alike, places, rows) if rows > 1 else places, row[key])
+    for name, value in lengths.items():
+        if name in columns and row.get(name) is not None:
+            columns[name].put(places, value)
 
 
 def _option(name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Generic
@@ -14,9 +15,8 @@ from roofline.physics.memory import largest_batch, memory
 from roofline.physics.passes import Pass, decode_pass
 from roofline.physics.plan import Deployment, Plan
 from roofline.physics.programs import figures_of
-from roofline.serving.answers import data_frame, rows_of_cases, selected
+from roofline.serving.answers import data_frame, rows_of_cases
 from roofline.serving.quantization import resolved_quantization
-from roofline.specs.keys import cells
 from roofline.specs.model import Model, MoeFfn
 from roofline.support.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.support.records import NamedTuple, replace
@@ -75,9 +75,9 @@ class Knees(NamedTuple, Generic[Number, Word]):
         Args:
             keys: some of them; None for all.
         """
-        from roofline.serving.shown import KNEE_KEYS
+        from roofline.serving.shown import knee_row
 
-        return cells(selected(KNEE_KEYS, keys), self)
+        return knee_row(self, keys)
 
     def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
         """Flat rows, one for each case.
@@ -251,7 +251,22 @@ _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
 def possible_tp(model: Model, most: int) -> list[int]:
     """Tensor-parallel degrees that divide a model, up to `most`, in ascending order."""
-    return [tp for tp in range(1, most + 1) if _tp_fault(model, tp) is None]
+    return [tp for tp in _divisors(model, most) if _tp_fault(model, tp) is None]
+
+
+def _divisors(model: Model, most: int) -> list[int]:
+    """Degrees up to `most` that divide what ranks cannot replicate: all that may divide a model are among them."""
+    whole = math.gcd(*_split_numbers(model))  # 0 where ranks may replicate everything
+    return [tp for tp in range(1, min(most, whole or most) + 1) if whole % tp == 0]
+
+
+def _split_numbers(model: Model) -> list[int]:
+    """Numbers that tensor parallelism divides and cannot replicate."""
+    splits = [
+        *(MIXER_KINDS[type(mixer)].matrices.sharded_widths(mixer, model.hidden) for n, mixer in model.mixers if n),
+        *(NETWORK_KINDS[type(ffn)].matrices.sharded_widths(ffn, model.hidden) for n, ffn in model.ffns if n),
+    ]
+    return [int(split.number) for several in splits for split in several if not split.is_replicated]
 
 
 def check_count(name: str, count: object) -> None:
@@ -298,7 +313,7 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
 
 def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
     """The deployment at each tensor-parallel degree in a node that divides the model, smallest first."""
-    for tp in range(1, widest_tp(deployment) + 1):
+    for tp in _divisors(deployment.model, widest_tp(deployment)):
         plan = deployment.plan
         candidate = deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
         if plan_fault not in candidate.memo:

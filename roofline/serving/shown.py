@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, counted, distinct_texts, rounded, to_text
-from roofline.serving.answers import check_keys, listed_keys
+from roofline.serving.answers import check_keys, listed_keys, selected
 from roofline.serving.latency import (
     Workload,
     cached_text,
@@ -46,20 +46,35 @@ if TYPE_CHECKING:
 def row(prediction: Prediction[Any, Any, Any], keys: Iterable[str] | None = None) -> dict[str, Any]:
     """Row of the JSON contract, or some of its keys; None where a value does not apply, lists for arrays."""
     if keys is None:
-        return {key: value(prediction) for key, value in _VALUES.items()}
+        return _json_values(figures(prediction, ROW_KEYS))
     chosen = keys if type(keys) is tuple else listed_keys(keys)
     check_keys(chosen, ROW_KEYS)
-    return {key: _VALUES[key](prediction) for key in chosen}
+    return _json_values(figures(prediction, chosen))
+
+
+def figures(prediction: Prediction[Any, Any, Any], keys: Iterable[str]) -> dict[str, Any]:
+    """The same with arrays as they are computed, in which a number that is not finite stands for None."""
+    return {key: _VALUES[key](prediction) for key in keys}
+
+
+def _json_values(values: dict[str, Any]) -> dict[str, Any]:
+    """Values of a row with lists in place of arrays."""
+    arrays = [key for key, value in values.items() if hasattr(value, "dtype")]
+    if arrays:
+        from roofline.numbers.arrays import listed
+
+        values |= {key: listed(values[key]) for key in arrays}
+    return values
 
 
 def _json_value(value: Real, unit: float = 1.0) -> Any:
-    """JSON value: floats, texts, lists; None for what is not a finite number."""
+    """JSON value, None for a number that is not finite; an array in the unit."""
     if value is None or isinstance(value, (bool, str)):
         return value
     if isinstance(value, (float, int)):
         number = value / unit
         return number if number - number == 0.0 else None
-    return [_json_value(item, unit) for item in (value if isinstance(value, list) else value.tolist())]
+    return value if unit == 1.0 else value / unit
 
 
 def _integral(value: Real) -> Any:
@@ -133,12 +148,12 @@ def _format(place: int, meaning: str) -> Key[Prediction]:
     return Key.text(meaning, lambda p: summary(p.deployment.model, p.deployment.quantization)[place])
 
 
-def _of_decode(prediction: Prediction, value: Callable[[], Real]) -> Any:
-    """A figure of decode steps; None for single tokens, which have none."""
+def _of_decode(prediction: Prediction, value: Callable[[], Real], without: float | None = None) -> Any:
+    """A figure of decode steps; None for single tokens, which have none: in an array `without`."""
     if prediction.tpot is None:
         return None
     several = prediction.workload.osl > 1.0
-    return _json_value(value() if always(several) else where(several, value(), None))
+    return _json_value(value() if always(several) else where(several, value(), without))
 
 
 def _load_error(key: str) -> Key[Prediction]:
@@ -148,11 +163,7 @@ def _load_error(key: str) -> Key[Prediction]:
 
 def _verdict(part: str) -> Callable[[Prediction], Any]:
     """Part of the verdict on the SLO; None without one."""
-    return lambda p: None if p.slo_verdict is None else _words(getattr(p.slo_verdict, part))
-
-
-def _words(words: Any) -> Any:
-    return words if words is None or isinstance(words, str) else words.tolist()
+    return lambda p: None if p.slo_verdict is None else getattr(p.slo_verdict, part)
 
 
 def draft_name(draft: Draft) -> str:
@@ -188,6 +199,11 @@ KNEE_KEYS: Keys[Knees[Any, Any]] = {
     ),
     "knee_bound": Key.text("Which of the four it is.", lambda k: _json_value(k.smallest[1])),
 }
+
+
+def knee_row(knees: Knees[Any, Any], keys: Iterable[str] | None = None) -> dict[str, Any]:
+    """Row of knees alone, or some of its keys; lists for arrays."""
+    return _json_values(cells(selected(KNEE_KEYS, keys), knees))
 
 
 def _of_knees(name: str) -> Callable[[Prediction], Any]:
@@ -276,7 +292,7 @@ KEYS: Keys[Prediction] = {
     },
     "load_region": Key.text(
         "Cases like this one, of which docs/load.md states the errors of the closed forms; null for a burst.",
-        lambda p: _words(p.load_region),
+        lambda p: p.load_region,
     ),
     **{f"load_error_{key}": _load_error(key) for key in JUDGED},
     "slo_met": Key.flag("Whether the central estimate meets every limit of the SLO; null without one that applies."),
@@ -290,7 +306,9 @@ KEYS: Keys[Prediction] = {
         "1", "Share of the hardware limit that TTFT reaches.", lambda p: _json_value(p.ideal_share["prefill"])
     ),
     "tpot_light_frac": Key.number(
-        "1", "Share of the hardware limit that TPOT reaches.", lambda p: _of_decode(p, lambda: p.ideal_share["decode"])
+        "1",
+        "Share of the hardware limit that TPOT reaches.",
+        lambda p: _of_decode(p, lambda: p.ideal_share["decode"], math.nan),
     ),
     "tok_s_user": Key.number("1/s", "Output tokens per second that one user sees."),
     "output_tok_s": Key.number("1/s", "Output tokens per second of all replicas."),

@@ -36,7 +36,7 @@ def main() -> None:
     case: rl.Case = {"isl": 2000, "osl": 300, "tp": 1}
     chat = rl.predict(MODEL, GPU, request_rate=1.5, **rl.workload_options(rl.workloads()[0]))
     again: rl.Prediction = rl.predict(MODEL, GPU, **case)
-    rows: list[rl.Row] = rl.table([MODEL], [GPU, "h200"], isl=[1000, 2000], quantization=["bf16", "fp8"])
+    rows: rl.Table = rl.table([MODEL], [GPU, "h200"], isl=[1000, 2000], quantization=["bf16", "fp8"])
     fast = [row["gpu"] for row in rows if row["ttft_ms"] is not None and row["ttft_ms"] < 300.0]
     cheapest: rl.GpuSize | None = rl.size(MODEL, [GPU, "l40s"], slo={"ttft": 0.3}, concurrency=8).cheapest
     rent: float | None = None if cheapest is None else cheapest.usd_per_hour

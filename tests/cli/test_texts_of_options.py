@@ -79,7 +79,9 @@ def test_lists_are_the_same_in_a_sweep_and_in_a_table(name, text, values):
         rl.table(*CASE, **{name: text.split(",")}) if ":" not in text else expected,
         rows("sweep", "-m", CASE[0], "-g", CASE[1], f"--{name.replace('_', '-')}", text),
     ):
-        assert [{**line, "warnings": None} for line in found] == [{**line, "warnings": None} for line in expected]
+        assert len(found) == len(expected)
+        for line, other in zip(found, expected, strict=True):  # to rounding: a program may compute what formulas did
+            assert {key for key, value in other.items() if not alike(line[key], value) and key != "warnings"} == set()
 
 
 def test_a_share_of_the_prompt_follows_every_prompt():

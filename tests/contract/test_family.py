@@ -322,7 +322,7 @@ def test_importing_an_answer_imports_no_pandas():
 
 # --- lists ---------------------------------------------------------------------------------------
 
-LISTS = ("goodput", "cost", "prompt_cache", "table", "check, after")
+LISTS = ("goodput", "cost", "prompt_cache", "check, after")
 
 
 @each("name", LISTS)

@@ -204,10 +204,9 @@ def engine(name: str, network: Any, specs: str | None = None, gpu: Gpu | None = 
 
 def warnings(deployment: Deployment, requested: str, workload: Workload, *, is_open: bool = False) -> tuple[str, ...]:
     """Notes on assumptions, stand-ins and exceeded limits; `requested` is the basis before any fallback."""
-    length = workload.isl + workload.osl
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     notes = [*model.cautions, *gpu.cautions, *deployment.quantization.notes]
-    if is_open and (not workload.load.is_burst or type(length + workload.batch) is not float):
+    if is_open and not workload.load.is_burst:
         notes.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
     constant = deployment.memo.get((warnings, requested))
     if constant is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from roofline.numbers.operations import Real, all_of, any_of, largest_of, maximum, negated, where
@@ -54,9 +54,14 @@ def open_tp(
     _check_counts(deployment, num_gpus)
     length = workload.isl + workload.osl
     if num_gpus is None and workload.load.is_burst:
-        first = next(candidates_of(deployment), None)
-        if first is not None and memory(first, largest_of(workload.batch), largest_of(length)).fits:
-            return 1.0 * first.plan.tp
+        is_one = type(length + workload.batch) is float
+        for candidate in candidates_of(deployment):
+            if memory(candidate, largest_of(workload.batch), largest_of(length)).fits:
+                return 1.0 * candidate.plan.tp
+            if not is_one:
+                break  # some of the cases may fit
+        if is_one and type(workload.prefix) is float:
+            return 0.0
     candidates = _possible(deployment)
     whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
     chosen: Real = sum(0.0 * number for number in workload.numbers.values())
@@ -185,23 +190,29 @@ def _of_one_case(prediction: Prediction) -> list[str]:
     return [domain(fails, prediction.load_region), *cold_start_warnings(prediction)]
 
 
-def domains(prediction: Prediction, size: int) -> list[list[str]]:
-    """Notes on the load of each element of an array; none for a burst."""
+def domain_notes(prediction: Prediction) -> tuple[list[Real], Callable[[int], list[str]]]:
+    """Arrays on which the note on the load of each case depends, and the note by the place of a case.
+
+    There are none for a burst.
+    """
     load = prediction.served
     if load is None:
-        return [[] for _ in range(size)]
+        return [], lambda place: []  # noqa: ARG005
     from roofline.serving.load.equations import outside
     from roofline.serving.load.regions import domain
 
     conditions = list(outside(prediction.deployment, prediction.workload, load))
+    region = prediction.load_region
 
-    def at(place: int, values: Any) -> Any:
-        return values[place] if hasattr(values, "shape") else values
+    def notes(place: int) -> list[str]:
+        return [domain([note for fails, note in conditions if element(fails, place)], element(region, place))]
 
-    return [
-        [domain([note for fails, note in conditions if at(place, fails)], at(place, prediction.load_region))]
-        for place in range(size)
-    ]
+    return [*(fails for fails, _ in conditions), region], notes
+
+
+def element(values: Any, place: int) -> Any:
+    """One element of an array, or the single value that stands for all of them."""
+    return values[place] if getattr(values, "shape", ()) else values
 
 
 def _share_outside(prediction: Prediction) -> list[str]:
