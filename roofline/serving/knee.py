@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from math import gcd
 from typing import TYPE_CHECKING, Generic
 
 from roofline.numbers.operations import Json, Number, Real, Word, comparable, floor, maximum, minimum, span_text, where
@@ -250,7 +251,21 @@ _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
 def possible_tp(model: Model, most: int) -> list[int]:
     """Tensor-parallel degrees that divide a model, up to `most`, in ascending order."""
-    return [tp for tp in range(1, most + 1) if _tp_fault(model, tp) is None]
+    common = gcd(*_divided_numbers(model))  # 0 where nothing must be divided
+    largest = min(most, common) if common else most
+    return [tp for tp in range(1, largest + 1) if common % tp == 0 and _tp_fault(model, tp) is None]
+
+
+def _divided_numbers(model: Model) -> Iterator[int]:
+    """Numbers of heads, widths and the like that every tensor-parallel degree must divide."""
+    for count, mixer in model.mixers:
+        for split in MIXER_KINDS[type(mixer)].matrices.sharded_widths(mixer, model.hidden):
+            if count > 0 and not split.is_replicated:
+                yield int(split.number)
+    for count, ffn in model.ffns:
+        for split in NETWORK_KINDS[type(ffn)].matrices.sharded_widths(ffn, model.hidden):
+            if count > 0:
+                yield int(split.number)
 
 
 def check_count(name: str, count: object) -> None:
@@ -297,13 +312,12 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
 
 def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
     """The deployment at each tensor-parallel degree in a node that divides the model, smallest first."""
-    for tp in range(1, widest_tp(deployment) + 1):
-        plan = deployment.plan
-        candidate = deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
-        if plan_fault not in candidate.memo:
-            candidate.memo[plan_fault] = plan_fault(candidate.model, candidate.plan)
-        if candidate.memo[plan_fault] is None:
-            yield candidate
+    model, plan = deployment.model, deployment.plan
+    if possible_tp not in deployment.memo:
+        plans = (replace(plan, tp=tp) for tp in possible_tp(model, widest_tp(deployment)))
+        deployment.memo[possible_tp] = [each for each in plans if _expert_fault(model, each) is None]
+    for candidate in deployment.memo[possible_tp]:
+        yield deployment.at(candidate)
 
 
 def widest_tp(deployment: Deployment) -> int:
