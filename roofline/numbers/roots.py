@@ -110,10 +110,13 @@ def root(surplus: Callable[[float], float], start: float, best: float, worst: fl
     return narrowed(surplus, (good, below), (bad, above))
 
 
-def narrowed(function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float]) -> float:
+def narrowed(
+    function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float], enough: float = 0.0
+) -> float:
     """Zero of a function between two places where its signs differ, to about 15 digits, by regula falsi.
 
-    Places come with the function there. A jump gives its side towards `near`; NaN where the function has no value.
+    Places come with the function there; one at which it is at most `enough` away from zero ends the search. A jump
+    gives its side towards `near`; NaN where the function has no value.
 
     >>> round(narrowed(lambda value: value**2 - 2.0, (0.0, -2.0), (2.0, 2.0)), 12)
     1.414213562373
@@ -129,6 +132,8 @@ def narrowed(function: Callable[[float], float], near: tuple[float, float], far:
         value = function(middle)
         if math.isnan(value):
             return math.nan
+        if abs(value) <= enough:
+            return float(middle)
         bracket = _illinois(bracket, middle, value, (value < 0.0) == (near[1] < 0.0) or value == 0.0)
     return float(bracket[0])
 

@@ -21,7 +21,17 @@ from roofline.questions.inputs.load import replicas
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULTS, OneGpu, answer_row, asked_case, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
-from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
+from roofline.serving.capacity import (
+    IDLE,
+    LEAST,
+    NOT_KNOWN,
+    SATURATION,
+    Goodput,
+    Rates,
+    largest_rate,
+    misses_alone,
+    rates,
+)
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
 from roofline.serving.prediction import Prediction, full_server
@@ -285,17 +295,24 @@ def best_within(
     Where none meets the SLO, the last that was tried; None for the goodput where there is nothing to try.
     """
     best: tuple[float, Goodput, Prediction] | None = None
-    nearest: tuple[Goodput | None, Prediction] = None, start
+    last: tuple[Rates, Prediction] | None = None
     for candidate in _plans(start, options):
-        result = largest_rate(candidate.deployment, candidate.workload, slo, share, candidate.correction)
-        per_gpu = result.rate / candidate.deployment.num_gpus
-        if nearest[0] is None or result.rate == 0.0:
-            nearest = result, candidate
-        if best is not None and per_gpu < best[0]:
+        case = candidate.deployment, candidate.workload, slo, share, candidate.correction
+        last = rates(*case), candidate
+        if misses_alone(*case):
+            result = None
+        else:
+            count = candidate.deployment.num_gpus
+            result = last[0].largest() if best is None else last[0].largest_beyond(best[0] * count)
+            per_gpu = 0.0 if result is None else result.rate / count
+            if result is not None and per_gpu > (0.0 if best is None else best[0]):
+                best = per_gpu, result, candidate
+                continue
+        if best is not None:
             break  # wider plans serve fewer requests per GPU from here on
-        if per_gpu > 0.0 and (best is None or per_gpu > best[0]):
-            best = per_gpu, result, candidate
-    return nearest if best is None else best[1:]
+    if best is not None:
+        return best[1:]
+    return (None, start) if last is None else (last[0].largest(), last[1])
 
 
 def best_at_saturation(start: Prediction, options: Mapping[str, Any]) -> Prediction:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from itertools import pairwise
 
 from roofline.numbers.operations import Json, is_nan
@@ -18,11 +19,12 @@ from roofline.serving.load.tails import (
     equal_steps,
     latency_over_requests,
     limited_latencies,
+    of_tails,
     tails,
 )
 from roofline.serving.verdict import FAIL, IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
-from roofline.specs.load import Rate
-from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, metric_and_level
+from roofline.specs.load import Burst, Rate
+from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, is_on_mean, metric_and_level
 from roofline.support.errors import Overloaded
 from roofline.support.records import NamedTuple, replace
 
@@ -46,6 +48,7 @@ IDLE = 0.05
 MOST = 0.999
 
 _CLOSE = 2.0**-30
+_NEGLIGIBLE = 2.0**-40  # excess of a limit that counts as met
 _SLACK = 2.0**-12  # relative, of a limit and of a rate, within which it binds
 
 
@@ -71,6 +74,62 @@ class Goodput(NamedTuple):
 class WithinLimits(NamedTuple):
     shares: dict[str, float]  # of requests within each limit by its key; for `p99_within` the multiple of the median
     joint: float  # share of requests within all limits without a percentile
+
+
+class Loaded:
+    """A deployment under a load: its means, and each further figure once, when it is asked for."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        workload: Workload,
+        correction: Correction = UNCORRECTED,
+        means: Served | None = None,
+    ) -> None:
+        self.deployment, self.workload, self.correction = deployment, workload, correction
+        self.means = served(deployment, workload) if means is None else means
+
+    @cached_property
+    def tails(self) -> Tails:
+        """Distributions over the requests."""
+        return tails(self.deployment, self.workload, self.means)
+
+    @cached_property
+    def mean_latencies(self) -> dict[str, float]:
+        """Mean latencies, corrected by the measurement [s]."""
+        found = limited_latencies(self.deployment, self.workload, LATENCIES, self.correction, self.means)
+        return {name: float(time) for name, time in found.items()}
+
+    def latencies(self, keys: Iterable[str]) -> dict[str, float]:
+        """Latencies by the keys of limits [s], infinite where not known; p99 over median [1]."""
+        found = {key: self._latency(key) for key in keys}
+        return {key: float("inf") if is_nan(time) else time for key, time in found.items()}
+
+    def _latency(self, key: str) -> float:
+        metric, level = metric_and_level(key)
+        if metric in BETWEEN_TOKENS and self.workload.osl <= 1.0:
+            return 0.0  # a single token has none
+        if level is None and metric != P99_WITHIN:
+            return self.mean_latencies[metric]
+        return float(of_tails(self.tails, self.means, self.mean_latencies, equal_steps(self.workload), key))
+
+    def within(self, slo: Mapping[str, float], share: float | None) -> WithinLimits:
+        """As `attained`."""
+        raw = _latencies(self.deployment, self.workload, self.means)
+        factors = None
+        if self.correction != UNCORRECTED:
+            factors = {name: self.mean_latencies[name] / raw[name] for name in OF_REQUESTS}
+            factors["itl"] = factors["tpot"]
+        return shares_within(self.tails, slo, self.workload, raw, share, factors)
+
+    def exceeded(self, slo: Mapping[str, float], share: float | None) -> dict[str, float]:
+        """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
+        together = {} if share is None else {key: slo[key] for key in slo if key in OF_REQUESTS}
+        times = self.latencies(key for key in slo if key not in together)
+        over = {key: time / slo[key] - 1.0 for key, time in times.items()}
+        if share is not None and together:
+            over |= _missing(self.within(together, share), share)
+        return over
 
 
 def attained(
@@ -102,13 +161,7 @@ def attained(
     Source:
         Goodput and SLO attainment: Zhong et al., "DistServe", OSDI 2024.
     """
-    raw = _latencies(deployment, workload, means)
-    factors = None
-    if correction != UNCORRECTED:
-        corrected = limited_latencies(deployment, workload, OF_REQUESTS, correction)
-        factors = {name: float(corrected[name] / raw[name]) for name in OF_REQUESTS}
-        factors["itl"] = factors["tpot"]
-    return shares_within(tails(deployment, workload, means), slo, workload, raw, share, factors)
+    return Loaded(deployment, workload, correction, means).within(slo, share)
 
 
 def shares_within(
@@ -174,81 +227,142 @@ def largest_rate(
     Source:
         docs/method.md, "Goodput".
     """
+    return rates(deployment, workload, slo, share, correction).largest()
+
+
+def rates(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float | None = None,
+    correction: Correction = UNCORRECTED,
+) -> Rates:
+    """The search of `largest_rate`, with the same arguments."""
     idle = replace(workload, load=Rate(1.0))
     server = server_of(deployment, idle)
     saturation_rate = float(saturation(server, prompt_of(server)).rate * lanes(deployment))
 
+    @cache
+    def at(util: float) -> Loaded:
+        return Loaded(deployment, replace(idle, load=Rate(util * saturation_rate)), correction)
+
     def excesses(util: float) -> dict[str, float] | None:
-        loaded = replace(idle, load=Rate(util * saturation_rate))
-        means = served(deployment, loaded)
-        return _excesses(deployment, loaded, slo, share, correction, means) if means.is_stable else None
+        return at(util).exceeded(slo, share) if at(util).means.is_stable else None
 
     def within(util: float) -> WithinLimits:
-        loaded = replace(idle, load=Rate(util * saturation_rate))
-        means = served(deployment, loaded)
-        if not means.is_stable:
-            return WithinLimits({}, 0.0)
-        return attained(deployment, loaded, slo, means, share, correction)
+        return at(util).within(slo, share) if at(util).means.is_stable else WithinLimits({}, 0.0)
 
-    return largest_within(excesses, within, saturation_rate)
+    on_means = {key: limit for key, limit in slo.items() if key in LATENCIES and is_on_mean(key, share)}
+
+    def misses_a_mean(util: float) -> bool:
+        return not at(util).means.is_stable or any(over > 0.0 for over in at(util).exceeded(on_means, None).values())
+
+    return Rates(excesses, within, saturation_rate, misses_a_mean)
 
 
-def largest_within(
-    excesses: Callable[[float], dict[str, float] | None], within: Callable[[float], WithinLimits], most: float
-) -> Goodput:
-    """The largest share of a saturation rate at which no limit is exceeded, as a goodput.
+def misses_alone(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float | None = None,
+    correction: Correction = UNCORRECTED,
+) -> bool:
+    """Whether a request of mean lengths misses a limit on a mean without a load, as it then does at every rate."""
+    alone = replace(workload, load=Burst(), lengths=None, cold_start=None)
+    on_means = [key for key in slo if key in LATENCIES and is_on_mean(key, share)]
+    times = limited_latencies(deployment, alone, on_means, correction)
+    return any(times[key] > slo[key] for key in on_means)
 
-    `excesses` gives by how much each limit is exceeded at a share, infinite where that is not known, None without a
-    steady state; `within` the shares of requests there; `most` is the saturation rate [1/s].
-    """
-    unknown = float("inf")  # smallest share above the answer at which a limited percentile is not known
-    unstable = 1.0  # smallest share of the saturation rate at which there is no steady state
-    seen: dict[float, str] = {}
 
-    def shortfall(util: float) -> float:
-        nonlocal unstable, unknown
-        exceeded = excesses(util)
+_PROBED = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, MOST)  # shares of the saturation rate between which limits are narrowed
+
+
+class Rates:
+    """Rates at which an SLO is met, as shares of the saturation rate."""
+
+    def __init__(
+        self,
+        excesses: Callable[[float], dict[str, float] | None],
+        within: Callable[[float], WithinLimits],
+        saturation_rate: float,
+        misses_a_mean: Callable[[float], bool] = lambda _: False,
+    ) -> None:
+        """Functions of a share of the saturation rate [1/s].
+
+        `excesses` gives by how much each limit is exceeded, infinite where that is not known, None without a steady
+        state; `within` the shares of requests; `misses_a_mean` whether a mean exceeds its limit, as it then does at
+        every larger rate.
+        """
+        self._excesses, self._within, self._most = cache(excesses), within, saturation_rate
+        self._misses_a_mean = misses_a_mean
+        self._seen: dict[float, str] = {}  # share -> limit exceeded most there
+        self._unknown: set[float] = set()  # shares at which a limited percentile is not known
+        self._unstable: set[float] = set()  # shares without a steady state
+
+    def largest(self) -> Goodput:
+        """The largest rate at which no limit is exceeded."""
+        met, missed = self._range()
+        if not met:
+            return self._answer(LEAST, 0.0)
+        if missed is None:
+            return self._answer(met, met * self._most)._replace(binding=SATURATION)
+        return self._between(met, missed)
+
+    def largest_beyond(self, rate: float) -> Goodput | None:
+        """As `largest`; None where that is below a rate [1/s], which mostly takes fewer evaluations to see."""
+        least = rate / self._most
+        if least > MOST or self._misses_a_mean(least):
+            return None
+        met, missed = self._range()
+        return None if missed is not None and (not met or missed <= least) else self.largest()
+
+    def _range(self) -> tuple[float, float | None]:
+        """The last share probed at which the SLO is met, and the next, at which it is not; 0 where it never is met."""
+        met, over = LEAST, self._shortfall(LEAST)
+        if over > 0.0 and self._seen[LEAST] != P99_WITHIN:
+            return 0.0, LEAST
+        for util in _PROBED:
+            missing = self._shortfall(util)
+            if missing > 0.0 >= over:
+                return met, util
+            met, over = util, missing
+        return (met, None) if over <= 0.0 else (0.0, MOST)
+
+    def _between(self, met: float, missed: float) -> Goodput:
+        """The largest rate between two shares, at the first of which the SLO is met."""
+        shortfall = self._shortfall
+        util = narrowed(shortfall, (met, shortfall(met)), (missed, shortfall(missed)), _NEGLIGIBLE)
+        missing = shortfall(util)
+        if missing > _NEGLIGIBLE:
+            util *= 1.0 - _CLOSE
+            missing = shortfall(util)
+        if missing > _NEGLIGIBLE:  # a limit that comes and goes
+            util = met
+            missing = shortfall(util)
+        best = self._answer(util, util * self._most)
+        just_above = util * (1.0 + _SLACK)
+        is_jump = missing < -_SLACK
+        if is_jump and any(share < just_above for share in self._unstable):
+            return best._replace(binding=SATURATION)
+        if any(met < share < just_above for share in self._unknown):
+            return best._replace(binding=NOT_KNOWN)
+        return (
+            best._replace(binding=self._seen[min(above for above in self._seen if above > util)]) if is_jump else best
+        )
+
+    def _shortfall(self, util: float) -> float:
+        exceeded = self._excesses(util)
         if exceeded is None:
-            unstable = min(unstable, util)
-            seen[util] = SATURATION
+            self._unstable.add(util)
+            self._seen[util] = SATURATION
             return 1.0
-        seen[util] = max(exceeded, key=lambda key: exceeded[key])
-        if exceeded[seen[util]] == float("inf") and util > last_met[0]:
-            unknown = min(unknown, util)
-        return exceeded[seen[util]]
+        binding = self._seen[util] = max(exceeded, key=lambda key: exceeded[key])
+        if exceeded[binding] == float("inf"):
+            self._unknown.add(util)
+        return exceeded[binding]
 
-    def answer(util: float, rate: float) -> Goodput:
-        return Goodput(rate, rate / most, most, seen[util], *within(util))
-
-    last_met = (0.0, 0.0)
-    idle_shortfall = shortfall(LEAST)
-    if idle_shortfall > 0.0 and seen[LEAST] != P99_WITHIN:
-        return answer(LEAST, 0.0)
-    last_met = (LEAST, idle_shortfall)
-    for util in (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, MOST):
-        missing = shortfall(util)
-        if missing > 0.0 >= last_met[1]:
-            break
-        last_met = (util, missing)
-    if last_met[1] > 0.0:
-        return answer(LEAST, 0.0)
-    if missing <= 0.0:
-        return answer(MOST, MOST * most)._replace(binding=SATURATION)
-    util = narrowed(shortfall, last_met, (util, missing))
-    missing = shortfall(util)
-    if missing > 0.0:
-        util *= 1.0 - _CLOSE
-        missing = shortfall(util)
-    if missing > 0.0:  # a limit that comes and goes
-        util = last_met[0]
-        missing = shortfall(util)
-    best = answer(util, util * most)
-    if missing < -_SLACK:  # a jump: what is exceeded just above it
-        best = best._replace(binding=seen[min(above for above in seen if above > util)])
-    is_full = missing < -_SLACK and unstable < util * (1.0 + _SLACK)
-    if unknown < util * (1.0 + _SLACK) and not is_full:
-        return best._replace(binding=NOT_KNOWN)
-    return best._replace(binding=SATURATION) if is_full else best
+    def _answer(self, util: float, rate: float) -> Goodput:
+        return Goodput(rate, rate / self._most, self._most, self._seen[util], *self._within(util))
 
 
 def share_verdict(
@@ -264,34 +378,15 @@ def share_verdict(
     """
     if workload.osl <= 1.0 and all(metric_and_level(key)[0] in BETWEEN_TOKENS for key in slo):
         return {}
-    means = served(deployment, workload)
-    if not means.is_stable:
+    loaded = Loaded(deployment, workload, correction)
+    if not loaded.means.is_stable:
         return {"slo_met": False, "slo_verdict": FAIL, "slo_reason": Overloaded.short}
-    over = _excesses(deployment, workload, slo, share, correction, means).values()
+    over = loaded.exceeded(slo, share).values()
     if any(excess > 0.0 for excess in over if excess != float("inf")):
         return {"slo_met": False, "slo_verdict": UNLIKELY, "slo_reason": IN_RANGE}
     if float("inf") in over:
         return {"slo_met": False, "slo_verdict": None, "slo_reason": UNKNOWN}
     return {"slo_met": True, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}
-
-
-def _excesses(
-    deployment: Deployment,
-    workload: Workload,
-    slo: Mapping[str, float],
-    share: float | None,
-    correction: Correction,
-    means: Served,
-) -> dict[str, float]:
-    """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
-    together = () if share is None else tuple(key for key in slo if key in OF_REQUESTS)
-    single = {key: limit for key, limit in slo.items() if key not in together}
-    times = limited_latencies(deployment, workload, single, correction, means)
-    exceeded = {key: float(times[key]) / limit - 1.0 for key, limit in single.items()}
-    if share is not None and together:
-        limits = {key: slo[key] for key in together}
-        exceeded |= _missing(attained(deployment, workload, limits, means, share, correction), share)
-    return exceeded
 
 
 def _latencies(decoding: Deployment, workload: Workload, means: Served | Pooled) -> dict[str, float]:
@@ -370,7 +465,7 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
             else shares_within(known[1], slo, idle, _latencies(pools.decode, idle, known[0]), share)
         )
 
-    return largest_within(excesses, within, saturation_rate)
+    return Rates(excesses, within, saturation_rate).largest()
 
 
 def pool_latencies(
