@@ -294,25 +294,21 @@ def best_within(
 
     Where none meets the SLO, the last that was tried; None for the goodput where there is nothing to try.
     """
-    best: tuple[float, Goodput, Prediction] | None = None
+    best: tuple[Rates, Prediction] | None = None
     last: tuple[Rates, Prediction] | None = None
     for candidate in _plans(start, options):
         case = candidate.deployment, candidate.workload, slo, share, candidate.correction
         last = rates(*case), candidate
-        if misses_alone(*case):
-            result = None
+        is_met = not misses_alone(*case)
+        if best is None:
+            is_met = is_met and last[0].is_positive
         else:
-            count = candidate.deployment.num_gpus
-            result = last[0].largest() if best is None else last[0].largest_beyond(best[0] * count)
-            per_gpu = 0.0 if result is None else result.rate / count
-            if result is not None and per_gpu > (0.0 if best is None else best[0]):
-                best = per_gpu, result, candidate
-                continue
-        if best is not None:
-            break  # wider plans serve fewer requests per GPU from here on
-    if best is not None:
-        return best[1:]
-    return (None, start) if last is None else (last[0].largest(), last[1])
+            is_met = is_met and last[0].exceeds(best[0], candidate.deployment.num_gpus / best[1].deployment.num_gpus)
+            if not is_met:
+                break  # wider plans serve fewer requests per GPU from here on
+        best = last if is_met else best
+    found = best or last
+    return (None, start) if found is None else (found[0].largest(), found[1])
 
 
 def best_at_saturation(start: Prediction, options: Mapping[str, Any]) -> Prediction:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 
 from roofline.numbers.operations import Json, is_nan
-from roofline.numbers.roots import narrowed
+from roofline.numbers.roots import narrowed, narrowing
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
 from roofline.serving.load.equations import saturation, served, server_of
@@ -295,6 +295,8 @@ class Rates:
         """
         self._excesses, self._within, self._most = cache(excesses), within, saturation_rate
         self._misses_a_mean = misses_a_mean
+        self._steps = self._brackets()
+        self.low, self.high = 0.0, MOST * saturation_rate  # bounds of the largest rate so far [1/s]
         self._seen: dict[float, str] = {}  # share -> limit exceeded most there
         self._unknown: set[float] = set()  # shares at which a limited percentile is not known
         self._unstable: set[float] = set()  # shares without a steady state
@@ -308,13 +310,37 @@ class Rates:
             return self._answer(met, met * self._most)._replace(binding=SATURATION)
         return self._between(met, missed)
 
-    def largest_beyond(self, rate: float) -> Goodput | None:
-        """As `largest`; None where that is below a rate [1/s], which mostly takes fewer evaluations to see."""
-        least = rate / self._most
-        if least > MOST or self._misses_a_mean(least):
-            return None
+    def exceeds(self, other: Rates, ratio: float) -> bool:
+        """Whether the largest rate is above `ratio` times another; both are narrowed as far as it takes to tell."""
+        if self._misses_a_mean(other.low * ratio / self._most):
+            return False
+        while self.low <= ratio * other.high and ratio * other.low < self.high:
+            wider = self if self.high - self.low >= ratio * (other.high - other.low) else other
+            if wider.low == wider.high:
+                break
+            wider.narrow()
+        return self.low > ratio * other.low
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether any rate meets the SLO."""
+        return self._range()[0] > 0.0
+
+    def narrow(self) -> None:
+        """Bring the bounds of the largest rate closer together, by a step."""
+        low, high = next(self._steps, (self.low, self.low))
+        self.low, self.high = low, high
+
+    def _brackets(self) -> Iterator[tuple[float, float]]:
+        """Bounds of the largest rate [1/s], each pair within the one before."""
+        most = self._most
         met, missed = self._range()
-        return None if missed is not None and (not met or missed <= least) else self.largest()
+        if not met or missed is None:
+            yield met * most, met * most
+            return
+        ends = (met, self._shortfall(met)), (missed, self._shortfall(missed))
+        for low, high in narrowing(self._shortfall, *ends, _NEGLIGIBLE):
+            yield low * most, high * most
 
     def _range(self) -> tuple[float, float | None]:
         """The last share probed at which the SLO is met, and the next, at which it is not; 0 where it never is met."""
