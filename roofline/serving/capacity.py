@@ -12,12 +12,14 @@ from roofline.physics.plan import Deployment
 from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
 from roofline.serving.load.equations import saturation, served, server_of
 from roofline.serving.load.joint import joint_share, share_within
+from roofline.serving.load.mixtures import survival
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
     Tails,
     equal_steps,
     latency_over_requests,
+    latency_percentile,
     limited_latencies,
     of_tails,
     tails,
@@ -48,6 +50,7 @@ IDLE = 0.05
 MOST = 0.999
 
 _CLOSE = 2.0**-30
+_SURELY_BELOW = 0.0099  # share of the requests beyond a time, with which it lies above the p99
 _NEGLIGIBLE = 2.0**-40  # excess of a limit that counts as met
 _SLACK = 2.0**-12  # relative, of a limit and of a rate, within which it binds
 
@@ -113,6 +116,23 @@ class Loaded:
             return self.mean_latencies[metric]
         return float(of_tails(self.tails, self.means, self.mean_latencies, equal_steps(self.workload), key))
 
+    def _p99_over_median(self, least: float) -> float:
+        """The larger p99 over median of TTFT and TPOT [1], infinite where not known; a lower bound where below `least`.
+
+        Fewer than 1 % of the requests beyond a time prove that the p99 is below it.
+        """
+        means = {**_latencies(self.deployment, self.workload, self.means), "tpot": self.mean_latencies["tpot"]}
+        names = [name for name in ("ttft", "tpot") if means[name] > 0.0]  # a single token has no TPOT
+        medians = [float(latency_percentile(self.tails, means, 0.0, name, 50.0)) for name in names]
+        if any(map(is_nan, medians)):
+            return float("inf")
+        largest = 1.0
+        for name, median in zip(names, medians, strict=True):
+            beyond = float(survival(getattr(self.tails, name), max(least, largest) * median))
+            if beyond > _SURELY_BELOW:
+                largest = max(largest, float(latency_percentile(self.tails, means, 0.0, name, 99.0)) / median)
+        return largest
+
     def within(self, slo: Mapping[str, float], share: float | None) -> WithinLimits:
         """As `attained`."""
         raw = _latencies(self.deployment, self.workload, self.means)
@@ -123,10 +143,17 @@ class Loaded:
         return shares_within(self.tails, slo, self.workload, raw, share, factors)
 
     def exceeded(self, slo: Mapping[str, float], share: float | None) -> dict[str, float]:
-        """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
+        """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing.
+
+        Of a p99 over its median that another limit exceeds, a lower bound.
+        """
         together = {} if share is None else {key: slo[key] for key in slo if key in OF_REQUESTS}
-        times = self.latencies(key for key in slo if key not in together)
-        over = {key: time / slo[key] - 1.0 for key, time in times.items()}
+        apart = [key for key in slo if key not in together]
+        times = self.latencies(key for key in apart if key != P99_WITHIN)
+        if P99_WITHIN in slo:
+            worst = max((time / slo[key] for key, time in times.items()), default=0.0)
+            times[P99_WITHIN] = self._p99_over_median(worst * slo[P99_WITHIN])
+        over = {key: times[key] / slo[key] - 1.0 for key in apart}
         if share is not None and together:
             over |= _missing(self.within(together, share), share)
         return over
