@@ -80,7 +80,6 @@ _ALWAYS = (
     "basis",
     "usd_per_hour",
     "usd_per_m_output_tok",
-    "meets",
     "slo_verdict",
     "slo_binding",
     "reason",
@@ -107,6 +106,13 @@ def _size_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]
     ]
 
 
+def _shown_keys(columns: Sequence[ScreenColumn], output_format: str, own: str) -> tuple[str, ...] | None:
+    """Keys that a screen reads; None for all, where the rows themselves are the answer."""
+    if output_format != "table" or not for_people(output_format):
+        return None
+    return tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS, own)))
+
+
 def _limits(options: Mapping[str, Any], metric: str) -> bool:
     return any(key.startswith(metric) for key in options.get("slo") or ())
 
@@ -127,11 +133,7 @@ def size(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, A
     answers = [size_question.size(model, gpus or None, **case) for model, case in asked]
     columns = with_varying(_size_columns(options, len(models)), cases)
     sizes = meeting_first((size for answer in answers for size in answer.sizes), lambda size: size.verdict)
-    keys = (
-        tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
-        if output_format == "table" and for_people(output_format)
-        else None
-    )
+    keys = _shown_keys(columns, output_format, "meets")
     rows = [size.to_dict(keys) for size in sizes]
     shared = [text for answer in answers for text in answer.notes]
     shown = [size for size in sizes if size.meets is not False or gpus] or sizes
@@ -312,11 +314,13 @@ def goodput(
         for answer in goodput_question.goodput(model, gpus or None, share=share, **case)
     ]
     answers.sort(key=lambda answer: not answer.rate)
-    rows = [answer.to_dict() for answer in answers]
+    columns = with_varying(_goodput_columns(options, len(models), share), cases)
+    keys = _shown_keys(columns, output_format, "goodput_util")
+    rows = [answer.to_dict(keys) for answer in answers]
     shown = [answer for answer in answers if answer.rate or gpus]
     notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]
-    screen = _goodput_screen(models, answers, rows, options, share, is_named=bool(gpus))
-    screen = one_answer(replace(screen, notes=notes, columns=with_varying(screen.columns, cases)), cases)
+    screen = _goodput_screen(models, answers, rows, columns, options, share, is_named=bool(gpus))
+    screen = one_answer(replace(screen, notes=notes), cases)
     if output_format == "markdown":
         columns = [*screen.columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
@@ -334,6 +338,7 @@ def _goodput_screen(
     models: tuple[str, ...],
     answers: Sequence[goodput_question.GpuGoodput],
     rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[ScreenColumn],
     options: Mapping[str, Any],
     share: float | None,
     *,
@@ -345,7 +350,7 @@ def _goodput_screen(
     missing = [row for answer, row in zip(answers, rows, strict=True) if not answer.rate]
     first, others = split_by_rule((answer.gpu.status for answer in answers if answer.rate), meeting, is_named=is_named)
     return Screen(
-        columns=_goodput_columns(options, len(models), share),
+        columns=columns,
         rows=first,
         others=others if is_named else [*others, *missing],
         rule=BELOW_RULE,

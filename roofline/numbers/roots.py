@@ -18,7 +18,7 @@ come later, and a graph holds the loop itself. Those loops choose by `where`, ke
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import reduce
 from typing import Any
 
@@ -108,15 +108,33 @@ def root(surplus: Callable[[float], float], start: float, best: float, worst: fl
     return narrowed(surplus, (good, below), (bad, above))
 
 
-def narrowed(function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float]) -> float:
+def narrowed(
+    function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float], enough: float = 0.0
+) -> float:
     """Zero of a function between two places where its signs differ, to about 15 digits, by regula falsi.
 
-    Places come with the function there. A jump gives its side towards `near`; NaN where the function has no value.
+    Places come with the function there; one at which it is at most `enough` away from zero ends the search. A jump
+    gives its side towards `near`; NaN where the function has no value.
 
     >>> round(narrowed(lambda value: value**2 - 2.0, (0.0, -2.0), (2.0, 2.0)), 12)
     1.414213562373
     """
+    place = near[0]
+    for place, _ in narrowing(function, near, far, enough):  # noqa: B007  the last
+        pass
+    return place
+
+
+def narrowing(
+    function: Callable[[float], float], near: tuple[float, float], far: tuple[float, float], enough: float = 0.0
+) -> Iterator[tuple[float, float]]:
+    """The brackets of `narrowed`, near end first, each within the one before.
+
+    >>> [far for _, far in narrowing(lambda value: value - 1.0, (0.0, -1.0), (2.0, 1.0))]
+    [2.0, 1.0]
+    """
     bracket: _State = (*near, *far, 0.0)
+    yield near[0], far[0]
     for _ in range(_MOST_STEPS):
         one, at_one, other = bracket[:3]
         if at_one == 0.0 or abs(other - one) <= _EXACT * max(abs(one), abs(other)):
@@ -126,9 +144,13 @@ def narrowed(function: Callable[[float], float], near: tuple[float, float], far:
             middle = 0.5 * (one + other)
         value = function(middle)
         if math.isnan(value):
-            return math.nan
+            yield math.nan, math.nan
+            break
+        if abs(value) <= enough:
+            yield middle, middle
+            break
         bracket = _illinois(bracket, middle, value, (value < 0.0) == (near[1] < 0.0) or value == 0.0)
-    return float(bracket[0])
+        yield bracket[0], bracket[2]
 
 
 def repeated(turn: _Turn, start: _State, most: int, among: _State = (), begins: Real = True) -> _State:

@@ -21,7 +21,17 @@ from roofline.questions.inputs.load import replicas
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import DEFAULTS, OneGpu, answer_row, asked_case, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
-from roofline.serving.capacity import IDLE, LEAST, NOT_KNOWN, SATURATION, Goodput, largest_rate
+from roofline.serving.capacity import (
+    IDLE,
+    LEAST,
+    NOT_KNOWN,
+    SATURATION,
+    Goodput,
+    Rates,
+    largest_rate,
+    misses_alone,
+    rates,
+)
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
 from roofline.serving.prediction import Prediction, full_server
@@ -284,18 +294,21 @@ def best_within(
 
     Where none meets the SLO, the last that was tried; None for the goodput where there is nothing to try.
     """
-    best: tuple[float, Goodput, Prediction] | None = None
-    nearest: tuple[Goodput | None, Prediction] = None, start
+    best: tuple[Rates, Prediction] | None = None
+    last: tuple[Rates, Prediction] | None = None
     for candidate in _plans(start, options):
-        result = largest_rate(candidate.deployment, candidate.workload, slo, share, candidate.correction)
-        per_gpu = result.rate / candidate.deployment.num_gpus
-        if nearest[0] is None or result.rate == 0.0:
-            nearest = result, candidate
-        if best is not None and per_gpu < best[0]:
-            break  # wider plans serve fewer requests per GPU from here on
-        if per_gpu > 0.0 and (best is None or per_gpu > best[0]):
-            best = per_gpu, result, candidate
-    return nearest if best is None else best[1:]
+        case = candidate.deployment, candidate.workload, slo, share, candidate.correction
+        last = rates(*case), candidate
+        is_met = not misses_alone(*case)
+        if best is None:
+            is_met = is_met and last[0].is_positive
+        else:
+            is_met = is_met and last[0].exceeds(best[0], candidate.deployment.num_gpus / best[1].deployment.num_gpus)
+            if not is_met:
+                break  # wider plans serve fewer requests per GPU from here on
+        best = last if is_met else best
+    found = best or last
+    return (None, start) if found is None else (found[0].largest(), found[1])
 
 
 def best_at_saturation(start: Prediction, options: Mapping[str, Any]) -> Prediction:

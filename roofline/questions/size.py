@@ -28,7 +28,8 @@ from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.options import ALL, understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, asked_case, meeting_first, predict
 from roofline.serving.answers import Answer, listed_keys
-from roofline.serving.capacity import (
+from roofline.serving.comparison import latencies
+from roofline.serving.fewest import (
     MOST_RANKS,
     Candidate,
     Degrees,
@@ -37,7 +38,6 @@ from roofline.serving.capacity import (
     possible_plans,
     reason,
 )
-from roofline.serving.comparison import latencies
 from roofline.serving.knee import check_degrees, check_plan, does_not_fit
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset

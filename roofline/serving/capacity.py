@@ -1,35 +1,32 @@
-"""Capacity within an SLO: the largest rate that a deployment sustains, and the fewest GPUs for a load."""
+"""Capacity within an SLO: the largest rate that a deployment, or a pair of pools, sustains."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import groupby, pairwise
+from functools import cache, cached_property
+from itertools import pairwise
 
 from roofline.numbers.operations import Json, is_nan
-from roofline.numbers.quantity import GIGA, counted
-from roofline.numbers.roots import narrowed
-from roofline.physics.memory import memory
-from roofline.physics.plan import Deployment, Plan
-from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
+from roofline.numbers.roots import narrowed, narrowing
+from roofline.physics.plan import Deployment
 from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
 from roofline.serving.load.equations import saturation, served, server_of
 from roofline.serving.load.joint import joint_share, share_within
+from roofline.serving.load.mixtures import survival
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
     Tails,
     equal_steps,
     latency_over_requests,
-    least_shares,
-    limit_shares,
+    latency_percentile,
     limited_latencies,
+    of_tails,
     tails,
 )
-from roofline.serving.shown import beside_limit, plan_text
 from roofline.serving.verdict import FAIL, IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
 from roofline.specs.load import Burst, Rate
-from roofline.specs.model import Model
-from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, metric_and_level
+from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, is_on_mean, metric_and_level
 from roofline.support.errors import Overloaded
 from roofline.support.records import NamedTuple, replace
 
@@ -53,6 +50,8 @@ IDLE = 0.05
 MOST = 0.999
 
 _CLOSE = 2.0**-30
+_SURELY_BELOW = 0.0099  # share of the requests beyond a time, with which it lies above the p99
+_NEGLIGIBLE = 2.0**-40  # excess of a limit that counts as met
 _SLACK = 2.0**-12  # relative, of a limit and of a rate, within which it binds
 
 
@@ -78,6 +77,86 @@ class Goodput(NamedTuple):
 class WithinLimits(NamedTuple):
     shares: dict[str, float]  # of requests within each limit by its key; for `p99_within` the multiple of the median
     joint: float  # share of requests within all limits without a percentile
+
+
+class Loaded:
+    """A deployment under a load: its means, and each further figure once, when it is asked for."""
+
+    def __init__(
+        self,
+        deployment: Deployment,
+        workload: Workload,
+        correction: Correction = UNCORRECTED,
+        means: Served | None = None,
+    ) -> None:
+        self.deployment, self.workload, self.correction = deployment, workload, correction
+        self.means = served(deployment, workload) if means is None else means
+
+    @cached_property
+    def tails(self) -> Tails:
+        """Distributions over the requests."""
+        return tails(self.deployment, self.workload, self.means)
+
+    @cached_property
+    def mean_latencies(self) -> dict[str, float]:
+        """Mean latencies, corrected by the measurement [s]."""
+        found = limited_latencies(self.deployment, self.workload, LATENCIES, self.correction, self.means)
+        return {name: float(time) for name, time in found.items()}
+
+    def latencies(self, keys: Iterable[str]) -> dict[str, float]:
+        """Latencies by the keys of limits [s], infinite where not known; p99 over median [1]."""
+        found = {key: self._latency(key) for key in keys}
+        return {key: float("inf") if is_nan(time) else time for key, time in found.items()}
+
+    def _latency(self, key: str) -> float:
+        metric, level = metric_and_level(key)
+        if metric in BETWEEN_TOKENS and self.workload.osl <= 1.0:
+            return 0.0  # a single token has none
+        if level is None and metric != P99_WITHIN:
+            return self.mean_latencies[metric]
+        return float(of_tails(self.tails, self.means, self.mean_latencies, equal_steps(self.workload), key))
+
+    def _p99_over_median(self, least: float) -> float:
+        """The larger p99 over median of TTFT and TPOT [1], infinite where not known; a lower bound where below `least`.
+
+        Fewer than 1 % of the requests beyond a time prove that the p99 is below it.
+        """
+        means = {**_latencies(self.deployment, self.workload, self.means), "tpot": self.mean_latencies["tpot"]}
+        names = [name for name in ("ttft", "tpot") if means[name] > 0.0]  # a single token has no TPOT
+        medians = [float(latency_percentile(self.tails, means, 0.0, name, 50.0)) for name in names]
+        if any(map(is_nan, medians)):
+            return float("inf")
+        largest = 1.0
+        for name, median in zip(names, medians, strict=True):
+            beyond = float(survival(getattr(self.tails, name), max(least, largest) * median))
+            if beyond > _SURELY_BELOW:
+                largest = max(largest, float(latency_percentile(self.tails, means, 0.0, name, 99.0)) / median)
+        return largest
+
+    def within(self, slo: Mapping[str, float], share: float | None) -> WithinLimits:
+        """As `attained`."""
+        raw = _latencies(self.deployment, self.workload, self.means)
+        factors = None
+        if self.correction != UNCORRECTED:
+            factors = {name: self.mean_latencies[name] / raw[name] for name in OF_REQUESTS}
+            factors["itl"] = factors["tpot"]
+        return shares_within(self.tails, slo, self.workload, raw, share, factors)
+
+    def exceeded(self, slo: Mapping[str, float], share: float | None) -> dict[str, float]:
+        """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing.
+
+        Of a p99 over its median that another limit exceeds, a lower bound.
+        """
+        together = {} if share is None else {key: slo[key] for key in slo if key in OF_REQUESTS}
+        apart = [key for key in slo if key not in together]
+        times = self.latencies(key for key in apart if key != P99_WITHIN)
+        if P99_WITHIN in slo:
+            worst = max((time / slo[key] for key, time in times.items()), default=0.0)
+            times[P99_WITHIN] = self._p99_over_median(worst * slo[P99_WITHIN])
+        over = {key: times[key] / slo[key] - 1.0 for key in apart}
+        if share is not None and together:
+            over |= _missing(self.within(together, share), share)
+        return over
 
 
 def attained(
@@ -109,13 +188,7 @@ def attained(
     Source:
         Goodput and SLO attainment: Zhong et al., "DistServe", OSDI 2024.
     """
-    raw = _latencies(deployment, workload, means)
-    factors = None
-    if correction != UNCORRECTED:
-        corrected = limited_latencies(deployment, workload, OF_REQUESTS, correction)
-        factors = {name: float(corrected[name] / raw[name]) for name in OF_REQUESTS}
-        factors["itl"] = factors["tpot"]
-    return shares_within(tails(deployment, workload, means), slo, workload, raw, share, factors)
+    return Loaded(deployment, workload, correction, means).within(slo, share)
 
 
 def shares_within(
@@ -181,81 +254,168 @@ def largest_rate(
     Source:
         docs/method.md, "Goodput".
     """
+    return rates(deployment, workload, slo, share, correction).largest()
+
+
+def rates(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float | None = None,
+    correction: Correction = UNCORRECTED,
+) -> Rates:
+    """The search of `largest_rate`, with the same arguments."""
     idle = replace(workload, load=Rate(1.0))
     server = server_of(deployment, idle)
     saturation_rate = float(saturation(server, prompt_of(server)).rate * lanes(deployment))
 
+    @cache
+    def at(util: float) -> Loaded:
+        return Loaded(deployment, replace(idle, load=Rate(util * saturation_rate)), correction)
+
     def excesses(util: float) -> dict[str, float] | None:
-        loaded = replace(idle, load=Rate(util * saturation_rate))
-        means = served(deployment, loaded)
-        return _excesses(deployment, loaded, slo, share, correction, means) if means.is_stable else None
+        return at(util).exceeded(slo, share) if at(util).means.is_stable else None
 
     def within(util: float) -> WithinLimits:
-        loaded = replace(idle, load=Rate(util * saturation_rate))
-        means = served(deployment, loaded)
-        if not means.is_stable:
-            return WithinLimits({}, 0.0)
-        return attained(deployment, loaded, slo, means, share, correction)
+        return at(util).within(slo, share) if at(util).means.is_stable else WithinLimits({}, 0.0)
 
-    return largest_within(excesses, within, saturation_rate)
+    on_means = {key: limit for key, limit in slo.items() if key in LATENCIES and is_on_mean(key, share)}
+
+    def misses_a_mean(util: float) -> bool:
+        return not at(util).means.is_stable or any(over > 0.0 for over in at(util).exceeded(on_means, None).values())
+
+    return Rates(excesses, within, saturation_rate, misses_a_mean)
 
 
-def largest_within(
-    excesses: Callable[[float], dict[str, float] | None], within: Callable[[float], WithinLimits], most: float
-) -> Goodput:
-    """The largest share of a saturation rate at which no limit is exceeded, as a goodput.
+def misses_alone(
+    deployment: Deployment,
+    workload: Workload,
+    slo: Mapping[str, float],
+    share: float | None = None,
+    correction: Correction = UNCORRECTED,
+) -> bool:
+    """Whether a request of mean lengths misses a limit on a mean without a load, as it then does at every rate."""
+    alone = replace(workload, load=Burst(), lengths=None, cold_start=None)
+    on_means = [key for key in slo if key in LATENCIES and is_on_mean(key, share)]
+    times = limited_latencies(deployment, alone, on_means, correction)
+    return any(times[key] > slo[key] for key in on_means)
 
-    `excesses` gives by how much each limit is exceeded at a share, infinite where that is not known, None without a
-    steady state; `within` the shares of requests there; `most` is the saturation rate [1/s].
-    """
-    unknown = float("inf")  # smallest share above the answer at which a limited percentile is not known
-    unstable = 1.0  # smallest share of the saturation rate at which there is no steady state
-    seen: dict[float, str] = {}
 
-    def shortfall(util: float) -> float:
-        nonlocal unstable, unknown
-        exceeded = excesses(util)
+_PROBED = (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, MOST)  # shares of the saturation rate between which limits are narrowed
+
+
+class Rates:
+    """Rates at which an SLO is met, as shares of the saturation rate."""
+
+    def __init__(
+        self,
+        excesses: Callable[[float], dict[str, float] | None],
+        within: Callable[[float], WithinLimits],
+        saturation_rate: float,
+        misses_a_mean: Callable[[float], bool] = lambda _: False,
+    ) -> None:
+        """Functions of a share of the saturation rate [1/s].
+
+        `excesses` gives by how much each limit is exceeded, infinite where that is not known, None without a steady
+        state; `within` the shares of requests; `misses_a_mean` whether a mean exceeds its limit, as it then does at
+        every larger rate.
+        """
+        self._excesses, self._within, self._most = cache(excesses), within, saturation_rate
+        self._misses_a_mean = misses_a_mean
+        self._steps = self._brackets()
+        self.low, self.high = 0.0, MOST * saturation_rate  # bounds of the largest rate so far [1/s]
+        self._seen: dict[float, str] = {}  # share -> limit exceeded most there
+        self._unknown: set[float] = set()  # shares at which a limited percentile is not known
+        self._unstable: set[float] = set()  # shares without a steady state
+
+    def largest(self) -> Goodput:
+        """The largest rate at which no limit is exceeded."""
+        met, missed = self._range()
+        if not met:
+            return self._answer(LEAST, 0.0)
+        if missed is None:
+            return self._answer(met, met * self._most)._replace(binding=SATURATION)
+        return self._between(met, missed)
+
+    def exceeds(self, other: Rates, ratio: float) -> bool:
+        """Whether the largest rate is above `ratio` times another; both are narrowed as far as it takes to tell."""
+        if self._misses_a_mean(other.low * ratio / self._most):
+            return False
+        while self.low <= ratio * other.high and ratio * other.low < self.high:
+            wider = self if self.high - self.low >= ratio * (other.high - other.low) else other
+            if wider.low == wider.high:
+                break
+            wider.narrow()
+        return self.low > ratio * other.low
+
+    @property
+    def is_positive(self) -> bool:
+        """Whether any rate meets the SLO."""
+        return self._range()[0] > 0.0
+
+    def narrow(self) -> None:
+        """Bring the bounds of the largest rate closer together, by a step."""
+        low, high = next(self._steps, (self.low, self.low))
+        self.low, self.high = low, high
+
+    def _brackets(self) -> Iterator[tuple[float, float]]:
+        """Bounds of the largest rate [1/s], each pair within the one before."""
+        most = self._most
+        met, missed = self._range()
+        if not met or missed is None:
+            yield met * most, met * most
+            return
+        ends = (met, self._shortfall(met)), (missed, self._shortfall(missed))
+        for low, high in narrowing(self._shortfall, *ends, _NEGLIGIBLE):
+            yield low * most, high * most
+
+    def _range(self) -> tuple[float, float | None]:
+        """The last share probed at which the SLO is met, and the next, at which it is not; 0 where it never is met."""
+        met, over = LEAST, self._shortfall(LEAST)
+        if over > 0.0 and self._seen[LEAST] != P99_WITHIN:
+            return 0.0, LEAST
+        for util in _PROBED:
+            missing = self._shortfall(util)
+            if missing > 0.0 >= over:
+                return met, util
+            met, over = util, missing
+        return (met, None) if over <= 0.0 else (0.0, MOST)
+
+    def _between(self, met: float, missed: float) -> Goodput:
+        """The largest rate between two shares, at the first of which the SLO is met."""
+        shortfall = self._shortfall
+        util = narrowed(shortfall, (met, shortfall(met)), (missed, shortfall(missed)), _NEGLIGIBLE)
+        missing = shortfall(util)
+        if missing > _NEGLIGIBLE:
+            util *= 1.0 - _CLOSE
+            missing = shortfall(util)
+        if missing > _NEGLIGIBLE:  # a limit that comes and goes
+            util = met
+            missing = shortfall(util)
+        best = self._answer(util, util * self._most)
+        just_above = util * (1.0 + _SLACK)
+        is_jump = missing < -_SLACK
+        if is_jump and any(share < just_above for share in self._unstable):
+            return best._replace(binding=SATURATION)
+        if any(met < share < just_above for share in self._unknown):
+            return best._replace(binding=NOT_KNOWN)
+        return (
+            best._replace(binding=self._seen[min(above for above in self._seen if above > util)]) if is_jump else best
+        )
+
+    def _shortfall(self, util: float) -> float:
+        exceeded = self._excesses(util)
         if exceeded is None:
-            unstable = min(unstable, util)
-            seen[util] = SATURATION
+            self._unstable.add(util)
+            self._seen[util] = SATURATION
             return 1.0
-        seen[util] = max(exceeded, key=lambda key: exceeded[key])
-        if exceeded[seen[util]] == float("inf") and util > last_met[0]:
-            unknown = min(unknown, util)
-        return exceeded[seen[util]]
+        binding = self._seen[util] = max(exceeded, key=lambda key: exceeded[key])
+        if exceeded[binding] == float("inf"):
+            self._unknown.add(util)
+        return exceeded[binding]
 
-    def answer(util: float, rate: float) -> Goodput:
-        return Goodput(rate, rate / most, most, seen[util], *within(util))
-
-    last_met = (0.0, 0.0)
-    idle_shortfall = shortfall(LEAST)
-    if idle_shortfall > 0.0 and seen[LEAST] != P99_WITHIN:
-        return answer(LEAST, 0.0)
-    last_met = (LEAST, idle_shortfall)
-    for util in (0.1, 0.3, 0.5, 0.7, 0.85, 0.95, MOST):
-        missing = shortfall(util)
-        if missing > 0.0 >= last_met[1]:
-            break
-        last_met = (util, missing)
-    if last_met[1] > 0.0:
-        return answer(LEAST, 0.0)
-    if missing <= 0.0:
-        return answer(MOST, MOST * most)._replace(binding=SATURATION)
-    util = narrowed(shortfall, last_met, (util, missing))
-    missing = shortfall(util)
-    if missing > 0.0:
-        util *= 1.0 - _CLOSE
-        missing = shortfall(util)
-    if missing > 0.0:  # a limit that comes and goes
-        util = last_met[0]
-        missing = shortfall(util)
-    best = answer(util, util * most)
-    if missing < -_SLACK:  # a jump: what is exceeded just above it
-        best = best._replace(binding=seen[min(above for above in seen if above > util)])
-    is_full = missing < -_SLACK and unstable < util * (1.0 + _SLACK)
-    if unknown < util * (1.0 + _SLACK) and not is_full:
-        return best._replace(binding=NOT_KNOWN)
-    return best._replace(binding=SATURATION) if is_full else best
+    def _answer(self, util: float, rate: float) -> Goodput:
+        return Goodput(rate, rate / self._most, self._most, self._seen[util], *self._within(util))
 
 
 def share_verdict(
@@ -271,34 +431,15 @@ def share_verdict(
     """
     if workload.osl <= 1.0 and all(metric_and_level(key)[0] in BETWEEN_TOKENS for key in slo):
         return {}
-    means = served(deployment, workload)
-    if not means.is_stable:
+    loaded = Loaded(deployment, workload, correction)
+    if not loaded.means.is_stable:
         return {"slo_met": False, "slo_verdict": FAIL, "slo_reason": Overloaded.short}
-    over = _excesses(deployment, workload, slo, share, correction, means).values()
+    over = loaded.exceeded(slo, share).values()
     if any(excess > 0.0 for excess in over if excess != float("inf")):
         return {"slo_met": False, "slo_verdict": UNLIKELY, "slo_reason": IN_RANGE}
     if float("inf") in over:
         return {"slo_met": False, "slo_verdict": None, "slo_reason": UNKNOWN}
     return {"slo_met": True, "slo_verdict": LIKELY, "slo_reason": IN_RANGE}
-
-
-def _excesses(
-    deployment: Deployment,
-    workload: Workload,
-    slo: Mapping[str, float],
-    share: float | None,
-    correction: Correction,
-    means: Served,
-) -> dict[str, float]:
-    """By how much each limit is exceeded [1]; with a share, limits without a percentile by the requests missing."""
-    together = () if share is None else tuple(key for key in slo if key in OF_REQUESTS)
-    single = {key: limit for key, limit in slo.items() if key not in together}
-    times = limited_latencies(deployment, workload, single, correction, means)
-    exceeded = {key: float(times[key]) / limit - 1.0 for key, limit in single.items()}
-    if share is not None and together:
-        limits = {key: slo[key] for key in together}
-        exceeded |= _missing(attained(deployment, workload, limits, means, share, correction), share)
-    return exceeded
 
 
 def _latencies(decoding: Deployment, workload: Workload, means: Served | Pooled) -> dict[str, float]:
@@ -377,7 +518,7 @@ def pool_goodput(pools: Pools, workload: Workload, slo: Mapping[str, float], sha
             else shares_within(known[1], slo, idle, _latencies(pools.decode, idle, known[0]), share)
         )
 
-    return largest_within(excesses, within, saturation_rate)
+    return Rates(excesses, within, saturation_rate).largest()
 
 
 def pool_latencies(
@@ -480,273 +621,3 @@ def _rate_within(points: Sequence[tuple[float, float]], limit: float) -> float:
         if limit <= high:
             return near + (limit - low) / (high - low) * (far - near)
     return points[-1][1]
-
-
-# The fewest GPUs that meet an SLO: a search over plans, and over replicas that share a load.
-
-#: Most ranks per pipeline stage that the search tries; larger domains (TPU pods) hold several replicas.
-MOST_RANKS = 512
-
-#: Most replicas that share a load.
-MOST_REPLICAS = 1 << 16
-
-
-class Degrees(NamedTuple):
-    """Parallel degrees that the caller fixed; None where free."""
-
-    tp: int | None = None
-    pp: int = 1
-    ep: int | None = None
-    dp: int | None = None
-
-
-class Candidate(NamedTuple):
-    """A deployment with its latencies relative to their limits."""
-
-    deployment: Deployment
-    preset: str | None  # formats; None for the checkpoint's own
-    shares: Mapping[str, float]  # SLO key -> time / limit, or memory -> used / usable [1]
-    is_known: bool = True  # whether no share is the mean in place of a percentile
-
-    @property
-    def worst(self) -> float:
-        """Largest share [1]; at most 1 where the SLO is met."""
-        return max(self.shares.values(), default=0.0)
-
-    @property
-    def total(self) -> float:
-        """Sum of the shares, which ranks plans with equal numbers of GPUs [1]."""
-        return sum(self.shares.values())
-
-
-class Sized(NamedTuple):
-    """Outcome of a search: one of these, or none where no plan is possible."""
-
-    fewest: Candidate | None = None  # meets the SLO with the fewest GPUs
-    ideal: Candidate | None = None  # hardware limit of every plan that fits, where it misses the SLO
-    nearest: Candidate | None = None  # comes nearest to the SLO
-    tightest: Candidate | None = None  # lacks the least memory, where no plan fits
-
-
-def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> list[Plan]:
-    """Plans of one replica within a scale-up domain, fewest GPUs first.
-
-    tp takes every degree that divides the model. Mixtures of experts also try dp in powers of two up to the number of
-    sequences, and every ep that divides tp x dp. Pipeline stages may lie in other domains. Fixed degrees may exceed the
-    domain.
-    """
-    ranks = min(domain, MOST_RANKS)
-    widest = max(ranks // (fixed.dp or 1), 1)
-    plans = [
-        Plan(tp, fixed.pp, ep, dp)
-        for tp in (possible_tp(model, widest) if fixed.tp is None else [fixed.tp])
-        for dp in (_data_degrees(model, ranks // tp, batch) if fixed.dp is None else [fixed.dp])
-        for ep in (_expert_degrees(model, tp * dp) if fixed.ep is None else [fixed.ep])
-    ]
-    return sorted((plan for plan in plans if plan_fault(model, plan) is None), key=lambda plan: plan.num_gpus)
-
-
-def fewest_gpus(
-    by_preset: Mapping[str | None, Deployment],
-    workload: Workload,
-    slo: Mapping[str, float],
-    fixed: Degrees,
-    *,
-    for_certain: bool = True,
-) -> Sized:
-    """The fewest GPUs of one kind that meet an SLO: of one replica for a burst, of all replicas for users or a rate.
-
-    A percentile that is not known meets no limit `for_certain`; otherwise it meets those that its mean meets.
-
-    Among plans and quantizations with equally few GPUs, the smallest sum of times relative to their limits wins. Memory
-    is checked before time. Where nothing meets the SLO, the nearest plan has the smallest worst time relative to its
-    limit. `by_preset` holds the model on one GPU per pipeline stage, whether it fits or not.
-    """
-    if not workload.load.is_burst:
-        return _fewest_under_load(by_preset, workload, slo, fixed, for_certain=for_certain)
-    ideal = {preset: _trial(deployment.on("ideal"), preset, workload, slo) for preset, deployment in by_preset.items()}
-    nearest: Candidate | None = None
-    tightest: Candidate | None = None
-    slow: list[tuple[Candidate, Deployment]] = []
-    for _, candidates in groupby(_candidates(by_preset, workload, fixed), key=lambda pair: pair[1].plan.num_gpus):
-        meeting = []
-        for preset, candidate in candidates:
-            need = memory(candidate, workload.batch, workload.isl + workload.osl)
-            if not need.fits:
-                tightest = _nearer(Candidate(candidate, preset, {"memory": need.used_fraction}), tightest)
-                continue
-            bound = _shared_bound(ideal[preset], candidate)
-            if bound.worst > 1.0:
-                slow.append((bound, candidate))
-                continue
-            trial = _trial(candidate, preset, workload, slo)
-            nearest = _nearer(trial, nearest)
-            if trial.worst <= 1.0:
-                meeting.append(trial)
-        if meeting:
-            return Sized(fewest=min(meeting, key=lambda trial: trial.total))
-    if nearest is None and slow:
-        return Sized(ideal=min((bound for bound, _ in slow), key=lambda bound: bound.worst))
-    if nearest is None:
-        return Sized(tightest=tightest)
-    for bound, candidate in sorted(slow, key=lambda pair: pair[0].worst):
-        if bound.worst >= nearest.worst:
-            break
-        nearest = _nearer(_trial(candidate, bound.preset, workload, slo), nearest)
-    return Sized(nearest=nearest)
-
-
-def _fewest_under_load(
-    by_preset: Mapping[str | None, Deployment],
-    workload: Workload,
-    slo: Mapping[str, float],
-    fixed: Degrees,
-    *,
-    for_certain: bool,
-) -> Sized:
-    """`fewest_gpus` for users or a rate: each plan with as many replicas as it needs."""
-    idle = replace(workload, load=Burst(), lengths=None, cold_start=None)
-    bounded = slo if workload.lengths is None else {key: slo[key] for key in slo if key in LATENCIES}
-    ideal = {preset: _trial(deployment.on("ideal"), preset, idle, bounded) for preset, deployment in by_preset.items()}
-    best: Candidate | None = None
-    nearest: Candidate | None = None
-    tightest: Candidate | None = None
-    slow: Candidate | None = None
-    for preset, plan in _candidates(by_preset, idle, fixed):
-        most_by_gpus = MOST_GPUS // plan.plan.num_gpus
-        most = min(MOST_REPLICAS, most_by_gpus) if best is None else best.deployment.num_gpus // plan.plan.num_gpus
-        if most < 1:
-            continue
-        need = memory(plan, 1.0, workload.isl + workload.osl)
-        if not need.fits:
-            tightest = _nearer(Candidate(plan, preset, {"memory": need.used_fraction}), tightest)
-            continue
-        bound = _shared_bound(ideal[preset], plan)
-        if bound.worst > 1.0:
-            slow = _nearer(bound, slow)
-            continue
-        by_itself = _trial(plan, preset, idle, bounded, for_certain=for_certain)  # the limit of many replicas
-        if by_itself.worst > 1.0:
-            nearest = _nearer(by_itself, nearest)
-            continue
-        trial = _fewest_replicas(plan, preset, workload, slo, most, for_certain=for_certain)
-        if trial is None:
-            nearest = _nearer(_trial(plan.copies(most), preset, workload, slo, for_certain=for_certain), nearest)
-        if trial is not None and (best is None or _cost(trial) < _cost(best)):
-            best = trial
-    if best is not None:
-        return Sized(fewest=best)
-    if nearest is None and slow is not None:
-        return Sized(ideal=slow)
-    return Sized(nearest=nearest) if nearest is not None else Sized(tightest=tightest)
-
-
-def _cost(trial: Candidate) -> tuple[int, bool, float]:
-    """Sort key: GPUs of all replicas, then whether all is known, then the sum of the shares."""
-    return trial.deployment.num_gpus, not trial.is_known, trial.total
-
-
-def _fewest_replicas(
-    replica: Deployment,
-    preset: str | None,
-    workload: Workload,
-    slo: Mapping[str, float],
-    most: int,
-    *,
-    for_certain: bool,
-) -> Candidate | None:
-    """A plan with the fewest replicas that meet the SLO together; None where `most` are too few."""
-
-    def trial(count: int) -> Candidate:
-        return _trial(replica.copies(count), preset, workload, slo, for_certain=for_certain)
-
-    count, too_few = 1, 0
-    while (met := trial(count)).worst > 1.0:
-        if count >= most:
-            return None
-        too_few, count = count, min(2 * count, most)
-    while count - too_few > 1:
-        middle = (count + too_few) // 2
-        candidate = trial(middle)
-        if candidate.worst <= 1.0:
-            count, met = middle, candidate
-        else:
-            too_few = middle
-    return met
-
-
-def reason(sized: Sized, slo: Mapping[str, float], *, is_mean: bool) -> str | None:
-    """Why no plan meets the SLO; None where one does or none is possible."""
-    if sized.fewest is not None:
-        return None
-    if sized.ideal is not None:
-        least = _missed(sized.ideal, slo, ">= ", is_mean=is_mean)
-        return f"misses at the hardware limit: {least} on {_gpus_text(sized.ideal)}"
-    if sized.nearest is not None:
-        if sized.nearest.worst <= 1.0:
-            return f"misses: the load needs more than {MOST_REPLICAS:,} replicas"
-        least = "" if sized.nearest.is_known else ">= "
-        return f"misses: {_missed(sized.nearest, slo, least, is_mean=is_mean)} at best ({_plan_of(sized.nearest)})"
-    if sized.tightest is not None:
-        usable = sized.tightest.deployment.gpu.memory
-        used = f"{sized.tightest.worst * usable / GIGA:.1f} GB of {usable / GIGA:.1f} GB per GPU"
-        return f"does not fit: {used} ({_plan_of(sized.tightest)})"
-    return None
-
-
-def _candidates(
-    by_preset: Mapping[str | None, Deployment], workload: Workload, fixed: Degrees
-) -> Iterator[tuple[str | None, Deployment]]:
-    """Every plan in every quantization, fewest GPUs first."""
-    deployment = next(iter(by_preset.values()))
-    for plan in possible_plans(deployment.model, deployment.gpu.node, workload.batch, fixed):
-        for preset, stage in by_preset.items():
-            yield preset, stage.at(plan)
-
-
-def _trial(
-    deployment: Deployment,
-    preset: str | None,
-    workload: Workload,
-    slo: Mapping[str, float],
-    *,
-    for_certain: bool = True,
-) -> Candidate:
-    if for_certain:
-        return Candidate(deployment, preset, limit_shares(deployment, workload, slo))
-    return Candidate(deployment, preset, *least_shares(deployment, workload, slo))
-
-
-def _shared_bound(ideal: Candidate, candidate: Deployment) -> Candidate:
-    """Hardware limit of one GPU divided evenly over the ranks of a plan, which no plan can beat."""
-    ranks = candidate.plan.expert_ranks
-    return Candidate(candidate, ideal.preset, {key: share / ranks for key, share in ideal.shares.items()})
-
-
-def _nearer(trial: Candidate, nearest: Candidate | None) -> Candidate:
-    return trial if nearest is None or trial.worst < nearest.worst else nearest
-
-
-def _data_degrees(model: Model, most: int, batch: float) -> list[int]:
-    """Powers of two, no more ranks than sequences; 1 for dense models."""
-    degrees = [1]
-    while model.is_moe and 2 * degrees[-1] <= min(most, batch):
-        degrees.append(2 * degrees[-1])
-    return degrees
-
-
-def _expert_degrees(model: Model, ranks: int) -> list[int]:
-    return [ep for ep in range(1, ranks + 1) if ranks % ep == 0] if model.is_moe else [1]
-
-
-def _missed(trial: Candidate, slo: Mapping[str, float], least: str = "", *, is_mean: bool) -> str:
-    missed = {key: share * slo[key] for key, share in trial.shares.items() if share > 1.0}
-    return ", ".join(beside_limit(key, time, slo[key], is_mean=is_mean, least=least) for key, time in missed.items())
-
-
-def _gpus_text(trial: Candidate) -> str:
-    return counted(trial.deployment.plan.num_gpus, "GPU")
-
-
-def _plan_of(candidate: Candidate) -> str:
-    return plan_text(candidate.deployment.plan, candidate.preset)

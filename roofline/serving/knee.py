@@ -251,13 +251,9 @@ _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
 def possible_tp(model: Model, most: int) -> list[int]:
     """Tensor-parallel degrees that divide a model, up to `most`, in ascending order."""
-    return [tp for tp in _divisors(model, most) if _tp_fault(model, tp) is None]
-
-
-def _divisors(model: Model, most: int) -> list[int]:
-    """Degrees up to `most` that divide what ranks cannot replicate: all that may divide a model are among them."""
     whole = math.gcd(*_split_numbers(model))  # 0 where ranks may replicate everything
-    return [tp for tp in range(1, min(most, whole or most) + 1) if whole % tp == 0]
+    degrees = range(1, min(most, whole or most) + 1)
+    return [tp for tp in degrees if whole % tp == 0 and _tp_fault(model, tp) is None]
 
 
 def _split_numbers(model: Model) -> list[int]:
@@ -313,13 +309,12 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
 
 def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
     """The deployment at each tensor-parallel degree in a node that divides the model, smallest first."""
-    for tp in _divisors(deployment.model, widest_tp(deployment)):
-        plan = deployment.plan
-        candidate = deployment if tp == plan.tp else deployment.at(replace(plan, tp=tp))
-        if plan_fault not in candidate.memo:
-            candidate.memo[plan_fault] = plan_fault(candidate.model, candidate.plan)
-        if candidate.memo[plan_fault] is None:
-            yield candidate
+    model, plan = deployment.model, deployment.plan
+    if possible_tp not in deployment.memo:
+        plans = (replace(plan, tp=tp) for tp in possible_tp(model, widest_tp(deployment)))
+        deployment.memo[possible_tp] = [each for each in plans if _expert_fault(model, each) is None]
+    for candidate in deployment.memo[possible_tp]:
+        yield deployment.at(candidate)
 
 
 def widest_tp(deployment: Deployment) -> int:

@@ -12,7 +12,7 @@ from every_case import each
 import roofline as rl
 from roofline.physics.plan import Plan
 from roofline.questions.size import SIZE_KEYS, size
-from roofline.serving.capacity import MOST_RANKS, Degrees, possible_plans
+from roofline.serving.fewest import MOST_RANKS, Degrees, possible_plans
 from roofline.serving.shown import ROW_KEYS
 
 CASE = {"isl": 2000, "osl": 300}
