@@ -230,8 +230,8 @@ def function_of(figures: Figures, deployment: Deployment) -> _Program:
 _PARAMETERS: Mapping[type, tuple[str, ...]] = {
     Gpu: ("bandwidth", "memory", "exp_rate", "scale_out", "host_link", "link"),
     Link: ("bandwidth", "peer_bandwidth"),
-    Efficiency: ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps", "t0_ep"),
-    CollectiveEfficiency: ("a0", "a1", "a2", "q", "eta", "eta_switch"),
+    Efficiency: ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps", "t0_ep", "sigma"),
+    CollectiveEfficiency: ("a0", "a1", "a2", "q", "eta", "eta_switch", "sigma"),
     Engine: (
         "request", "network", "prefill", "prefill_slowdown", "step", "layer", "sequence", "all_reduce", "arrival",
         "handover", "launch", "launch_decode", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization",
@@ -243,8 +243,8 @@ _PARAMETERS: Mapping[type, tuple[str, ...]] = {
 _STRUCTURE: Mapping[type, tuple[str, ...]] = {
     Gpu: ("host_domain",),
     Link: ("domain", "in_switch_reduction"),
-    Efficiency: ("p",),
-    CollectiveEfficiency: (),
+    Efficiency: ("p", "is_measured"),
+    CollectiveEfficiency: ("is_measured",),
     Engine: ("scheduler",),
     KernelOverride: ("kind", "dtype", "peak"),
 }

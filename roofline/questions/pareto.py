@@ -30,7 +30,7 @@ from roofline.questions.inputs.deployment import choice, found_gpu, found_model
 from roofline.questions.inputs.options import ALL, LISTED, QUESTIONS, understood
 from roofline.questions.predict import answer_row, asked_case, predict
 from roofline.serving.answers import Answer, check_keys, listed_keys
-from roofline.serving.capacity import Degrees, possible_plans
+from roofline.serving.fewest import Degrees, possible_plans
 from roofline.serving.latency import lanes
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ParetoRow

@@ -168,7 +168,7 @@ def test_the_basis_says_what_clocks_a_gpu_was_taken_to_keep_where_it_inherits():
 
 
 def test_each_tp_that_is_chosen_for_many_cases_is_said():
-    several = rl.predict("llama-3.1-8b", "h100-sxm", isl=500, batch=np.array([1, 1000]))
+    several = rl.predict("llama-3.1-8b", "h100-sxm", isl=500, concurrency=np.array([1, 1000]))
     assert several.deployment.plan.tp[0] < several.deployment.plan.tp[1]
     for tp in several.deployment.plan.tp:
         assert any(text.startswith(f"tp = {tp}: chosen") for text in several.warnings)

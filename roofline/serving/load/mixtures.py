@@ -8,7 +8,7 @@ from math import log
 from typing import Any
 
 from roofline.numbers.operations import Real, comparable, cube_root, maximum, minimum, never, where
-from roofline.numbers.quantity import MICRO, NANO
+from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.numbers.roots import crossing, narrowed
 from roofline.serving.latency import Spread
 from roofline.serving.load.programs import LARGE
@@ -91,19 +91,26 @@ class _Tail(NamedTuple):
     """Share of the requests beyond a percentile."""
 
     share: Real  # [1]
-    place: Real  # of a standard normal variable that exceeds it with that probability
+    near: Real  # of a standard normal variable that exceeds it with a slightly larger probability
+    far: Real  # with a slightly smaller one: weights do not sum to one exactly
     exponent: Real  # likewise of an exponential one, over its mean
 
 
 @cache
 def _tail_of(level: float) -> _Tail:
     share = (1.0 - level / 100.0) * (1.0 - MICRO)
+    return _Tail(
+        share, _normal_place(share * (1.0 + MILLI)), _normal_place(share / (1.0 + MILLI)), log(1.0 / share) + MILLI
+    )
+
+
+def _normal_place(share: float) -> float:
+    """What a standard normal variable exceeds with some probability."""
 
     def surplus(place: float) -> float:
         return float(_normal_survival(place)) - share
 
-    place = narrowed(surplus, (_FARTHEST, surplus(_FARTHEST)), (-_FARTHEST, surplus(-_FARTHEST)))
-    return _Tail(share, place, log(1.0 / share))
+    return narrowed(surplus, (_FARTHEST, surplus(_FARTHEST)), (-_FARTHEST, surplus(-_FARTHEST)))
 
 
 def _percentile(parts: Sequence[Component], tail: _Tail) -> Real:
@@ -122,11 +129,13 @@ def _bounds(part: Component, tail: _Tail) -> tuple[Real, Real]:
     square = part.mean * part.mean
     shape = square / maximum(part.variance, _TINY)
     width = 3.0 * maximum(shape, 1.0) ** 0.5
-    side = maximum(1.0 - 1.0 / (width * width) + tail.place / width, 0.0)
-    beyond = part.mean * (side * side * side)
+    near, far = (
+        part.mean * (side * side * side)
+        for side in (maximum(1.0 - 1.0 / (width * width) + place / width, 0.0) for place in (tail.near, tail.far))
+    )
     rare = (part.variance + square) / (2.0 * maximum(part.mean, _TINY)) * tail.exponent
     is_rare = shape <= 1.0
-    low, high = where(is_rare, 0.0, beyond), where(is_rare, rare, beyond)
+    low, high = where(is_rare, 0.0, near), where(is_rare, rare, far)
     if not never(part.most < float("inf")):
         low, high = minimum(low, part.most), minimum(high, part.most)
     return part.least + low, part.least + high
