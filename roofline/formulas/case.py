@@ -15,6 +15,7 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.equation import BOUNDS, CHANGES_SIDES, DOUBLING
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
+from roofline.physics.programs import calling
 from roofline.serving.latency import Workload, is_a_mixture, request_passes
 from roofline.serving.load.equations import mean_latencies, served
 from roofline.serving.prediction import LIMIT_BINDS, Prediction, memory_of
@@ -26,8 +27,20 @@ from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gp
 from roofline.specs.load import LASTING, RUN
 from roofline.support.errors import BadInput, RooflineError, check_known
 from roofline.support.records import NamedTuple, replace
-from roofline.symbolic.graph import Graph, Node, Switch, Trace, Values, depends, gradient, reach_of
-from roofline.symbolic.programs import javascript_source
+from roofline.symbolic.graph import (
+    Calls,
+    Function,
+    Graph,
+    Node,
+    Switch,
+    Trace,
+    Values,
+    depends,
+    gradient,
+    nodes_of,
+    reach_of,
+)
+from roofline.symbolic.programs import called, javascript_source
 
 # Every quantity that a prediction depends on, as an input that can be named, changed or traced.
 
@@ -646,17 +659,38 @@ def _ends(reach: float, entry: Input) -> list[float]:
 
 def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tuple[Real, Real]]:
     """Graph of TTFT and TPOT [s], whose inputs are isl, osl, prefix and the workload's load; all else is constant."""
-    if workload.cache is not None and workload.cache.hit is None and workload.cache.zipf is not None:
-        raise BadInput("a hit rate by Zipf's law is no formula of the prefix; give cache_hit")
     graph = Graph()
     inputs = {name: graph.input(name) for name in ("isl", "osl", workload.load.option, "prefix")}
-    return graph, mean_latencies(deployment, workload.at(inputs))
+    return graph, _latencies(deployment, workload, inputs)
+
+
+def _latencies(deployment: Deployment, workload: Workload, inputs: Mapping[str, Node]) -> tuple[Real, Real]:
+    if workload.cache is not None and workload.cache.hit is None and workload.cache.zipf is not None:
+        raise BadInput("a hit rate by Zipf's law is no formula of the prefix; give cache_hit")
+    return mean_latencies(deployment, workload.at(inputs))
 
 
 def latency_script(deployment: Deployment, workload: Workload, name: str = "latencies") -> str:
-    """Source of a JavaScript function of the inputs of `latency_graph` that returns [TTFT, TPOT]."""
-    graph, latencies = latency_graph(deployment, workload)
-    units = ", ".join(f"{node.args[0]} [{WORKLOAD[node.args[0]][0]}]" for node in graph.inputs)
+    """Source of a JavaScript function of the inputs of `latency_graph` that returns [TTFT, TPOT], and of what it calls.
+
+    Passes and prompts are functions of their own, so that a load, which asks for them again and again, stays short.
+    """
+    graph = Calls()
+    inputs = {each: graph.input(each) for each in ("isl", "osl", workload.load.option, "prefix")}
+    graph.home, graph.sample = calling(deployment, graph), deployment
+    latencies = _latencies(graph.home, workload, inputs)
+    units = ", ".join(f"{each} [{WORKLOAD[each][0]}]" for each in inputs)
     case = f"{deployed_text(deployment)}, {degrees_text(deployment.plan, ('tp', 'pp', 'ep', 'dp'))}"
     head = f"/** Mean TTFT and TPOT [s] of {case}, by {units}. */"
-    return f"{head}\n{javascript_source(name, latencies, graph.inputs)}\n"
+    parts = [_function_script(function, deployment) for function in called(latencies)]
+    if graph.home.gpu.bandwidth.key in {node.key for node in nodes_of(latencies)}:  # of kernels that no function holds
+        parts.append(f"var bandwidth = {deployment.gpu.bandwidth!r};")
+    return "\n".join((*parts, head, javascript_source(name, latencies, list(inputs.values())), ""))
+
+
+def _function_script(function: Function, deployment: Deployment) -> str:
+    """Source of a function that a program of a deployment calls."""
+    graph, figures = Graph(), function.key
+    inputs = [graph.input(f"x{place}") for place in range(figures.size)]
+    head = f"/** {function.name} of {', '.join(figures.arguments)}. */"
+    return f"{head}\n{javascript_source(function.name, figures.of(deployment, inputs), inputs)}"

@@ -90,6 +90,11 @@ def recurring(make: Callable[..., Any], deployment: Deployment, numbers: _Number
     return Recurring(make, deployment, numbers, None)
 
 
+def calling(deployment: Deployment, graph: Any) -> Deployment:
+    """The deployment as `home` of a graph of `Calls`: its bandwidth, which kernels alone read, is an input there."""
+    return replace(deployment, gpu=replace(deployment.gpu, bandwidth=graph.input("bandwidth")))
+
+
 def figures_of(make: Callable[..., _Numbers], deployment: Deployment, *numbers: Real) -> _Numbers:
     """`make(deployment, *numbers)`, by a compiled program where there is one."""
     question = recurring(make, deployment, numbers)
@@ -121,6 +126,12 @@ class Figures(NamedTuple):
     wrap: Callable[[Any], Any]
     size: int  # of the numbers
     arrays: tuple[bool, ...] | None = None  # which of them are arrays; None: none
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Names of the numbers."""
+        code = self.make.__code__
+        return code.co_varnames[1 : 1 + self.size]
 
     def of(self, deployment: Deployment, numbers: Iterable[Real]) -> _Numbers:
         return self.read(self.wrap(self.make(deployment, *numbers)))
