@@ -80,6 +80,8 @@ def recurring(make: Callable[..., Any], deployment: Deployment, numbers: _Number
 
     Where the numbers of the deployment are those of a graph that calls its programs, a call of one.
     """
+    if type(deployment.gpu) is not Gpu:
+        return None
     bandwidth: Any = deployment.gpu.bandwidth
     if type(bandwidth) is not float:
         graph = getattr(bandwidth, "graph", None)
