@@ -373,18 +373,24 @@ def structure(deployment: Deployment) -> Hashable:
     known: Hashable = deployment.memo.get(structure)
     if known is None:
         gpu, plan = deployment.gpu, deployment.plan
-        link: Hashable = None
-        if plan.num_gpus > 1:
-            calibration = gpu.calibration and gpu.calibration.link
-            link = kept_for(gpu, _shape), gpu.link.kind == PCIE, calibration
         tunings = tuple(tuning.generation in (None, gpu.generation) for tuning in deployment.engine.tunings)
         key = (
-            link, gpu.exp_rate is None, gpu.calibration is None, kept_for(deployment.engine, _shape), tunings,
-            _identity_of(deployment.model), _of_quantization(deployment.quantization), plan,
-            deployment.basis == "ideal", deployment.routing_skew, _of_draft(deployment.draft), deployment.prefix_cache,
+            _of_link(gpu, plan.num_gpus), gpu.exp_rate is None, gpu.calibration is None, tunings,
+            kept_for(deployment.engine, _shape), _identity_of(deployment.model),
+            _of_quantization(deployment.quantization), plan, deployment.basis == "ideal", deployment.routing_skew,
+            _of_draft(deployment.draft), deployment.prefix_cache,
         )  # fmt: skip
         known = deployment.memo[structure] = _interned(key)
     return known
+
+
+def _of_link(gpu: Gpu, ranks: int) -> Hashable:
+    """What collectives of up to so many ranks depend on; how far a domain reaches does not matter inside."""
+    if ranks == 1:
+        return None
+    link, calibration = gpu.link, None if gpu.calibration is None else gpu.calibration.link
+    own = link.kind == PCIE, link.in_switch_reduction, link.peer_bandwidth is None, calibration
+    return own if ranks <= link.domain else (*own, kept_for(gpu, _shape))
 
 
 def engine_structure(engine: Engine) -> Hashable:

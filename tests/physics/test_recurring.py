@@ -63,6 +63,30 @@ def test_a_program_of_floats_gives_what_the_formulas_give_to_the_bit(model, gpu,
         assert callable(one.memo[programs._identity, make, None])
 
 
+def test_gpus_that_share_a_program_get_their_own_figures():
+    draw, of_deployment = random.Random(12), {memory._memory: 2, memory._largest_batch: 1, server._prompt_times: 2}
+    names, seen = rl.gpus(), set()
+    for model, tp in (("llama-3.1-8b", 1), ("llama-3.1-8b", 4), ("gpt-oss-120b", 8)):
+        for name in names:
+            options = {"tp": tp, "engine": draw.choice(("vllm", "trtllm", "sglang"))}
+            try:
+                one = deployment(model, name, options)
+            except rl.RooflineError:  # more ranks than it links, or a format that it cannot multiply
+                continue
+            make, read = draw.choice(MAKE), draw.choice(READ)
+            asked = [programs.Figures(make, read, Pass, 3)]
+            asked += [
+                programs.Figures(each, programs._identity, programs._identity, of_deployment[each])
+                for each in of_deployment
+            ]
+            for figures in asked:
+                numbers = [float(draw.randint(1, 9000)) for _ in range(figures.size)]
+                found = programs.program_of(figures, one)(*numbers)
+                assert repr(tuple(found)) == repr(tuple(figures.of(one, numbers))), (model, name, options, figures)
+            seen.add((model, tp, name))
+    assert len(seen) > 120
+
+
 @each(("model", "gpu", "options"), CASES)
 @each("size", [100, (1 << 14) + 1])
 def test_a_program_of_arrays_gives_what_floats_give(model, gpu, options, size):
