@@ -96,6 +96,24 @@ def taken(value: Any, shape: tuple[int, ...], places: Any) -> Any:
     return np.broadcast_to(value, shape).reshape(-1)[places] if getattr(value, "shape", ()) else value
 
 
+def cases_of(values: tuple[Any, ...], most: int) -> tuple[tuple[int, ...], list[tuple[float, ...]]]:
+    """Shape of numbers and arrays that broadcast, and the numbers of each case; none where there are too many."""
+    shape = np.broadcast_shapes(*(getattr(value, "shape", ()) for value in values))
+    if np.prod(shape) > most:
+        return shape, []
+    columns = (np.broadcast_to(value, shape).ravel().tolist() for value in values)
+    return shape, list(zip(*columns, strict=True))
+
+
+def stacked(answers: list[Any], shape: tuple[int, ...]) -> Any:
+    """Arrays of a shape from nested tuples of numbers, one for each element."""
+    first = answers[0]
+    if not isinstance(first, tuple):
+        return np.array(answers).reshape(shape)
+    parts = [stacked(list(part), shape) for part in zip(*answers, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)
+
+
 def scattered(values: Any, places: Any, shape: tuple[int, ...], dtype: Any = None) -> Any:
     """An array of a shape from flat parts or single values, each with its places in the flattened array."""
     kind = np.result_type(*(np.asarray(value).dtype for value in values)) if dtype is None else dtype

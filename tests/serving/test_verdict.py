@@ -359,7 +359,7 @@ def test_users_beyond_whom_a_percentile_is_not_known_are_no_most_and_no_knee():
     p = rl.predict("gpt-oss-20b", "h100", concurrency=40, **case)
     assert (p.knees.slo, p.knee_bound) == (None, "half")
     several = rl.predict("gpt-oss-20b", "h100", concurrency=[4, 40], **case)
-    assert p.to_dict(["slo_knee"]) == several.to_dict(["slo_knee"])
+    assert (p.to_dict(["slo_knee"]), several.to_dict(["slo_knee"])) == ({"slo_knee": None}, {"slo_knee": [None, None]})
     least = rl.solve("gpt-oss-20b", "h100", "tp", concurrency=40, **UNKNOWN_P99)
     assert (least.value, least.verdict, least.is_known) == (None, None, False)
 

@@ -20,7 +20,7 @@ from roofline.serving.latency import (
     prefill,
     time_per_token,
 )
-from roofline.serving.load.programs import by_program
+from roofline.serving.load.programs import answered
 from roofline.serving.load.rounds import LEAST_BUDGET, Meeting, alone_passes, meeting, over_all_answers
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
@@ -80,8 +80,8 @@ def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] |
     Source:
         docs/method.md, "A server under load".
     """
-    known: Served | None = by_program(served_by_formulas, deployment, workload, start or ())
-    return served_by_formulas(deployment, workload, start or ()) if known is None else known
+    found: Served = answered(served_by_formulas, deployment, workload, start or ())
+    return found
 
 
 def served_by_formulas(deployment: Deployment, workload: Workload, start: Sequence[Real] = ()) -> Served:
@@ -486,8 +486,7 @@ def saturation(server: Server, prompt: Prompt) -> Saturation:
 
 def capacity(deployment: Deployment, workload: Workload) -> Real:
     """The most that a deployment takes: users that run at once, or requests per second, whatever the load states."""
-    known: Real | None = by_program(_capacity, deployment, workload)
-    return _capacity(deployment, workload) if known is None else known
+    return answered(_capacity, deployment, workload)
 
 
 def _capacity(deployment: Deployment, workload: Workload, _: Sequence[Real] = ()) -> Real:

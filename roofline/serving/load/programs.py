@@ -22,6 +22,7 @@ from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, replace
 
 _FEW = 96  # answers that cost as much as compiling a program
+SMALL = 64  # elements of an array, up to which its cases are answered one by one
 LARGE = 1 << 14  # elements of an array that pay for one at once
 _MOST = 256  # programs that are kept
 
@@ -62,6 +63,32 @@ class _Case(NamedTuple):
             self.ask, engine_structure(one.engine), one.basis == "ideal", draft, plan, gpu, self.names,
             self.several, lengths, workload.cold_start, cache, len(self.more),
         )  # fmt: skip
+
+
+def answered(ask: Ask, deployment: Deployment, workload: Workload, more: Sequence[Real] = ()) -> Any:
+    """`ask(deployment, workload, more)`: by a program where there is one, of few cases one by one."""
+    known = by_program(ask, deployment, workload, more)
+    if known is None and any(map(_is_array, (*workload.numbers.values(), *more))):
+        known = _one_by_one(ask, deployment, workload, more)
+    return ask(deployment, workload, more) if known is None else known
+
+
+def _one_by_one(ask: Ask, deployment: Deployment, workload: Workload, more: Sequence[Real]) -> Any:
+    """The answer of a small array from those of its cases; None for larger ones, and where one has no result."""
+    from roofline.numbers.arrays import cases_of, stacked
+
+    numbers = workload.numbers
+    shape, cases = cases_of((*numbers.values(), *more), SMALL)
+    if not cases or (workload.cache is not None and _is_array(workload.cache.hit)):
+        return None
+    answers = []
+    for case in cases:
+        own = workload.at(dict(zip(numbers, case[: len(numbers)], strict=True)))
+        try:
+            answers.append(answered(ask, deployment, own, case[len(numbers) :]))
+        except ArithmeticError:
+            return None
+    return stacked(answers, shape)
 
 
 def by_program(ask: Ask, deployment: Deployment, workload: Workload, more: Sequence[Real] = ()) -> Any:
