@@ -93,6 +93,15 @@ def test_the_degree_found_is_the_one_at_which_rates_that_are_searched_to_the_end
         assert answer.prediction.deployment.plan.tp == best[1]
 
 
+def test_a_rate_gets_the_replicas_that_sustain_it_where_no_limit_of_the_slo_grows_with_the_load():
+    answer = (
+        rl.size("llama-3.1-8b", "h100-sxm", isl=1000, osl=1, request_rate=200, slo="tpot:20@p99").sizes[0].prediction
+    )
+    count, most = answer.deployment.num_gpus, answer.max_request_rate
+    assert count > 1
+    assert most * (count - 1) / count <= 200 < most
+
+
 @each("model", ["llama-3.1-8b", "gpt-oss-120b", "qwen3-next-80b-a3b", "deepseek-r1"])
 def test_possible_degrees_are_those_that_a_plan_may_have(model):
     record = rl.load_model(model)
