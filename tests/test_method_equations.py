@@ -88,7 +88,6 @@ EXCLUDED = {
     "serving/load/joint.py: joint_share": 'of floats alone: "Goodput" in docs/method.md has it',
     "serving/capacity.py: attained": 'joint_share: "Goodput" in docs/method.md',
     "serving/capacity.py: largest_rate": "a search: the root of the largest latency over its limit, less one",
-    "serving/capacity.py: largest_within": "the search of largest_rate",
     "serving/capacity.py: pool_goodput": "the search of largest_rate, for two pools",
     "serving/capacity.py: pool_latencies": "latencies of other functions, by the keys of limits",
     "serving/capacity.py: crossovers": "searches: where two largest rates are equal",

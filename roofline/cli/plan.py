@@ -34,7 +34,7 @@ from roofline.cli.options import (
     show,
     suggested,
 )
-from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, prose, terminal_width
+from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, keys_of, prose, terminal_width
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, counted, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, engine_names
@@ -65,6 +65,11 @@ _CHANGES = {
     "cost_change": "cost",
 }
 _SHORT = {"ttft_p50_change": "p50"}
+_READ = (
+    *("model", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "ttft_ms", "slo_verdict", "usd_per_m_output_tok"),
+    *("lever", "levers", "goodput", "goodput_usd_per_m_output_tok", "lever_usd_per_request", "quality", "reason"),
+    "warnings",
+)
 _TOGETHER = {2: "these two together", 3: "these three together"}
 
 
@@ -84,6 +89,13 @@ def _levers_columns(answer: levers_question.Levers, options: Mapping[str, Any]) 
         ScreenColumn("USD/M out", "of_tokens", 2),
         ScreenColumn("answers", "quality", 3, cell=_quality),
     ]
+
+
+def _read_keys(answer: levers_question.Levers, options: Mapping[str, Any]) -> tuple[str, ...]:
+    """Keys of rows that the screen reads."""
+    made = ("number", "shown", "per_thousand", "of_tokens", "ttft_change")
+    columns = [key for key in keys_of(_levers_columns(answer, options)) if key not in made]
+    return tuple(dict.fromkeys((*columns, *_READ)))
 
 
 def _change(key: str) -> Callable[[Row], str]:
@@ -129,7 +141,8 @@ def levers(
     model, gpu = one_case(models, gpus)
     share = required_share(options, share)
     answer = levers_question.levers(model, gpu, goal=goal, share=share, **options)
-    rows: Sequence[Mapping[str, Any]] = answer.to_records()
+    is_shown = output_format == "table" and for_people(output_format)
+    rows: Sequence[Mapping[str, Any]] = answer.to_rows(_read_keys(answer, options) if is_shown else None)
     screen = _levers_screen(answer, rows, options, output_format, is_open=goal is None)
     show(screen, output_format, rows, {"goal": answer.goal, "notes": list(answer.notes)})
 
@@ -226,7 +239,7 @@ def _levers_answer(answer: levers_question.Levers) -> str:
                 does = f"meets the SLO, which the case as it is misses; {name}"
         elif start.answer.slo and not lines:
             lines.append("no lever alone meets the SLO at this load")
-        if "generic" in (best.to_dict()["basis"], start.prediction.basis):
+        if "generic" in (best.to_dict(keys=["basis"])["basis"], start.prediction.basis):
             does += " by a rough estimate"
         differs = "" if is_free(best.quality) else "; its answers differ"
         lines.append(f"{best.name} {does}: {moved}{_with_others(answer, best)}{differs}")

@@ -590,6 +590,8 @@ LEVER_KEYS: Keys[_Ranked] = {
     "assumption": Key.text("What the lever assumes of the case.", lambda r: r.pulled.assumption),
     **taken(SHARED, reason=lambda _: None),
 }
+_ROW = (*(key for key in ROW_KEYS if key != "warnings"), *LEVER_KEYS, "warnings")
+
 #: What the whole answer says.
 GOAL_KEYS: Keys[Levers] = {
     "goal": Key.text("What the levers are ranked by: ttft, tpot, goodput or cost.", is_open=False),
@@ -724,21 +726,27 @@ class Pulled:
             return reason_of_pools(goal, then, (self.answer, self.goodput))
         return reason_of(goal, then, (self.answer, self.goodput), kernels_of(then[0], self.answer))
 
-    def to_dict(self, goal: str = "ttft") -> LeverRow:
-        """Flat row of the JSON contract: the keys of a prediction, and what the lever changes."""
+    def to_dict(self, goal: str = "ttft", keys: Iterable[str] | None = None) -> LeverRow:
+        """Flat row of the JSON contract: the keys of a prediction, and what the lever changes.
+
+        Args:
+            goal: what the levers are ranked by.
+            keys: of the row; None for all.
+        """
+        columns = _ROW if keys is None else answers.listed_keys(keys)
+        answers.check_keys(columns, _ROW)
+        changes = {key: LEVER_KEYS[key] for key in LEVER_KEYS if key in columns}
         row = {
-            **self._row(),
+            **self._row([key for key in ROW_KEYS if key in columns and key != "warnings"]),
             "slo_verdict": self.verdict,
             **self.shared,
-            **cells(LEVER_KEYS, _Ranked(self, goal, self.kernels)),
+            **cells(changes, _Ranked(self, goal, self.kernels)),
             "warnings": list(self.answer.warnings),
         }
-        order = (*(key for key in ROW_KEYS if key != "warnings"), *LEVER_KEYS, "warnings")
-        return cast("LeverRow", {key: row[key] for key in order})
+        return cast("LeverRow", {key: row[key] for key in columns})
 
-    def _row(self) -> dict[str, Any]:
-        """The keys of a prediction, as far as the answer has them."""
-        keys = [key for key in ROW_KEYS if key != "warnings"]
+    def _row(self, keys: Sequence[str]) -> dict[str, Any]:
+        """Keys of a prediction, as far as the answer has them."""
         if isinstance(self.answer, Prediction):
             return row_of(self.answer, keys)
         whole: Mapping[str, Any] = self.answer.to_dict()
@@ -810,14 +818,14 @@ class Levers(answers.Answer[LeverRow]):
         Args:
             keys: of the rows; None for all.
         """
-        rows: list[Any] = [row.to_dict(self.goal) for row in (self.start, *self.together, *self.alone)]
+        columns = _ROW if keys is None else answers.listed_keys(keys)
+        rows: list[Any] = [row.to_dict(self.goal, columns) for row in (self.start, *self.together, *self.alone)]
         kept = ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
-        nothing = dict.fromkeys(rows[0]) | {key: rows[0][key] for key in kept}
-        rows += [
-            {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
-            for name, why in self.refused.items()
-        ]
-        return {"goal": self.goal, "rows": answers.selected_rows(rows, keys), "notes": list(self.notes)}
+        nothing = {**dict.fromkeys(_ROW), **{key: rows[0][key] for key in kept if key in columns}}
+        for name, why in self.refused.items():
+            row = {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
+            rows.append({key: row[key] for key in columns})
+        return {"goal": self.goal, "rows": rows, "notes": list(self.notes)}
 
 
 def change_text(change: float) -> str:

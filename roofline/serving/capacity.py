@@ -351,7 +351,9 @@ class Rates:
     @property
     def is_positive(self) -> bool:
         """Whether any rate meets the SLO."""
-        return self._range()[0] > 0.0
+        if not self.low:
+            self.narrow()
+        return self.low > 0.0
 
     def narrow(self) -> None:
         """Bring the bounds of the largest rate closer together, by a step."""
