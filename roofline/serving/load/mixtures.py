@@ -18,7 +18,7 @@ _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time or its square, against division by zero
 _MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
 _FARTHEST = 9.0  # of a standard normal variable
-_MOST_PARTS = 12  # of a program for percentiles
+_SIZES = (1, 2, 4, 8, 16, 32)  # components of a program for percentiles
 _FEW = 48  # percentiles that cost as much as compiling one
 _PROGRAMS: dict[Any, Any] = {}  # by numbers of components: percentiles so far, then the program
 _GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
@@ -79,8 +79,10 @@ def percentile(parts: Sequence[Component], level: float) -> Real:
         Arithmetic: the percentile lies between those of the components, of which there are closed forms.
     """
     tail = _tail_of(level)
-    if len(parts) <= _MOST_PARTS:
-        numbers = [number for part in parts for number in part]
+    size = next((size for size in _SIZES if size >= len(parts)), None)
+    if size is not None:
+        more = [parts[0]._replace(weight=0.0)] * (size - len(parts))  # which add nothing: few sizes, few programs
+        numbers = [number for part in (*parts, *more) for number in part]
         program = _percentile_program(numbers)
         if program is not None:
             return program(*tail, *numbers)[0]
