@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from roofline.numbers.operations import Real
-from roofline.physics.plan import Deployment
+from roofline.physics.plan import Deployment, Plan
 from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.gpu import PCIE, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.support.errors import RooflineError
@@ -42,14 +42,16 @@ class Recurring(NamedTuple):
         if self.arrays is not None and self.size < _LARGE:  # whether or not there is one: rounding stays the same
             return None
         memo, key = self.deployment.memo, (read, self.make, self.arrays)
-        program = memo.get(key, 0)  # calls so far, then the program; None where there cannot be one
-        if type(program) is int:
-            memo[key] = program + 1
-            is_costly = program >= _FEW or self.arrays is not None
+        program = memo.get(key, _NOT_YET)  # None where there cannot be one
+        if program == _NOT_YET:
             figures = Figures(self.make, read, wrap, len(self.numbers), self.arrays)
-            program = program_of(figures, self.deployment) if is_costly else known_program(figures, self.deployment)
+            program = known_program(figures, self.deployment)
             if program == _NOT_YET:
-                return None
+                asked = figures, structure(self.deployment)
+                _ASKED[asked] = number = _ASKED.get(asked, 0) + 1
+                if number <= _FEW and self.arrays is None:
+                    return None
+                program = program_of(figures, self.deployment)
             memo[key] = program
         if program is None:
             return None
@@ -151,6 +153,7 @@ class Figures(NamedTuple):
 
 _NOT_YET = 0
 _RESULTS: dict[Figures, int] = {}
+_ASKED: dict[Any, int] = {}  # questions by structure, before there was a program
 _TEMPLATES: dict[Any, list[Template] | None] = {}  # by structure; None where there cannot be one
 
 
@@ -169,6 +172,7 @@ def program_of(figures: Figures, deployment: Deployment) -> _Program | None:
     if found == _NOT_YET:
         if len(_TEMPLATES) >= _MOST:
             _TEMPLATES.clear()
+            _ASKED.clear()
         key = figures, structure(deployment)
         try:
             template = Template.of(figures, deployment)
@@ -263,6 +267,7 @@ _STRUCTURE: Mapping[type, tuple[str, ...]] = {
 }
 #: Tables of a GPU, of which what is looked up is part of the structure.
 _TABLES = ("peaks", "kernels", "collectives")
+_ENDLESS: Any = float("inf")  # GPUs of a domain that nothing leaves
 _CONSTANT = frozenset({0.0, float("inf")})
 _SHAPES: dict[int, tuple[Any, Any]] = {}  # of GPUs, engines and models, by identity
 _INTERNED: dict[Hashable, Hashable] = {}
@@ -285,7 +290,20 @@ class Parameters:
             }
             calibration = replace(calibration, **tables)
         gpu = replace(gpu, peaks=self._table(gpu.peaks, "peaks"), calibration=calibration)
-        return replace(deployment, gpu=gpu, engine=self.record(deployment.engine, ("engine",)))
+        plan = deployment.plan
+        if is_within_domain(deployment):
+            gpu, plan = replace(gpu, link=replace(gpu.link, domain=_ENDLESS)), self._plan(plan)
+        return replace(deployment, gpu=gpu, plan=plan, engine=self.record(deployment.engine, ("engine",)))
+
+    def _plan(self, plan: Plan) -> Plan:
+        """The plan with an input in place of its tp, and of an ep over all ranks."""
+        if plan.tp == 1:
+            return plan
+        tp: Any = self.number(plan.tp, ("plan", "tp"))
+        self._graph.know(tp, 1, is_above=True)
+        ranks = tp * plan.dp
+        self._graph.know(ranks, 1, is_above=True)
+        return replace(plan, tp=tp, ep=ranks if plan.ep == plan.expert_ranks else plan.ep)
 
     def record(self, record: Any, path: tuple[Any, ...]) -> Any:
         """A record or a tuple with inputs in place of its numbers."""
@@ -372,25 +390,33 @@ def structure(deployment: Deployment) -> Hashable:
     """Key of the deployments that share their programs, if what these look up in tables is alike."""
     known: Hashable = deployment.memo.get(structure)
     if known is None:
-        gpu, plan = deployment.gpu, deployment.plan
+        gpu = deployment.gpu
         tunings = tuple(tuning.generation in (None, gpu.generation) for tuning in deployment.engine.tunings)
         key = (
-            _of_link(gpu, plan.num_gpus), gpu.exp_rate is None, gpu.calibration is None, tunings,
+            _of_ranks(deployment), gpu.exp_rate is None, gpu.calibration is None, tunings,
             kept_for(deployment.engine, _shape), _identity_of(deployment.model),
-            _of_quantization(deployment.quantization), plan, deployment.basis == "ideal", deployment.routing_skew,
+            _of_quantization(deployment.quantization), deployment.basis == "ideal", deployment.routing_skew,
             _of_draft(deployment.draft), deployment.prefix_cache,
         )  # fmt: skip
         known = deployment.memo[structure] = _interned(key)
     return known
 
 
-def _of_link(gpu: Gpu, ranks: int) -> Hashable:
-    """What collectives of up to so many ranks depend on; how far a domain reaches does not matter inside."""
-    if ranks == 1:
-        return None
+def _of_ranks(deployment: Deployment) -> Hashable:
+    """What plan and links decide; within a scale-up domain neither its size nor tp does, unless that is one."""
+    gpu, plan = deployment.gpu, deployment.plan
+    if plan.num_gpus == 1:
+        return plan.ep
     link, calibration = gpu.link, None if gpu.calibration is None else gpu.calibration.link
     own = link.kind == PCIE, link.in_switch_reduction, link.peer_bandwidth is None, calibration
-    return own if ranks <= link.domain else (*own, kept_for(gpu, _shape))
+    if not is_within_domain(deployment):
+        return (*own, plan, kept_for(gpu, _shape))
+    return (*own, plan.tp == 1, plan.pp, plan.dp, "all" if plan.ep == plan.expert_ranks else plan.ep)
+
+
+def is_within_domain(deployment: Deployment) -> bool:
+    """Whether all ranks of a replica reach each other over the scale-up link."""
+    return deployment.plan.num_gpus <= deployment.gpu.link.domain
 
 
 def engine_structure(engine: Engine) -> Hashable:

@@ -61,6 +61,12 @@ class Graph:
         self._known: dict[tuple[Any, ...], Node] = {}
         self._scope = ""
         self._variables = 0  # inputs and loop variables
+        self._facts: dict[tuple[str, object, float], bool] = {}
+
+    def know(self, number: Node, limit: float, *, is_above: bool) -> None:
+        """Settle whether a number is above a limit."""
+        for relation, holds in ((">", is_above), ("<=", not is_above)):
+            self._facts[relation, number.key, limit] = holds
 
     def input(self, name: str, value: Any = None) -> Node:
         """The input of this name, created on first use."""
@@ -124,6 +130,10 @@ class Graph:
 
     def compared(self, relation: str, a: Any, b: Any, meaning: str = "") -> Any:
         del meaning
+        if self._facts and isinstance(a, Node) and not isinstance(b, Node):
+            known = self._facts.get((relation, a.key, b), True if relation == "<=" and b == _INFINITE else None)
+            if known is not None:
+                return known
         return self.node(relation, a, b)
 
     def where(self, condition: Any, a: Any, b: Any) -> Any:
@@ -155,19 +165,6 @@ class Calls(Graph):
 
     home: Any = None
     sample: Any = None  # the same with plain numbers
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._facts: dict[tuple[str, object, float], bool] = {}
-
-    def know(self, number: Node, limit: float, *, is_above: bool) -> None:
-        """Settle whether a number is above a limit."""
-        for relation, holds in ((">", is_above), ("<=", not is_above)):
-            self._facts[relation, number.key, limit] = holds
-
-    def compared(self, relation: str, a: Any, b: Any, meaning: str = "") -> Any:
-        known = self._facts.get((relation, a.key, b)) if isinstance(a, Node) and type(b) is float else None
-        return super().compared(relation, a, b, meaning) if known is None else known
 
 
 class Node:
@@ -243,6 +240,8 @@ class Node:
     def __truediv__(self, other: Real) -> Real:
         if _is_number(other, _INFINITE):
             return 0.0
+        if other is self:
+            return 1.0
         return self if _is_number(other, 1.0) else self.graph.node("/", self, other)
 
     def __rtruediv__(self, other: Real) -> Real:
