@@ -682,8 +682,9 @@ def latency_script(deployment: Deployment, workload: Workload, name: str = "late
     units = ", ".join(f"{each} [{WORKLOAD[each][0]}]" for each in inputs)
     case = f"{deployed_text(deployment)}, {degrees_text(deployment.plan, ('tp', 'pp', 'ep', 'dp'))}"
     head = f"/** Mean TTFT and TPOT [s] of {case}, by {units}. */"
-    parts = [_function_script(function, deployment) for function in called(latencies)]
-    if graph.home.gpu.bandwidth.key in {node.key for node in nodes_of(latencies)}:  # of kernels that no function holds
+    nodes = nodes_of(latencies)
+    parts = [_function_script(function, deployment) for function in called(nodes)]
+    if graph.home.gpu.bandwidth.key in {node.key for node in nodes}:  # of kernels that no function holds
         parts.append(f"var bandwidth = {deployment.gpu.bandwidth!r};")
     return "\n".join((*parts, head, javascript_source(name, latencies, list(inputs.values())), ""))
 

@@ -191,14 +191,15 @@ class Template:
         from roofline.symbolic import programs
         from roofline.symbolic.graph import nodes_of
 
-        used = {node.key for node in nodes_of(outputs)}
+        needed = nodes_of(outputs)
+        used = {node.key for node in needed}
         known = [(node, path) for node, path in parameters.known if node.key in used]
         self._values = _getter([path for _, path in known])
         self._looked_up = [(each.name, each.seen) for each in parameters.mappings if each.seen]
         nodes = [node for node, _ in known]
         if arrays is None:
             self._make: Callable[..., _Program] = programs.python_maker(outputs, inputs, nodes)
-            self._called: list[tuple[Any, tuple[bool, ...]]] = [(each, ()) for each in programs.called(outputs)]
+            self._called: list[tuple[Any, tuple[bool, ...]]] = [(each, ()) for each in programs.called(needed)]
         else:
             from roofline.symbolic.array_programs import ArrayProgram
 

@@ -76,7 +76,7 @@ class ArrayProgram:
         if not any(node.operation in (LOOP, CALL) for node in nodes_of(outputs)):
             columns = sum(node.reach for node, is_column in zip(inputs, is_array, strict=True) if is_column)
             outputs = _with_sums_collected(outputs, sum(node.reach for node in (*inputs, *parameters)) & ~columns)
-        self._writer = writer = _Writer(parameters, of_branches(outputs))
+        self._writer = writer = _Writer(parameters, of_branches(nodes_of(outputs), outputs))
         for node, is_column in zip(inputs, is_array, strict=True):
             writer.add_input(node, is_column=is_column)
         self._body = writer.function("run", outputs, inputs)

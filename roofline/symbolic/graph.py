@@ -356,9 +356,11 @@ def turn_nodes(loop_node: Node) -> list[Node]:
     return nodes_of([*loop.after, loop.goes_on])
 
 
-def of_branches(outputs: Sequence[Any]) -> dict[object, Node]:
-    """Nodes that only a branch, a loop of at most one turn, reads: by their keys, with that loop."""
-    nodes = nodes_of(outputs)
+def of_branches(nodes: Sequence[Node], outputs: Sequence[Any]) -> dict[object, Node]:
+    """Nodes that only a branch, a loop of at most one turn, reads: by their keys, with that loop.
+
+    `nodes`: all that the outputs depend on.
+    """
     found: dict[object, Node] = {}
     for branch in nodes:
         if branch.operation != LOOP or branch.args[-1].most > 1:

@@ -332,7 +332,7 @@ class _Statements:
         self._nodes = nodes_of(outputs)
         self._bound = bound_bits(self._nodes)
         self._inline = self._used_once()
-        self._of_branches = of_branches(outputs)
+        self._of_branches = of_branches(self._nodes, outputs)
         self._written: set[object] = set()
 
     def write(self, margin: str) -> list[str]:
@@ -470,25 +470,25 @@ def python_maker(
     >>> round(double(3.0)[0], 12)
     6.0
     """
-    key, constants = _structure(outputs, inputs, parameters)
+    nodes = nodes_of(outputs)
+    key, constants = _structure(nodes, outputs, inputs, parameters)
     make = _PROGRAMS.get(key)
     if make is None:
         if len(_PROGRAMS) >= _MOST_PROGRAMS:
             _PROGRAMS.clear()
-        make = _PROGRAMS[key] = _compiled(outputs, inputs, parameters, constants)
+        make = _PROGRAMS[key] = _compiled(nodes, outputs, inputs, parameters, constants)
     return partial(make, *constants, math.cbrt, _ceil, _floor)
 
 
-def called(outputs: Sequence[Any]) -> list[Function]:
-    """Functions that a graph calls, each once."""
-    return list(dict.fromkeys(node.args[0] for node in nodes_of(outputs) if node.operation == CALL))
+def called(nodes: Iterable[Node]) -> list[Function]:
+    """Functions that nodes call, each once."""
+    return list(dict.fromkeys(node.args[0] for node in nodes if node.operation == CALL))
 
 
 def _structure(
-    outputs: Sequence[Any], inputs: Sequence[Node], parameters: Sequence[Node]
+    nodes: Sequence[Node], outputs: Sequence[Any], inputs: Sequence[Node], parameters: Sequence[Node]
 ) -> tuple[Any, dict[float, str]]:
     """Cache key of programs that share their code, and the names of the constants in which they differ."""
-    nodes = nodes_of(outputs)
     slots = {node.key: slot for slot, node in enumerate(nodes)}
     constants: dict[float, str] = {}
 
@@ -512,7 +512,11 @@ def _structure(
 
 
 def _compiled(
-    outputs: Sequence[Any], inputs: Sequence[Node], parameters: Sequence[Node], constants: dict[float, str]
+    nodes: Sequence[Node],
+    outputs: Sequence[Any],
+    inputs: Sequence[Node],
+    parameters: Sequence[Node],
+    constants: dict[float, str],
 ) -> Callable[..., Any]:
     """The function that makes a program from its constants, the functions that it calls, and its parameters."""
 
@@ -525,7 +529,7 @@ def _compiled(
     statements = _Statements(PYTHON._replace(number=number), outputs, names, early)
     first = statements.write_early("    ") if early else []
     lines = statements.write("        ")
-    functions = (function.name for function in called(outputs))
+    functions = (function.name for function in called(nodes))
     known = (*constants.values(), "cbrt", "ceil", "floor", *functions, *(names[node.key] for node in parameters))
     arguments = [names[node.key] for node in inputs]
     return compile_make(_make_source(known, arguments, lines, map(statements.text, outputs), first))
