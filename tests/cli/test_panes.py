@@ -390,7 +390,9 @@ def interrupted(command, cwd, until):
 
 
 def test_a_long_answer_says_how_far_it_is_and_ends_cleanly_at_ctrl_c(tmp_path):
-    command = "goodput -m llama-3.3-70b -q fp8 --isl 4k --slo ttft:500@p95,tpot:25 -o rows.csv"
+    command = (
+        "goodput -m llama-3.3-70b -q fp8 --isl 4k --isl-cv 0.3 --osl-cv 0.5 --slo ttft:500@p95,tpot:25 -o rows.csv"
+    )
     written, code = interrupted(command, tmp_path, b" GPUs ...")
     assert code == 1
     assert re.search(rb"\d+ of \d+ GPUs \.\.\.", written)
