@@ -32,7 +32,9 @@ import loads
 import peers
 import profiles
 import questions
+import shell
 import start_up
+import tables
 from measuring import ENVIRONMENT, HERE, Section, memory_mib
 
 PAGE = HERE.parent / "docs" / "performance.md"
@@ -109,7 +111,9 @@ def verdict(sections: list[Section]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Measure, and print or write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", metavar="NAME", help="start-up, answers, questions, loads, catalog, arrays or peers")
+    parser.add_argument(
+        "--only", metavar="NAME", help="start-up, answers, questions, loads, shell, tables, catalog, arrays or peers"
+    )
     parser.add_argument("--against", metavar="FOLDER", type=Path, help="another checkout, for the questions")
     parser.add_argument("--installed", action="store_true", help="measure the package that Python imports")
     parser.add_argument("--rounds", type=int, default=15, help="of the start-up; the others take their share")
@@ -127,6 +131,8 @@ def main(arguments: list[str] | None = None) -> None:
             "answers": partial(answers.measure, asked.rounds),
             "questions": partial(questions.measure, few, there if asked.against is not None else None),
             "loads": partial(loads.measure, few),
+            "shell": partial(shell.measure, few),
+            "tables": partial(tables.measure, few),
             "catalog": partial(catalog.measure, few),
             "arrays": partial(arrays.measure, few),
             "peers": partial(peers.measure, few),

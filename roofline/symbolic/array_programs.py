@@ -99,16 +99,19 @@ class ArrayProgram:
 
 
 class _Sum(NamedTuple):
-    """A number as a constant and multiples of other numbers."""
+    """A number as a constant and multiples of powers of other numbers."""
 
     constant: Any
-    parts: dict[object, tuple[Any, Any]]  # key -> number, factor
+    parts: dict[tuple[object, int], tuple[Any, Any]]  # (key of a number, power) -> the number, its factor
+
+
+_MOST_POWER = 3  # of a number in a sum
 
 
 def _with_sums_collected(outputs: Sequence[Any], early: int) -> list[Any]:
     """The outputs with factors of sums collected, which depend on inputs with the bits `early` alone.
 
-    Equal up to rounding: half of the work of a pass is in sums of multiples of its tokens.
+    Equal up to rounding. Most of the work of a pass is in sums of multiples of its tokens, and in cubes of these.
     """
     sums: dict[object, _Sum] = {}
 
@@ -116,45 +119,87 @@ def _with_sums_collected(outputs: Sequence[Any], early: int) -> list[Any]:
         if not isinstance(value, Node) or not value.reach & ~early:
             return _Sum(value, {})
         known = sums.get(value.key)
-        return _Sum(0.0, {value.key: (value, 1.0)}) if known is None else known
-
-    def scaled(one: _Sum, factor: Any) -> _Sum:
-        parts = {key: (number, own * factor) for key, (number, own) in one.parts.items()}
-        return _Sum(one.constant * factor, parts)
-
-    def added(one: _Sum, other: _Sum) -> _Sum:
-        parts = dict(one.parts)
-        for key, (number, factor) in other.parts.items():
-            parts[key] = (number, parts[key][1] + factor) if key in parts else (number, factor)
-        return _Sum(one.constant + other.constant, parts)
+        return _Sum(0.0, {(value.key, 1): (value, 1.0)}) if known is None else known
 
     def number_of(value: Any) -> Any:
-        one = sum_of(value)
-        total: Any = None
-        for number, factor in one.parts.values():
-            term = number * factor
-            total = term if total is None else total + term
-        return one.constant if total is None else total + one.constant
+        return _number_of_sum(sum_of(value))
 
     for node in nodes_of(outputs):
         if node.operation == INPUT or not node.reach & ~early:
             continue
-        args = node.args
-        left, right = (sum_of(arg) for arg in args) if len(args) == 2 else (None, None)
-        if node.operation == "+" and left and right:
-            sums[node.key] = added(left, right)
-        elif node.operation == "-" and left and right:
-            sums[node.key] = added(left, scaled(right, -1.0))
-        elif node.operation == "neg":
-            sums[node.key] = scaled(sum_of(args[0]), -1.0)
-        elif node.operation == "*" and left and right and not (left.parts and right.parts):
-            sums[node.key] = scaled(left, right.constant) if left.parts else scaled(right, left.constant)
-        elif node.operation == "/" and left and right and not right.parts:
-            sums[node.key] = scaled(left, 1.0 / right.constant)
-        else:
-            same = node.graph.node(node.operation, *map(number_of, args))
-            sums[node.key] = _Sum(0.0, {same.key: (same, 1.0)}) if isinstance(same, Node) else _Sum(same, {})
+        operands = [sum_of(arg) for arg in node.args] if node.operation in _OF_SUMS else []
+        found = _combined(node, operands)
+        if found is None:
+            same = node.graph.node(node.operation, *map(number_of, node.args))
+            found = _Sum(0.0, {(same.key, 1): (same, 1.0)}) if isinstance(same, Node) else _Sum(same, {})
+        sums[node.key] = found
     return [number_of(output) for output in outputs]
+
+
+_OF_SUMS = ("+", "-", "neg", "*", "/", "**")
+
+
+def _combined(node: Node, operands: Sequence[_Sum]) -> _Sum | None:
+    """An operation on sums as a sum; None where it is none."""
+    left, right = (*operands, None)[:2] if operands else (None, None)
+    if left is None:
+        return None
+    if node.operation == "neg":
+        return _scaled(left, -1.0)
+    if right is None:
+        return None
+    if node.operation == "+":
+        return _added(left, right)
+    if node.operation == "-":
+        return _added(left, _scaled(right, -1.0))
+    if node.operation == "*":
+        return _product(left, right)
+    if node.operation == "/":
+        return None if right.parts else _scaled(left, 1.0 / right.constant)
+    if type(node.args[1]) is not float or node.args[1] != _MOST_POWER or not left.parts:
+        return None
+    square = _product(left, left)
+    return None if square is None else _product(square, left)
+
+
+def _scaled(one: _Sum, factor: Any) -> _Sum:
+    parts = {key: (number, own * factor) for key, (number, own) in one.parts.items()}
+    return _Sum(one.constant * factor, parts)
+
+
+def _added(one: _Sum, other: _Sum) -> _Sum:
+    parts = dict(one.parts)
+    for key, (number, factor) in other.parts.items():
+        parts[key] = (number, parts[key][1] + factor) if key in parts else (number, factor)
+    return _Sum(one.constant + other.constant, parts)
+
+
+def _product(one: _Sum, other: _Sum) -> _Sum | None:
+    """The product of sums of powers of one number, up to the third; None for others."""
+    if not (one.parts and other.parts):
+        return _scaled(one, other.constant) if one.parts else _scaled(other, one.constant)
+    keys = {key for key, _ in (*one.parts, *other.parts)}
+    powers = [max(power for _, power in each.parts) for each in (one, other)]
+    if len(keys) > 1 or sum(powers) > _MOST_POWER:
+        return None
+    total = _scaled(one, other.constant)
+    for (key, power), (number, factor) in other.parts.items():
+        shifted = {(key, power + own): (number, factor * of) for (_, own), (_, of) in one.parts.items()}
+        total = _added(total, _Sum(0.0, {(key, power): (number, factor * one.constant), **shifted}))
+    return total
+
+
+def _number_of_sum(one: _Sum) -> Any:
+    """A sum as nodes, by Horner's rule."""
+    total: Any = None
+    for key in dict.fromkeys(key for key, _ in one.parts):
+        factors = {power: factor for (own, power), (_, factor) in one.parts.items() if own == key}
+        base = next(number for (own, _), (number, _) in one.parts.items() if own == key)
+        term: Any = 0.0
+        for power in range(max(factors), 0, -1):
+            term = (term + factors.get(power, 0.0)) * base
+        total = term if total is None else total + term
+    return one.constant if total is None else total + one.constant
 
 
 class _Buffers:

@@ -7,7 +7,7 @@ from every_case import each
 
 import roofline as rl
 from roofline.numbers.operations import ceil, floor, maximum, minimum, norm, where
-from roofline.physics import assembly, equation, kernels, memory, passes
+from roofline.physics import assembly, equation, kernels, memory, passes, programs
 from roofline.physics.equation import Work, collective_time, kernel_time, link_roof
 from roofline.physics.memory import activation_bytes, kv_bytes_per_sequence, largest_batch, weight_bytes
 from roofline.physics.passes import decode_pass, prefill_pass
@@ -146,5 +146,6 @@ def test_a_formula_that_adds_bytes_to_seconds_is_found(user, name, module, right
     deployment = deploy("mixtral-8x7b", "h100-sxm", Plan(tp=8), engine="vllm")
     with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError, match=r"\[\S+\] \S+ \[\S+\]|in \[1\]"):
         altered(patch, module, name, right, wrong, user)
+        patch.setattr(programs, "_TEMPLATES", {})  # of the formulas as they were
         measured(times, deployment, 3.0, 1000.0, 500.0)
         measured(held, deployment, 3.0, 1000.0, 500.0)

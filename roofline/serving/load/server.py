@@ -199,8 +199,10 @@ class Server:
     def linear(self, sequences: Real, prompt: Real) -> Real:
         """Time of everything but attention, head and host in a step with `prompt` tokens on every busy rank [s]."""
         dp = self.deployment.plan.dp
-        total = 1.0 + (sequences - 1.0) * dp if self.users is None else self.users
-        ranks = maximum(1.0, minimum(dp * 1.0, total))
+        ranks: Real = 1.0
+        if not always(dp == 1):
+            total = 1.0 + (sequences - 1.0) * dp if self.users is None else self.users
+            ranks = maximum(1.0, minimum(dp * 1.0, total))
         tokens = sequences * self.deployment.queries + prompt
         return prefill_pass(self.deployment, ranks, tokens).figures(_linear_time)[0]
 
