@@ -186,10 +186,12 @@ def test_the_figures_of_speed_are_those_of_the_performance_page():
     promise = re.sub(r"\s+", " ", README.split("**Instant.**")[1].split("![")[0])
     llama = "Llama-3.1-8B on H100"
     one_by_one, in_arrays = (cell(-1, *of) for of in ((f"{llama}, after many",), (llama, "1,000,000")))
+    load, loads = (cell(place, f"{llama}, 3 requests/s, means") for place in (4, -1))
     for said in (
         f"The first table takes {cell(1, '`roofline ttft -m llama-3.1-70b`'):.1f} times the CPU time",
         f"one GPU {cell(1, '`roofline ttft -m llama-3.1-70b -g h100-sxm`'):.1f} times",
-        f"{float(f'{one_by_one:.2g}'):,.0f} cases a second one by one and {float(f'{in_arrays:.2g}'):,.0f} in arrays",
+        f"{float(f'{one_by_one:.2g}'):,.0f} bursts a second one by one and {float(f'{in_arrays:.2g}'):,.0f} in arrays",
+        f"{float(f'{1e6 / load:.2g}'):,.0f} loads one by one and {float(f'{loads:.2g}'):,.0f} in arrays",
     ):
         assert said in promise, f"{said}; measured by python benchmarks/run.py"
 
