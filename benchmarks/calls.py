@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Ask = Callable[[int, int, int], tuple[float, float]]
 
@@ -90,6 +90,16 @@ def servcalc(case: Case) -> Ask:
 def aiconfigurator(case: Case) -> Ask:
     from aiconfigurator_core.sdk.engine import EngineHandle
 
+    return _session(case, EngineHandle)
+
+
+def aisimulate(case: Case) -> Ask:
+    from aisimulate_core.sdk.engine import EngineHandle
+
+    return _session(case, EngineHandle)
+
+
+def _session(case: Case, engine: Any) -> Ask:
     names = {
         "llama-3.1-8b": "meta-llama/Meta-Llama-3.1-8B",
         "llama-3.1-70b": "meta-llama/Meta-Llama-3.1-70B",
@@ -97,7 +107,7 @@ def aiconfigurator(case: Case) -> Ask:
     }
     experts = {"moe_tp_size": case.tp} if case.model.startswith("deepseek") else {}
     system = case.gpu.replace("-", "_")
-    session = EngineHandle.compile(names[case.model], system, "vllm", tp_size=case.tp, **experts)
+    session = engine.compile(names[case.model], system, "vllm", tp_size=case.tp, **experts)
 
     def ask(isl: int, osl: int, batch: int) -> tuple[float, float]:
         prefill_ms, decode_ms, _ = session.run_static(batch_size=batch, isl=isl, osl=osl)
@@ -136,4 +146,10 @@ def llm_analysis(case: Case) -> Ask:
     return ask
 
 
-TOOLS = {"roofline": roofline, "servcalc": servcalc, "aiconfigurator": aiconfigurator, "llm-analysis": llm_analysis}
+TOOLS = {
+    "roofline": roofline,
+    "servcalc": servcalc,
+    "aiconfigurator": aiconfigurator,
+    "aisimulate": aisimulate,
+    "llm-analysis": llm_analysis,
+}

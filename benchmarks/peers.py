@@ -18,6 +18,7 @@ PYTHON = HOME / "bin" / "python"
 PINNED = {
     "servcalc": "servcalc==0.1.0",
     "aiconfigurator": "aiconfigurator-core==0.12.0",
+    "aisimulate": "aisimulate==0.13.0.dev202610270000000085",
     "llm-analysis": "llm-analysis==0.2.2",
 }
 CASES = tuple(calls.CASES)[:3]
