@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -160,7 +162,7 @@ class in_blocks:  # noqa: N801  a function with a part that other programs call
     def __init__(self, run: _Run, is_array: tuple[bool, ...], floats: int, flags: int) -> None:
         self._run = run
         self._is_array = is_array
-        self._buffers = _Buffers(floats, flags)
+        self._buffers = floats, flags
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         is_array = self._is_array
@@ -169,11 +171,11 @@ class in_blocks:  # noqa: N801  a function with a part that other programs call
         flat = iter([np.ascontiguousarray(array, dtype=np.float64).reshape(-1) for array in arrays])
         inputs = [next(flat) if varies else value for value, varies in zip(values, is_array, strict=True)]
         results: list[Any] = []
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), _ARENA.lent(*self._buffers) as buffers:
             for start in range(0, size, _BLOCK):
                 end = min(start + _BLOCK, size)
                 blocks = (value[start:end] if varies else value for value, varies in zip(inputs, is_array, strict=True))
-                parts = self._run(end - start, *blocks, *self._buffers.of(end - start))
+                parts = self._run(end - start, *blocks, *_cut(buffers, end - start))
                 if not results:
                     results = [np.empty(size, part.dtype) if hasattr(part, "dtype") else part for part in parts]
                 for result, part in zip(results, parts, strict=True):
@@ -183,23 +185,40 @@ class in_blocks:  # noqa: N801  a function with a part that other programs call
 
     def block(self, length: int, *values: Any) -> list[Any]:
         """The results of one block, for another program."""
-        parts = self._run(length, *values, *self._buffers.of(length))
-        return [part.copy() if hasattr(part, "dtype") else part for part in parts]
+        with _ARENA.lent(*self._buffers) as buffers:
+            parts = self._run(length, *values, *_cut(buffers, length))
+            return [part.copy() if hasattr(part, "dtype") else part for part in parts]
 
 
-class _Buffers:
-    """Arrays for the numbers and conditions of a block."""
+class _Arena(threading.local):
+    """Arrays of a block that programs of a thread lend each other: whoever is called last gives back first."""
 
-    def __init__(self, floats: int, flags: int) -> None:
-        self._counts = (np.float64, floats), (np.bool_, flags)
-        self._length = 0
-        self._arrays: list[Any] = []
+    def __init__(self) -> None:
+        self._arrays: dict[Any, list[Any]] = {np.float64: [], np.bool_: []}
+        self._lent: dict[Any, int] = {np.float64: 0, np.bool_: 0}
 
-    def of(self, length: int) -> list[Any]:
-        if length > self._length:
-            self._length = length
-            self._arrays = [np.empty(length, kind) for kind, count in self._counts for _ in range(count)]
-        return self._arrays if length == self._length else [array[:length] for array in self._arrays]
+    @contextmanager
+    def lent(self, floats: int, flags: int) -> Iterator[list[Any]]:
+        """Arrays for so many numbers and conditions."""
+        counts = {np.float64: floats, np.bool_: flags}
+        lent: list[Any] = []
+        for kind, count in counts.items():
+            arrays, start = self._arrays[kind], self._lent[kind]
+            arrays += [np.empty(_BLOCK, kind) for _ in range(start + count - len(arrays))]
+            lent += arrays[start : start + count]
+            self._lent[kind] += count
+        try:
+            yield lent
+        finally:
+            for kind, count in counts.items():
+                self._lent[kind] -= count
+
+
+_ARENA = _Arena()
+
+
+def _cut(arrays: list[Any], length: int) -> list[Any]:
+    return arrays if length == _BLOCK else [array[:length] for array in arrays]
 
 
 _SPARSE = 0.8  # share of elements that go on, below which the others are left behind
@@ -236,11 +255,11 @@ def turned_by_element(
             places = None
     state = whole if places is None else [value[places] for value in whole]
     fixed = known if places is None else [_at(value, places) for value in known]
-    room, stopped = _Buffers(*buffers), None
-    count = length if places is None else places.size
+    count, stopped = length if places is None else places.size, None
     for _ in range(most if count else 0):
-        *after, goes_on = turn(count, *state, *fixed, *room.of(count))
-        after = [np.array(np.broadcast_to(value, count), dtype=_kind(value)) for value in after]
+        with _ARENA.lent(*buffers) as room:
+            *after, goes_on = turn(count, *state, *fixed, *_cut(room, count))
+            after = [np.array(np.broadcast_to(value, count), dtype=_kind(value)) for value in after]
         going = np.array(np.broadcast_to(goes_on, count))
         if stopped is not None:
             for value, before in zip(after, state, strict=True):

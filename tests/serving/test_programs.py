@@ -1,6 +1,7 @@
 """Answers under a load by compiled programs: those of the formulas, to the bit of floats, to rounding of arrays."""
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -85,6 +86,18 @@ def test_elements_of_a_large_array_are_what_single_cases_are(model, gpu, options
             for metric, times in kinds.items():
                 single = one.latency(f"{metric}@p99")
                 assert np.isnan(times[place]) if single is None else times[place] == pytest.approx(single, rel=1e-8)
+
+
+def test_threads_do_not_share_the_arrays_in_which_they_compute():
+    rates = [np.linspace(0.1, top, programs.LARGE + 100) for top in (1.0, 2.0, 3.0, 4.0)]
+
+    def answer(rate):
+        return rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=2000, osl=200, request_rate=rate).ttft
+
+    alone = [answer(rate) for rate in rates]
+    with ThreadPoolExecutor(len(rates)) as pool:
+        together = list(pool.map(answer, rates))
+    assert all(np.array_equal(one, other, equal_nan=True) for one, other in zip(alone, together, strict=True))
 
 
 def test_what_a_program_cannot_hold_is_left_to_the_formulas(at_once):
