@@ -10,7 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from measuring import ENVIRONMENT, Missed, Section, judged, roofline_command, spread, worker
+from measuring import ENVIRONMENT, Missed, Section, judged, roofline_command, spread, watched, worker
 
 TWO = ("ttft_ms", "tpot_ms")
 #: Name -> rows a second that are asked for.
@@ -22,6 +22,7 @@ BUDGETS = {
 }
 #: Ending of a file -> rows a second that the shell writes of all keys.
 FILES = {"csv": 100e3, "parquet": 100e3}
+QUESTION = "sweep -m llama-3.1-8b -g h100-sxm --isl 1:{isl}:1 --osl 1:100:1 -o {file}"
 MODELS = 20
 LENGTHS = {"100,000": 1000, "1,000,000": 10_000}  # rows -> prompt lengths, with a hundred answer lengths
 TEXT = """\
@@ -35,7 +36,7 @@ def measure(rounds: int) -> Section:
     rows = []
     for name, budget in BUDGETS.items():
         found = spread(worker("tables", name) for _ in range(max(2, rounds // 2)))
-        rows.append((name, str(found), *_judged(name, found.median, budget, missed), "-"))
+        rows.append((name, str(found), *_judged(name, found.median, budget, ("tables", name), missed), "-"))
     for ending, budget in FILES.items():
         for count, isl in LENGTHS.items():
             name = f"`roofline sweep -o rows.{ending}`, {count} rows"
@@ -46,15 +47,15 @@ def measure(rounds: int) -> Section:
                 rows.append((name, f"not written: {last}", "-", "-", "-"))
                 continue
             limit = budget if isl == max(LENGTHS.values()) else None
-            verdict = ("-", "-") if limit is None else _judged(name, rate, limit, missed)
+            asked = ("start_up", QUESTION.format(isl=isl, file=f"{{folder}}/rows.{ending}"))
+            verdict = ("-", "-") if limit is None else _judged(name, rate, limit, asked, missed)
             rows.append((name, f"{rate:,.0f}", *verdict, f"{memory:,.0f} MiB"))
     return Section("Tables", TEXT, ("table", "rows a second here", "budget", "met", "memory"), rows, missed)
 
 
-def _judged(name: str, rate: float, budget: float, missed: list[Missed]) -> tuple[str, str]:
+def _judged(name: str, rate: float, budget: float, asked: tuple[str, ...], missed: list[Missed]) -> tuple[str, str]:
     """Budget and verdict; fewer rows than it are a miss."""
-    shown, verdict = judged(name, spread([budget / rate]), 1.0, ("tables", name), missed)
-    del shown
+    _, verdict = judged(f"{name}, the budget over the rate", spread([budget / rate]), 1.0, asked, missed)
     return f"{budget:,.0f}", verdict
 
 
@@ -62,7 +63,7 @@ def _written(ending: str, isl: int) -> tuple[float, float]:
     """Rows a second of a file that the shell writes, and the memory of the process [MiB]."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"rows.{ending}"
-        question = f"sweep -m llama-3.1-8b -g h100-sxm --isl 1:{isl}:1 --osl 1:100:1 -o {file}"
+        question = QUESTION.format(isl=isl, file=file)
         code = (
             "import json, resource, subprocess, sys\n"
             "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)\n"
@@ -86,13 +87,15 @@ def main(name: str) -> None:
     def rate(count: int, asked: dict[str, object], keys: tuple[str, ...] | None) -> float:
         lengths = {"isl": np.arange(1.0, 1001.0), "osl": np.arange(2.0, 2.0 + count // 1000)}
         start = time.process_time()
-        rows = rl.table("llama-3.1-8b", "h100-sxm", keys=keys, **lengths, **asked)
+        with watched():
+            rows = rl.table("llama-3.1-8b", "h100-sxm", keys=keys, **lengths, **asked)
         assert len(rows) == count
         return count / (time.process_time() - start)
 
     if name.startswith("20 models"):
         start = time.process_time()
-        rows = rl.table(rl.models()[:MODELS], keys=TWO)
+        with watched():
+            rows = rl.table(rl.models()[:MODELS], keys=TWO)
         print(json.dumps(len(rows) / (time.process_time() - start)))
         return
     keys = None if "all keys" in name else TWO
