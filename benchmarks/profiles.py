@@ -32,7 +32,8 @@ def explained(missed: Missed, same: str | None = None) -> str:
             )
         else:
             worker(*missed.worker, **{PROFILE: file})
-        lines.append("  * Functions, " + functions(file))
+        if Path(file).exists():
+            lines.append("  * Functions, " + functions(file))
     return "\n".join(lines)
 
 
