@@ -146,10 +146,32 @@ def llm_analysis(case: Case) -> Ask:
     return ask
 
 
+def genz(case: Case) -> Ask:
+    from GenZ import decode_moddeling, prefill_moddeling
+
+    if case.model not in LLAMA:
+        raise NotImplementedError("no latent attention")
+    size = case.model.rpartition("-")[2].upper()
+    same = {
+        "model": f"meta-llama/Llama-3.1-{size}",
+        "system_name": "H100_GPU",
+        "bits": "bf16",
+        "tensor_parallel": case.tp,
+    }
+
+    def ask(isl: int, osl: int, batch: int) -> tuple[float, float]:
+        prefill = prefill_moddeling(batch_size=batch, input_tokens=isl, **same)
+        decode = decode_moddeling(batch_size=batch, input_tokens=isl, output_tokens=osl, Bb=1, **same)
+        return prefill["Latency"] / 1000, decode["Latency"] / 1000
+
+    return ask
+
+
 TOOLS = {
     "roofline": roofline,
     "servcalc": servcalc,
     "aiconfigurator": aiconfigurator,
     "aisimulate": aisimulate,
     "llm-analysis": llm_analysis,
+    "genz": genz,
 }

@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--against", metavar="FOLDER", type=Path, help="another checkout, for the questions")
     parser.add_argument("--installed", action="store_true", help="measure the package that Python imports")
-    parser.add_argument("--rounds", type=int, default=15, help="of the start-up; the others take their share")
+    parser.add_argument("--rounds", type=int, default=10, help="of the start-up; the others take their share")
     asked = parser.parse_args(arguments)
     few = max(1, asked.rounds // 3)
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
