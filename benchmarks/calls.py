@@ -90,16 +90,16 @@ def servcalc(case: Case) -> Ask:
 def aiconfigurator(case: Case) -> Ask:
     from aiconfigurator_core.sdk.engine import EngineHandle
 
-    return _session(case, EngineHandle)
+    return session(case, EngineHandle)
 
 
 def aisimulate(case: Case) -> Ask:
     from aisimulate_core.sdk.engine import EngineHandle
 
-    return _session(case, EngineHandle)
+    return session(case, EngineHandle)
 
 
-def _session(case: Case, engine: Any) -> Ask:
+def session(case: Case, engine: Any) -> Ask:
     names = {
         "llama-3.1-8b": "meta-llama/Meta-Llama-3.1-8B",
         "llama-3.1-70b": "meta-llama/Meta-Llama-3.1-70B",
@@ -107,10 +107,10 @@ def _session(case: Case, engine: Any) -> Ask:
     }
     experts = {"moe_tp_size": case.tp} if case.model.startswith("deepseek") else {}
     system = case.gpu.replace("-", "_")
-    session = engine.compile(names[case.model], system, "vllm", tp_size=case.tp, **experts)
+    compiled = engine.compile(names[case.model], system, "vllm", tp_size=case.tp, **experts)
 
     def ask(isl: int, osl: int, batch: int) -> tuple[float, float]:
-        prefill_ms, decode_ms, _ = session.run_static(batch_size=batch, isl=isl, osl=osl)
+        prefill_ms, decode_ms, _ = compiled.run_static(batch_size=batch, isl=isl, osl=osl)
         return prefill_ms / 1000, decode_ms / (osl - 1) / 1000
 
     return ask
@@ -175,3 +175,5 @@ TOOLS = {
     "llm-analysis": llm_analysis,
     "genz": genz,
 }
+#: Tools that take a tenth of a second an answer, and learn nothing: they are asked less.
+SLOW = ("genz",)

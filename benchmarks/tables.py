@@ -23,7 +23,7 @@ from measuring import (
     spread,
     watched,
     worker,
-)  # fmt: skip
+)
 
 TWO = ("ttft_ms", "tpot_ms")
 
@@ -47,7 +47,7 @@ TABLES = {
 }
 #: Ending of a file -> rows a second that the shell writes of all keys.
 FILES = {"csv": 100e3, "parquet": 100e3}
-SWEEP = "sweep -m llama-3.1-8b -g h100-sxm --isl 1:{isl}:1 --osl 1:100:1 -o {file}"
+SWEEP = "sweep -m llama-3.1-8b -g h100-sxm --isl 1:{isl}:1 --osl 1:100:1 --force -o {file}"
 MODELS = 20
 LENGTHS = {"100,000": 1000, "1,000,000": 10_000}  # rows -> prompt lengths, with a hundred answer lengths
 TEXT = """\
