@@ -32,7 +32,10 @@ def explained(missed: Missed, same: str | None = None) -> str:
             )
         else:
             worker(*missed.worker, **{PROFILE: file})
-        lines.append("  * Functions, " + functions(file))
+        if Path(file).exists():
+            lines.append("  * Functions, " + functions(file))
+        else:
+            lines.append("  * Its worker wrote no profile.")
     return "\n".join(lines)
 
 
