@@ -9,10 +9,11 @@ import json
 import statistics
 import sys
 
-from calls import CASES, TOOLS, WARM_UP, points
+from calls import CASES, SLOW, TOOLS, WARM_UP, points
 from measuring import Missed, Section, judged, loop_step, number, per_step, seconds, spread, worker
 
 COUNT, COLD, WARM = 150, slice(1, 4), slice(50, None)
+COUNT_OF_SLOW = 12
 #: Case -> loop steps of an answer among the first, and of one after many.
 BUDGETS = {"Llama-3.1-8B on H100": (2000.0, 800.0), "DeepSeek-V3 on 8 H200": (4000.0, 1600.0)}
 ALL_KEYS = 5.0
@@ -55,7 +56,7 @@ def measure(rounds: int) -> Section:
 def timed(tool: str, case: str, asked: list[tuple[int, int, int]], skipped: int) -> dict[str, object]:
     """Loop steps of answers of a case after those of another, and the first two of them."""
     other = TOOLS[tool](CASES[WARM_UP.get(tool) or WARM_UP.get(case) or next(iter(CASES))])
-    for question in points(40):
+    for question in points(4 if tool in SLOW else 40):
         other(*question)
     ask = TOOLS[tool](CASES[case])
     for question in asked[:skipped]:
@@ -80,7 +81,8 @@ def main(tool: str, case: str, phase: str = "") -> None:
     elif phase:
         found = timed(tool, case, points(COUNT)[: 4 if phase == "first" else None], 1 if phase == "first" else 50)
     else:
-        found = timed(tool, case, points(COUNT), 0) | (all_keys(case) if tool == "roofline" else {})
+        count = COUNT_OF_SLOW if tool in SLOW else COUNT
+        found = timed(tool, case, points(count), 0) | (all_keys(case) if tool == "roofline" else {})
     print(json.dumps(found))
 
 

@@ -109,7 +109,7 @@ def arrays(case: str, count: int) -> dict[str, float]:
 def loop(tool: str, case: str, count: int) -> dict[str, float]:
     """One call of a tool after the other; its answers are kept as two numbers each."""
     ask = TOOLS[tool](CASES[case])
-    for question in points(100):
+    for question in points(10):
         ask(*question)
     asked = points(count)
     held = peak_mib()

@@ -90,16 +90,16 @@ def servcalc(case: Case) -> Ask:
 def aiconfigurator(case: Case) -> Ask:
     from aiconfigurator_core.sdk.engine import EngineHandle
 
-    return _session(case, EngineHandle)
+    return session(case, EngineHandle)
 
 
 def aisimulate(case: Case) -> Ask:
     from aisimulate_core.sdk.engine import EngineHandle
 
-    return _session(case, EngineHandle)
+    return session(case, EngineHandle)
 
 
-def _session(case: Case, engine: Any) -> Ask:
+def session(case: Case, engine: Any) -> Ask:
     names = {
         "llama-3.1-8b": "meta-llama/Meta-Llama-3.1-8B",
         "llama-3.1-70b": "meta-llama/Meta-Llama-3.1-70B",
@@ -107,10 +107,10 @@ def _session(case: Case, engine: Any) -> Ask:
     }
     experts = {"moe_tp_size": case.tp} if case.model.startswith("deepseek") else {}
     system = case.gpu.replace("-", "_")
-    session = engine.compile(names[case.model], system, "vllm", tp_size=case.tp, **experts)
+    compiled = engine.compile(names[case.model], system, "vllm", tp_size=case.tp, **experts)
 
     def ask(isl: int, osl: int, batch: int) -> tuple[float, float]:
-        prefill_ms, decode_ms, _ = session.run_static(batch_size=batch, isl=isl, osl=osl)
+        prefill_ms, decode_ms, _ = compiled.run_static(batch_size=batch, isl=isl, osl=osl)
         return prefill_ms / 1000, decode_ms / (osl - 1) / 1000
 
     return ask
@@ -146,10 +146,34 @@ def llm_analysis(case: Case) -> Ask:
     return ask
 
 
+def genz(case: Case) -> Ask:
+    from GenZ import decode_moddeling, prefill_moddeling
+
+    if case.model not in LLAMA:
+        raise NotImplementedError("no latent attention")
+    size = case.model.rpartition("-")[2].upper()
+    same = {
+        "model": f"meta-llama/Llama-3.1-{size}",
+        "system_name": "H100_GPU",
+        "bits": "bf16",
+        "tensor_parallel": case.tp,
+    }
+
+    def ask(isl: int, osl: int, batch: int) -> tuple[float, float]:
+        prefill = prefill_moddeling(batch_size=batch, input_tokens=isl, **same)
+        decode = decode_moddeling(batch_size=batch, input_tokens=isl, output_tokens=osl, Bb=1, **same)
+        return prefill["Latency"] / 1000, decode["Latency"] / 1000
+
+    return ask
+
+
 TOOLS = {
     "roofline": roofline,
     "servcalc": servcalc,
     "aiconfigurator": aiconfigurator,
     "aisimulate": aisimulate,
     "llm-analysis": llm_analysis,
+    "genz": genz,
 }
+#: Tools that take a tenth of a second an answer, and learn nothing: they are asked less.
+SLOW = ("genz",)

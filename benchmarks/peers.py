@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 import calls
-from answers import COLD, WARM
+from answers import COLD, COUNT_OF_SLOW, WARM
 from arrays import growth
 from measuring import ENVIRONMENT, HERE, Section, number, process_cpu, spread, worker
 
-HOME = HERE.parent / ".peers"
+HOME = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "roofline" / "peers"
 PYTHON = HOME / "bin" / "python"
 PINNED = {
     "servcalc": "servcalc==0.1.0",
     "aiconfigurator": "aiconfigurator-core==0.12.0",
     "aisimulate": "aisimulate==0.13.0.dev202610270000000085",
     "llm-analysis": "llm-analysis==0.2.2",
+    "genz": "genz-llm==0.0.16",
 }
 CASES = tuple(calls.CASES)[:3]
 SIZES = (10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000)
-LONGEST_S = 5.0
+LONGEST_S = 2.0
 REFERENCE = [sys.executable, "-c", "import click, yaml"]
 TEXT = """\
 {installed} Each tool answers the same drawn points ({points} of prompts of 500 to 4,000 tokens, answers of 100 to
 400 and batches of 1 to 32), one after the other, in a process of its own that has answered 40 points of another
-case before; the tools take turns. *First* and *after many* are those of the scalar answers above. *Process* is the
-CPU time of a process that imports the tool and answers one point, over `python -c "import click, yaml"`. What a
-tool answers is not compared here ([accuracy.md](accuracy.md) has roofline against measurements); the first two
-answers stand for the calls being alike."""
+case before; the tools take turns. {slow} is asked {few} of them after 4. *First* and *after many* are those of the
+scalar answers above. *Process* is the CPU time of a process that imports the tool and answers one point, over
+`python -c "import click, yaml"`. What a tool answers is not compared here ([accuracy.md](accuracy.md) has roofline
+against measurements); the first two answers stand for the calls being alike."""
 AFTER = """\
 ### How each was called
 
@@ -101,7 +104,7 @@ def measure(rounds: int, sizes: tuple[int, ...] = SIZES) -> Section:
             rows.append((case, tool, f"not asked: {unable[tool, case]}", "-", "-", "-", "-"))
             continue
         first = spread(statistics.median(each["times"][COLD]) for each in runs)
-        later = spread(statistics.median(each["times"][WARM]) for each in runs)
+        later = spread(statistics.median(each["times"][WARM] or each["times"][COLD.stop :]) for each in runs)
         rate = 1 / (later.median * statistics.median(each["step"] for each in runs))
         said = "; ".join(f"{ttft * 1000:.0f} and {tpot * 1000:.1f}" for *_, ttft, tpot in runs[0]["answers"])
         rows.append((case, tool, str(first), str(later), f"{rate:,.0f}", str(spread(started[tool])), said))
@@ -117,7 +120,12 @@ def measure(rounds: int, sizes: tuple[int, ...] = SIZES) -> Section:
     good = ", ".join(f"{tool} ({PINNED[tool]})" for tool in tools[1:])
     said = [f"Installed from PyPI: {good}."] if good else []
     said += [f"{tool} ({PINNED[tool]}) did not install: {reason}." for tool, reason in refused.items() if reason]
-    text = TEXT.format(installed=" ".join(said), points=len(found["roofline", CASES[0]][0]["times"]))
+    text = TEXT.format(
+        installed=" ".join(said),
+        points=len(found["roofline", CASES[0]][0]["times"]),
+        slow=", ".join(calls.SLOW),
+        few=COUNT_OF_SLOW,
+    )
     return Section("Peers", text, head, rows, [], _growth(tools, sizes) + AFTER.format(source=_source(tools)))
 
 
@@ -146,4 +154,5 @@ def _growth(tools: list[str], sizes: tuple[int, ...]) -> str:
 
 
 def _source(tools: list[str]) -> str:
-    return "\n\n".join(inspect.getsource(calls.TOOLS[tool]) for tool in tools)
+    asked = [calls.TOOLS[tool] for tool in tools] + [calls.session] * ("aiconfigurator" in tools)
+    return "\n\n".join(inspect.getsource(each) for each in asked)

@@ -34,6 +34,8 @@ def explained(missed: Missed, same: str | None = None) -> str:
             worker(*missed.worker, **{PROFILE: file})
         if Path(file).exists():
             lines.append("  * Functions, " + functions(file))
+        else:
+            lines.append("  * Its worker wrote no profile.")
     return "\n".join(lines)
 
 

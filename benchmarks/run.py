@@ -1,6 +1,6 @@
 """Speed in one run: every figure a ratio to something measured beside it, with its spread; writes docs/performance.md.
 
-    python benchmarks/run.py                    all parts, about six minutes; writes the page
+    python benchmarks/run.py                    all parts, about eight minutes; writes the page
     python benchmarks/run.py --only answers     one part, printed
     python benchmarks/run.py --against FOLDER   the questions of many predictions beside another checkout, too
 
@@ -116,7 +116,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--against", metavar="FOLDER", type=Path, help="another checkout, for the questions")
     parser.add_argument("--installed", action="store_true", help="measure the package that Python imports")
-    parser.add_argument("--rounds", type=int, default=15, help="of the start-up; the others take their share")
+    parser.add_argument("--rounds", type=int, default=10, help="of the start-up; the others take their share")
     asked = parser.parse_args(arguments)
     few = max(1, asked.rounds // 3)
     with tempfile.TemporaryDirectory() as here, tempfile.TemporaryDirectory() as there:
@@ -135,7 +135,7 @@ def main(arguments: list[str] | None = None) -> None:
             "tables": partial(tables.measure, few),
             "catalog": partial(catalog.measure, few),
             "arrays": partial(arrays.measure, few),
-            "peers": partial(peers.measure, few),
+            "peers": partial(peers.measure, min(few, 2)),
         }
         if asked.only is not None and asked.only not in parts:
             parser.error(f"no part {asked.only}: {', '.join(parts)}")

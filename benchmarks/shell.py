@@ -27,7 +27,7 @@ def measure(rounds: int) -> Section:
     for question, budget in BUDGETS.items():
         command = [*roofline_command(), *shlex.split(question)]
         times, ratios = [], []
-        for _ in range(max(2, rounds // 2)):
+        for _ in range(rounds):
             times.append(process_cpu(command))
             ratios.append(times[-1] / process_cpu(REFERENCE))
         found = spread(times)

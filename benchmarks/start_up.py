@@ -19,6 +19,7 @@ MAIN = {
     "ttft -m llama-3.1-70b": 2.3,
     "ttft -m llama-3.1-70b --format json": 2.5,
     "--help": 1.3,
+    f"sweep {CASE}": 2.0,
 }
 #: The smallest question of every other command; {folder} is a temporary one, {tests} holds results and kernels.
 OTHERS = (
@@ -31,7 +32,6 @@ OTHERS = (
     f"curve {CASE}",
     f"pareto {CASE}",
     f"cost {CASE}",
-    f"sweep {CASE}",
     "compare -m llama-3.1-8b -g h100-sxm,h200-sxm",
     f"quantize {CASE}",
     f"sensitivity {CASE}",

@@ -7,63 +7,93 @@ import shlex
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
+from typing import NamedTuple
 
-from measuring import ENVIRONMENT, Missed, Section, judged, roofline_command, spread, watched, worker
+from arrays import peak_mib
+from measuring import (
+    ENVIRONMENT,
+    Missed,
+    Section,
+    Spread,
+    judged,
+    number,
+    roofline_command,
+    seconds,
+    spread,
+    watched,
+    worker,
+)
 
 TWO = ("ttft_ms", "tpot_ms")
-#: Name -> rows a second that are asked for.
-BUDGETS = {
-    "one GPU, a million lengths, two keys": 2e6,
-    "one GPU, 200,000 lengths, all keys": 200e3,
-    "one GPU, 100,000 lengths under a rate, two keys": 100e3,
-    "20 models on all GPUs, two keys, the first time": 5e3,
+
+
+class Asked(NamedTuple):
+    """A table of one model on one GPU, or of the first models of the catalog on all GPUs."""
+
+    rows: int | None  # of prompt and answer lengths; None: of the catalog
+    keys: tuple[str, ...] | None  # None: all
+    load: dict[str, float]
+    budget: float  # rows a second that are asked for
+
+
+TABLES = {
+    "one GPU, 100,000 lengths, two keys": Asked(100_000, TWO, {}, 2e6),
+    "one GPU, 1,000,000 lengths, two keys": Asked(1_000_000, TWO, {}, 2e6),
+    "one GPU, 100,000 lengths, all keys": Asked(100_000, None, {}, 200e3),
+    "one GPU, 1,000,000 lengths, all keys": Asked(1_000_000, None, {}, 200e3),
+    "one GPU, 100,000 lengths under a rate, two keys": Asked(100_000, TWO, {"request_rate": 0.5}, 100e3),
+    "20 models on all GPUs, two keys, the first time": Asked(None, TWO, {}, 5e3),
 }
 #: Ending of a file -> rows a second that the shell writes of all keys.
 FILES = {"csv": 100e3, "parquet": 100e3}
-QUESTION = "sweep -m llama-3.1-8b -g h100-sxm --isl 1:{isl}:1 --osl 1:100:1 -o {file}"
+SWEEP = "sweep -m llama-3.1-8b -g h100-sxm --isl 1:{isl}:1 --osl 1:100:1 --force -o {file}"
 MODELS = 20
 LENGTHS = {"100,000": 1000, "1,000,000": 10_000}  # rows -> prompt lengths, with a hundred answer lengths
 TEXT = """\
 Rows a second of CPU time here: of `roofline.table` from Python, in a process that has answered a small table of the
-kind before, but for the one that is asked the first time; and of `roofline sweep -o rows.csv` from the shell, all keys,
-start included, with the largest memory of that process."""
+kind before, but for the one that is asked the first time; and of `roofline sweep -o FILE` from the shell, all keys,
+start included. Memory is the largest of the process; one that has imported numpy and roofline takes {idle:.0f} MiB."""
 
 
 def measure(rounds: int) -> Section:
     missed: list[Missed] = []
     rows = []
-    for name, budget in BUDGETS.items():
-        found = spread(worker("tables", name) for _ in range(max(2, rounds // 2)))
-        rows.append((name, str(found), *_judged(name, found.median, budget, ("tables", name), missed), "-"))
+    for name, asked in TABLES.items():
+        runs = [worker("tables", name) for _ in range(rounds)]
+        rates, memory = (spread(run[figure] for run in runs) for figure in ("rows", "mib"))
+        verdict = _judged(name, rates, asked.budget, ("tables", name), missed)
+        rows.append((name, str(rates), *verdict, f"{number(memory.median)} MiB"))
     for ending, budget in FILES.items():
         for count, isl in LENGTHS.items():
             name = f"`roofline sweep -o rows.{ending}`, {count} rows"
             try:
                 rate, memory = _written(ending, isl)
             except subprocess.CalledProcessError as error:
-                last = (error.stderr or "no message").strip().splitlines()[-1]
+                last = (error.stderr.strip().splitlines() or ["no message"])[-1]
                 rows.append((name, f"not written: {last}", "-", "-", "-"))
                 continue
-            limit = budget if isl == max(LENGTHS.values()) else None
-            asked = ("start_up", QUESTION.format(isl=isl, file=f"{{folder}}/rows.{ending}"))
-            verdict = ("-", "-") if limit is None else _judged(name, rate, limit, asked, missed)
+            profiled = ("start_up", SWEEP.format(isl=min(LENGTHS.values()), file=f"{{folder}}/rows.{ending}"))
+            whole = isl == max(LENGTHS.values())
+            verdict = _judged(name, spread([rate]), budget, profiled, missed) if whole else ("-", "-")
             rows.append((name, f"{rate:,.0f}", *verdict, f"{memory:,.0f} MiB"))
-    return Section("Tables", TEXT, ("table", "rows a second here", "budget", "met", "memory"), rows, missed)
+    head = ("table", "rows a second here", "budget", "met", "memory")
+    return Section("Tables", TEXT.format(idle=worker("tables")["mib"]), head, rows, missed)
 
 
-def _judged(name: str, rate: float, budget: float, asked: tuple[str, ...], missed: list[Missed]) -> tuple[str, str]:
-    """Budget and verdict; fewer rows than it are a miss."""
-    _, verdict = judged(f"{name}, the budget over the rate", spread([budget / rate]), 1.0, asked, missed)
-    return f"{budget:,.0f}", verdict
+def _judged(
+    name: str, rates: Spread, budget: float, profiled: tuple[str, ...], missed: list[Missed]
+) -> tuple[str, str]:
+    """Budget and verdict; fewer rows a second than it are a miss, noted by the time of a row [us]."""
+    row = Spread(*(1e6 / each for each in (rates.median, rates.high, rates.low)))
+    return number(budget), judged(f"{name}, us a row", row, 1e6 / budget, profiled, missed)[1]
 
 
 def _written(ending: str, isl: int) -> tuple[float, float]:
     """Rows a second of a file that the shell writes, and the memory of the process [MiB]."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"rows.{ending}"
-        question = QUESTION.format(isl=isl, file=file)
+        question = SWEEP.format(isl=isl, file=file)
         code = (
             "import json, resource, subprocess, sys\n"
             "done = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)\n"
@@ -78,31 +108,30 @@ def _written(ending: str, isl: int) -> tuple[float, float]:
     return 100 * isl / took, memory
 
 
-def main(name: str) -> None:
-    """Rows a second."""
+def main(name: str = "") -> None:
+    """Rows a second and memory of a table; without a name, the memory of a process that asks for none."""
     import numpy as np
 
     import roofline as rl
 
-    def rate(count: int, asked: dict[str, object], keys: tuple[str, ...] | None) -> float:
-        lengths = {"isl": np.arange(1.0, 1001.0), "osl": np.arange(2.0, 2.0 + count // 1000)}
-        start = time.process_time()
-        with watched():
-            rows = rl.table("llama-3.1-8b", "h100-sxm", keys=keys, **lengths, **asked)
-        assert len(rows) == count
-        return count / (time.process_time() - start)
-
-    if name.startswith("20 models"):
-        start = time.process_time()
-        with watched():
-            rows = rl.table(rl.models()[:MODELS], keys=TWO)
-        print(json.dumps(len(rows) / (time.process_time() - start)))
+    if not name:
+        print(json.dumps({"mib": peak_mib()}))
         return
-    keys = None if "all keys" in name else TWO
-    asked = {"request_rate": 0.5} if "rate" in name else {}
-    count = 1_000_000 if "million" in name else 200_000 if "200,000" in name else 100_000
-    rate(20_000, asked, keys)
-    print(json.dumps(rate(count, asked, keys)))
+    asked = TABLES[name]
+    tables = []
+
+    def ask(count: int) -> None:
+        lengths = {"isl": np.arange(1.0, 1001.0), "osl": np.arange(2.0, 2.0 + count // 1000)}
+        tables.append(rl.table("llama-3.1-8b", "h100-sxm", keys=asked.keys, **lengths, **asked.load))
+
+    def ask_of_catalog() -> None:
+        tables.append(rl.table(rl.models()[:MODELS], keys=asked.keys, **asked.load))
+
+    if asked.rows is not None:
+        ask(20_000)
+    with watched():
+        took = seconds(ask_of_catalog if asked.rows is None else lambda: ask(asked.rows))
+    print(json.dumps({"rows": len(tables[-1]) / took, "mib": peak_mib()}))
 
 
 if __name__ == "__main__":

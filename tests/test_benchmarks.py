@@ -54,11 +54,43 @@ def test_every_command_is_timed_and_each_part_on_the_page(part):
     assert set(cli.list_commands(None)) | {"--help", "--version"} <= asked
     for question in (*start_up.MAIN, *start_up.OTHERS):
         assert f"| `{start_up.shown(question)}` |" in PAGE, "run: python benchmarks/run.py"
-    for title in ("Start-up", "Scalar answers", "Questions of many predictions", "Arrays and growth", "Peers"):
+    for title in (
+        "Start-up",
+        "Scalar answers",
+        "Questions of many predictions",
+        "Answers under a load",
+        "Questions over the catalog",
+        "Tables",
+        "Arrays and growth",
+        "Peers",
+    ):
         assert f"\n## {title}\n" in PAGE
+    for name, load, *_, keys in part("loads").ROWS:
+        assert f"| {name}, {load}, {keys} |" in PAGE
+    for row in (
+        *part("tables").TABLES,
+        *part("questions").FRONTIERS,
+        *map("`roofline {}`".format, part("shell").BUDGETS),
+    ):
+        assert f"| {row} |" in PAGE
     assert "\n## What was missed" in PAGE
     for tool in part("calls").TOOLS:
         assert f"def {tool.replace('-', '_')}(case: Case) -> Ask:" in PAGE or f"{tool} did not install" in PAGE
+
+
+def test_fewer_rows_a_second_than_asked_for_are_missed_and_their_profile_is_written(part, tmp_path):
+    measuring, tables, missed = part("measuring"), part("tables"), []
+    worker = ("tables", "one GPU, 100,000 lengths, two keys")
+    rates = measuring.spread([100e3, 200e3, 400e3])
+    assert tables._judged("fast", rates, 100e3, worker, missed) == ("100,000", "yes")
+    assert tables._judged("slow", rates, 400e3, worker, missed) == ("400,000", "**no**")
+    assert [(each.name, str(each.spread), each.budget) for each in missed] == [
+        ("slow, us a row", "5.00 (2.50-10.0)", 2.5)
+    ]
+    found = measuring.worker(*worker, **{measuring.PROFILE: str(tmp_path / "profile")})
+    assert found["rows"] > 1e4
+    assert 10 < found["mib"] < 4096
+    assert "`questions/table.py:table`" in part("profiles").functions(str(tmp_path / "profile"))
 
 
 @each(
