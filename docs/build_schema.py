@@ -463,10 +463,9 @@ What rows hold: with `--format json` and csv, in `to_dict` and tables. Keys of p
 |---|---|---|"""
 _ROW_TYPES = '''"""Types of the flat rows of the JSON contract, by key.
 
-Written by docs/build_schema.py from the tables that make the rows.
+Written by docs/build_schema.py from the tables that make the rows. Annotations are no texts: `typing` would
+compile each of them.
 """
-
-from __future__ import annotations
 
 from typing import TypedDict
 '''

@@ -44,6 +44,7 @@ from roofline.cli.options import (
     labelled,
     notes,
     print_blocks,
+    print_rows,
     print_table,
     read,
     reasons_text,
@@ -590,12 +591,17 @@ def sweep(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any
 
     people = for_people(output_format)
     blocks = table_in_blocks(models, gpus or None, keys=_KEYS if people else None, **options)
+    alone = blocks.only_row() if flags().output is None else None
     if not people:  # programs get the rows in the order of the grid
-        print_blocks(blocks, output_format)
+        if alone is None:
+            print_blocks(blocks, output_format)
+        else:
+            print_rows([alone], output_format, {})
         return
     if blocks.rows > _MOST_SHOWN:
         raise BadInput(f"{blocks.rows:,} rows are too many for a screen; write them to a file: -o rows.parquet")
-    rows = meeting_first((row for block in blocks for row in block), lambda row: row["slo_verdict"])
+    every = (row for block in blocks for row in block) if alone is None else [alone]
+    rows = meeting_first(every, lambda row: row["slo_verdict"])
     screen = Screen(
         columns=_columns(rows, options),
         rows=rows,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import Any
 
 from roofline.numbers.operations import (
@@ -123,7 +124,10 @@ class Terms(NamedTuple):
     @property
     def bound(self) -> Real:
         """Name of the largest term: compute, memory, latency, exponentials or link."""
-        return largest_of_terms([getattr(self, name) for name in BOUNDS])
+        return largest_of_terms(_bound_times(self))
+
+
+_bound_times = attrgetter(*BOUNDS)
 
 
 def largest_of_terms(times: Sequence[Real]) -> Any:

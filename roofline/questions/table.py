@@ -20,7 +20,6 @@ from roofline.questions.predict import DEFAULTS, check_deployment, predict, refu
 from roofline.serving.answers import Answer, Answers, check_keys, listed_keys, selected
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
-from roofline.serving.mixed_plans import MixedPlans
 from roofline.serving.prediction import Prediction, memory_of
 from roofline.serving.row_types import Row
 from roofline.serving.shown import KEYS, ROW_KEYS, figures
@@ -206,6 +205,9 @@ class Table(Answer[Row], Sequence[Row]):
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
+_NO_ROWS = Table({}, 0)
+
+
 def _is_equal(row: object, other: object) -> bool:
     return row == other
 
@@ -253,11 +255,11 @@ def table(
             f"{grid.rows} rows of {len(grid.keys)} keys take {nbytes / GIGA:.1f} GB; use fewer values or keys, or let "
             "roofline sweep write them to a file"
         )
-    whole = _empty(grid.keys, grid.rows, grid.whole)
+    whole, axes = _empty(grid.keys, grid.rows, grid.whole), grid.axes
     with counting("rows", grid.rows) as done:
         for start in range(0, grid.rows, _BLOCK):
             done(start)
-            _fill(whole, grid, start, min(start + _BLOCK, grid.rows), start)
+            _fill(whole, grid, axes, start, min(start + _BLOCK, grid.rows), start)
     return whole
 
 
@@ -283,14 +285,18 @@ class TableBlocks:
         self._grid = grid
         self.rows = grid.rows
 
+    def only_row(self) -> Row | None:
+        """The row of a table of one, without arrays; None where there are several, or where it has no times."""
+        return _only_row(self._grid) if self.rows == 1 else None
+
     def __iter__(self) -> Iterator[Table]:
-        grid = self._grid
+        grid, axes = self._grid, self._grid.axes
         with counting("rows", grid.rows) as done:
             for start in range(0, grid.rows, _BLOCK):
                 done(start)
                 end = min(start + _BLOCK, grid.rows)
                 block = _empty(grid.keys, end - start, grid.whole)
-                _fill(block, grid, start, end, 0)
+                _fill(block, grid, axes, start, end, 0)
                 yield block
 
 
@@ -303,7 +309,7 @@ class _Grid(NamedTuple):
     models: list[Any]
     gpus: list[Any]
     plans: list[dict[str, Any]]  # options of a deployment and its traffic
-    axes: dict[str, Array]  # values of lengths and load, NaN for a share of the prompt
+    numbers: dict[str, list[float]]  # values of lengths and load, NaN for a share of the prompt
     shares: dict[int, float]  # of the prompt [1], by their places among the prefixes
     keys: tuple[str, ...]  # of the table, `reason` last
     whole: tuple[str, ...]  # keys of whole numbers alone
@@ -311,11 +317,18 @@ class _Grid(NamedTuple):
     @property
     def cases(self) -> int:
         """Cases of one deployment."""
-        return prod(map(len, self.axes.values()))
+        return prod(map(len, self.numbers.values()))
 
     @property
     def rows(self) -> int:
         return len(self.models) * len(self.gpus) * len(self.plans) * self.cases
+
+    @property
+    def axes(self) -> dict[str, Array]:
+        """The same as arrays."""
+        from roofline.numbers.arrays import as_array
+
+        return {name: as_array(name, values) for name, values in self.numbers.items()}
 
     def deployment(self, place: int) -> tuple[Any, Any, dict[str, Any]]:
         """Model, GPU and options of one of the deployments."""
@@ -340,7 +353,8 @@ def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
             raise BadInput(f"{name} = {shown(odd[0])} must be a number or a list of numbers")
         of_run = {"concurrency": 1} if name == "num_prompts" else {}
         probe: dict[str, Any] = {"isl": BILLION, "osl": 1, "batch": None, "prefix": 0, **of_run}
-        case.workload(**{**probe, name: [value for value in values if type(value) is not PromptShare] or 1})
+        plain_values = [value for value in values if type(value) is not PromptShare] or [1]
+        case.workload(**{**probe, name: plain_values if len(plain_values) > 1 else plain_values[0]})
     others = {
         name: [_option(name, item) for item in ([value] if _is_pair(name, value) else all_values(name, value))]
         for name, value in plain.items()
@@ -357,11 +371,8 @@ def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
         for name, values in numbers.items()
         if name in _WHOLE and all(math.isnan(one) or one.is_integer() for one in values)
     ]
-    from roofline.numbers.arrays import as_array
-
-    axes = {name: as_array(name, values) for name, values in numbers.items()}
     always = (*whole, *_ALWAYS_WHOLE, *(key for key, of in KEYS.items() if of.kind == "integer"))
-    return _Grid(model_names, gpu_names, plans, axes, shares, (*row_keys, _REASON), always)
+    return _Grid(model_names, gpu_names, plans, numbers, shares, (*row_keys, _REASON), always)
 
 
 def _check_names(grid: _Grid) -> None:
@@ -398,7 +409,7 @@ def _empty(keys: Sequence[str], rows: int, whole: Sequence[str] = ()) -> Table:
     return Table(columns, rows)
 
 
-def _fill(block: Table, grid: _Grid, start: int, end: int, place: int) -> None:
+def _fill(block: Table, grid: _Grid, axes: dict[str, Array], start: int, end: int, place: int) -> None:
     """Fill in rows `start` to `end` of a grid from a place of the block on, one deployment after the other."""
     from roofline.numbers.columns import grid_rows
 
@@ -409,8 +420,41 @@ def _fill(block: Table, grid: _Grid, start: int, end: int, place: int) -> None:
         model, gpu, plan = grid.deployment(number)
         chosen = deployment.choice(gpu, plan)
         run = _Cases(block, model, chosen.gpu, chosen.options)
-        _predict_into(run, place, grid_rows(grid.axes, first, first + count, grid.shares), count)
+        _predict_into(run, place, grid_rows(axes, first, first + count, grid.shares), count)
         start, place = start + count, place + count
+
+
+def _only_row(grid: _Grid) -> Row | None:
+    """The row of a grid of one, as columns would give it; None where it needs them to say why it has no times."""
+    model, gpu, plan = grid.deployment(0)
+    chosen = deployment.choice(gpu, plan)
+    lengths = {name: values[0] for name, values in grid.numbers.items()}
+    if grid.shares:
+        lengths["prefix"] = float(round(lengths["isl"] * grid.shares[0]))
+    if lengths["prefix"] > lengths["isl"]:
+        return None
+    try:
+        prediction = _predicted(_Cases(_NO_ROWS, model, chosen.gpu, chosen.options), lengths, 1)
+    except RooflineError:
+        return None
+    if any(hasattr(number, "dtype") for number in (prediction.fits, prediction.ttft)) or not prediction.fits:
+        return None
+    row: dict[str, Any] = {}
+    for key, value in figures(prediction, tuple(key for key in grid.keys if key not in (_REASON, _WARNINGS))).items():
+        row[key] = _cell(value, is_whole=key in _WHOLE or key in grid.whole) if _is_numeric(key) else value
+    if _WARNINGS in grid.keys:
+        ((notes,), _) = _warnings(prediction, 1)
+        row[_WARNINGS] = list(notes)
+    row[_REASON] = None
+    return cast("Row", {key: row[key] for key in grid.keys})
+
+
+def _cell(value: Any, *, is_whole: bool) -> float | None:
+    """A number as a column lists it."""
+    if value is None or isinstance(value, str):
+        return None
+    number = float(value)
+    return int(number) if is_whole and number.is_integer() else number
 
 
 class _Cases(NamedTuple):
@@ -493,6 +537,7 @@ def _at(lengths: Mapping[str, Any], places: Any) -> dict[str, Any]:
 def _put(block: Table, places: Any, prediction: Prediction[Any, Any, Any], rows: int) -> None:
     """Put a prediction into rows."""
     from roofline.numbers.columns import shifted
+    from roofline.serving.mixed_plans import MixedPlans  # they are of arrays alone
 
     if isinstance(prediction, MixedPlans):
         for part, of_part in zip(prediction.parts, prediction.places, strict=True):
@@ -550,18 +595,25 @@ def _reason(prediction: Prediction, place: int) -> str:
 
 def _warnings(prediction: Prediction, rows: int) -> tuple[list[tuple[str, ...]], Any]:
     """Notes of rows, which differ by lengths and load: the lists of notes, and which of them each row has."""
-    from roofline.numbers.columns import combinations_of
-
     on_lengths = list(beyond(prediction.deployment, prediction.workload))
     texts = {note for _, note in on_lengths}
     of_all = [note for note in prediction.warnings if note not in texts and not note.startswith(_OF_LOAD)]
     on_load, notes = load.domain_notes(prediction)
-    first, which = combinations_of([*(exceeds for exceeds, _ in on_lengths), *on_load], rows)
+    first, which = _distinct([*(exceeds for exceeds, _ in on_lengths), *on_load], rows)
     lists = []
     for place in first:
         lengths = [note for exceeds, note in on_lengths if load.element(exceeds, place)]
         lists.append((*of_all, *notes(place), *lengths))
     return lists, which
+
+
+def _distinct(conditions: Sequence[Any], rows: int) -> tuple[list[int], Any]:
+    """`combinations_of` conditions, of which none may be an array."""
+    if not any(hasattr(condition, "dtype") for condition in conditions):
+        return [0], [0] * rows
+    from roofline.numbers.columns import combinations_of
+
+    return combinations_of(conditions, rows)
 
 
 def _with_trace(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,9 +1,8 @@
 """Types of the flat rows of the JSON contract, by key.
 
-Written by docs/build_schema.py from the tables that make the rows.
+Written by docs/build_schema.py from the tables that make the rows. Annotations are no texts: `typing` would
+compile each of them.
 """
-
-from __future__ import annotations
 
 from typing import TypedDict
 

@@ -67,6 +67,41 @@ def test_a_row_is_the_same_whether_its_table_has_one_row_or_many():
             assert alone[key] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), (gpu, key)
 
 
+ONE_ROW = {
+    "burst": {"isl": 1000, "batch": 16},
+    "half a prompt": {"isl": 333, "prefix": "50%"},
+    "half a token": {"isl": 700.5, "osl": 1},
+    "rate": {"request_rate": 2, "slo": "ttft:300@p95,tpot:25", "isl_cv": 0.5},
+    "users": {"concurrency": 64, "num_prompts": 640},
+    "too fast": {"request_rate": 2000},
+    "too large": {"batch": 9000},
+    "oversize": {"batch": 9000, "allow_oversize": True},
+    "prefix too long": {"isl": 1000, "prefix": 2000},
+    "no such plan": {"tp": 7},
+}
+
+
+_OF_COLUMNS = (
+    "too fast",
+    "too large",
+    "oversize",
+    "prefix too long",
+    "no such plan",
+)  # these say why they have no times
+
+
+@each("name", ONE_ROW)
+def test_the_only_row_of_a_sweep_is_that_of_columns(name):
+    blocks = table_in_blocks(MODEL, GPU, **ONE_ROW[name])
+    (row,) = (row for block in blocks for row in block)
+    alone = blocks.only_row()
+    assert (alone is None) == (name in _OF_COLUMNS)
+    if alone is not None:
+        assert (json_text([alone]), csv_text([alone])) == ("".join(json_parts(blocks)), "".join(csv_parts(blocks)))
+        assert list(map(type, alone.values())) == list(map(type, row.values()))
+    assert table_in_blocks(MODEL, GPU, isl=[1, 2]).only_row() is None
+
+
 def test_columns_hold_what_rows_hold():
     table = rl.table(MODEL, ["h100-sxm", "l40s"], osl=[1, 50], batch=[1, 4000], tp=1, slo="tpot:20")
     rows = list(table)
