@@ -124,7 +124,7 @@ CHAPTERS = {
     "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _gathered _way_back "
     "_arrival_of_all _coming _in_run step_of_answer over_answers",
     "serving/load/equations": "saturation all_slots_taken",
-    "serving/load/mixtures": "survival gamma_survival merged",
+    "serving/load/mixtures": "survival gamma_survival usual_time rare_time merged",
     "serving/prediction": "memory_of",
     "serving/cost": "usd_per_m_output_tok token_prices break_even_rate",
 }

@@ -72,6 +72,16 @@ class Panel(NamedTuple):
     top: float | None = None  # of the y axis; None for the highest value
 
 
+def picture_form(path: str) -> str:
+    """The format of a picture, which the suffix of its file names."""
+    form = Path(path).suffix.lower().removeprefix(".")
+    if not form:
+        raise BadInput(
+            f"{path}: not a picture; end the name in .svg, .png or .pdf (for rows: .csv, .json, .parquet, .xlsx)"
+        )
+    return form
+
+
 def panels_text(panels: Sequence[Panel], width: int, height: int) -> str:
     """Charts for a terminal without colour, one below the other; height is in rows each."""
     return "\n\n".join(_terminal_panels(panels, width, height))

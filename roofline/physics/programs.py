@@ -48,6 +48,8 @@ class Recurring(NamedTuple):
             program = known_program(figures, self.deployment)
             if program == _NOT_YET:
                 asked = figures, structure(self.deployment)
+                if len(_ASKED) >= _MOST:
+                    _ASKED.clear()
                 _ASKED[asked] = number = _ASKED.get(asked, 0) + 1
                 if number <= _FEW and self.arrays is None:
                     return None
@@ -172,7 +174,6 @@ def program_of(figures: Figures, deployment: Deployment) -> _Program | None:
     if found == _NOT_YET:
         if len(_TEMPLATES) >= _MOST:
             _TEMPLATES.clear()
-            _ASKED.clear()
         key = figures, structure(deployment)
         try:
             template = Template.of(figures, deployment)
@@ -237,7 +238,7 @@ def function_of(figures: Figures, deployment: Deployment) -> _Program:
     """A function that another program calls."""
     key = (figures.read, figures.make, figures.arrays)
     program = deployment.memo.get(key)
-    if program is None or type(program) is int:
+    if program is None:
         program = deployment.memo[key] = program_of(figures, deployment)
     return program or (lambda *numbers: figures.of(deployment, numbers))
 
@@ -270,7 +271,7 @@ _STRUCTURE: Mapping[type, tuple[str, ...]] = {
 _TABLES = ("peaks", "kernels", "collectives")
 _ENDLESS: Any = float("inf")  # GPUs of a domain that nothing leaves
 _CONSTANT = frozenset({0.0, float("inf")})
-_SHAPES: dict[int, tuple[Any, Any]] = {}  # of GPUs, engines and models, by identity
+_SHAPES: dict[tuple[int, Any], tuple[Any, Any]] = {}  # of GPUs, engines and models, by identity
 _INTERNED: dict[Hashable, Hashable] = {}
 
 
@@ -438,18 +439,23 @@ def _of_draft(draft: Any) -> Hashable:
 
 
 def _identity_of(record: Any) -> Hashable:
-    key: Hashable = kept_for(record, lambda _: _Shape())
+    key: Hashable = kept_for(record, _itself)
     return key
+
+
+def _itself(_: Any) -> Hashable:
+    return _Shape()
 
 
 def kept_for(record: Any, make: Callable[[Any], Any]) -> Any:
     """What is made of a record once; the record is kept, so that no other gets its identity."""
-    known = _SHAPES.get(id(record))
+    key = id(record), make
+    known = _SHAPES.get(key)
     if known is None:
         if len(_SHAPES) >= _MOST:
             _SHAPES.clear()
         made = make(record)
-        known = _SHAPES[id(record)] = record, made if isinstance(made, dict) else _interned(made)
+        known = _SHAPES[key] = record, made if isinstance(made, dict) else _interned(made)
     return known[1]
 
 

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded
 from roofline.outputs.files import write_whole
-from roofline.outputs.pictures import Panel, Series, draw_panels, panels_beside, panels_text
+from roofline.outputs.pictures import Panel, Series, draw_panels, panels_beside, panels_text, picture_form
 from roofline.questions.goodput import best_at_saturation, best_within, check_measured, check_share
 from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits, without
 from roofline.questions.inputs.case import LEAST_RATE
 from roofline.questions.inputs.deployment import choice, is_open_pool
+from roofline.questions.inputs.load import user_counts
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import at_load, given_gpu, predict, predicted
 from roofline.questions.table import split_rows
 from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.capacity import Goodput, share_verdict
-from roofline.serving.load.equations import served
+from roofline.serving.load.equations import capacity, served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.shown import deployed_text
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import LASTING, Load, Rate
+from roofline.specs.load import LASTING, LASTING_BY_NAME, Load, Rate
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
 from roofline.support.errors import BadInput, shown
@@ -40,14 +40,10 @@ CURVE_KEYS = (
     "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "tok_s_user", "output_tok_s_gpu", "usd_per_m_output_tok",
     "slo_met", "slo_verdict", "slo_reason",
 )  # fmt: skip
-#: Loads that a curve may vary, those that its points state, and their short names.
-AGAINST = {name: kind for kind in LASTING.values() if kind.option in CURVE_KEYS for name in (kind.option, kind.short)}
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
-_GROWTH = 2.0**0.5  # factor on the users from one point to the next
 _BESIDE = 2  # pictures on a first screen
 _BEYOND = 1.5  # last number of users, over the slots
-_MOST_USERS = 4096.0
 _USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the values
 
 
@@ -149,7 +145,7 @@ def curve(
     22
     """
     name = scalar(against)
-    kind = AGAINST.get(name) if isinstance(name, str) else None
+    kind = LASTING_BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInput(f"against = {shown(against)} must be rate or users")
     limits: Mapping[str, float] = slo_limits(slo) or {}
@@ -182,8 +178,8 @@ def _curve(start: Prediction, kind: type[Load], required: float | None, goodput:
     """The points of a deployment, from its prediction at next to no load."""
     from roofline.numbers.arrays import as_array
 
-    most, slots = _ends(start)
-    loads = [place * most for place in _RATES] if kind.is_open else _user_counts(slots)
+    most = float(capacity(start.deployment, replace(start.workload, load=kind.of(1.0))))
+    loads = [place * most for place in _RATES] if kind.is_open else user_counts(max(_BEYOND * most, 8.0))
     limits = start.slo
     rows: list[Any] = list(split_rows(at_load(start, kind.of(as_array(kind.option, loads))), CURVE_KEYS))
     answered = [row for row in rows if row["reason"] is None or (start.allow_oversize and row["ttft_ms"] is not None)]
@@ -195,7 +191,7 @@ def _curve(start: Prediction, kind: type[Load], required: float | None, goodput:
             break
         load = replace(start.workload, load=kind.of(row[kind.option]))  # by a share of the requests, as in `goodput`
         row.update(share_verdict(start.deployment, load, limits, required, start.correction))
-    return Curve(start, kind.option, points, most if kind.is_open else slots, limits, goodput)
+    return Curve(start, kind.option, points, most, limits, goodput)
 
 
 def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
@@ -210,11 +206,7 @@ def first_curves_text(curves: Sequence[Curve], width: int, most: int) -> str:
 
 def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
     """Write the same pictures to a file; its suffix names the format."""
-    form = Path(path).suffix.lower().removeprefix(".")
-    if not form:
-        raise BadInput(
-            f"{path}: not a picture; end the name in .svg, .png or .pdf (for rows: .csv, .json, .parquet, .xlsx)"
-        )
+    form = picture_form(path)
     title = "; ".join(dict.fromkeys(f"{curve.title}" for curve in curves))
     write_whole(path, lambda file: draw_panels(_panels(curves), title, file, form), force=force)
 
@@ -279,20 +271,3 @@ def _picture_top(values: Sequence[float], limits: Sequence[float]) -> float:
     """Where the axis of latencies ends, which grow without bound near saturation."""
     usual = sorted(values)[int(_USUAL * (len(values) - 1))]
     return max(_ABOVE * max(limits, default=0.0), _ABOVE * usual)
-
-
-def _ends(start: Prediction) -> tuple[float, float]:
-    """Saturation rate [1/s], and the number of slots [requests] of a deployment."""
-    known = served(start.deployment, start.workload)
-    plan = start.deployment.plan
-    return float(known.max_request_rate), float(known.slots * plan.dp * plan.pp * start.deployment.replicas)
-
-
-def _user_counts(slots: float) -> list[float]:
-    """Numbers of users, from one to beyond the number of slots."""
-    end = min(max(_BEYOND * slots, 8.0), _MOST_USERS)
-    counts, users = [1.0], 1.0
-    while users < end:
-        users *= _GROWTH
-        counts.append(float(round(users)))
-    return sorted({users for users in counts if users <= end})

@@ -31,6 +31,7 @@ from roofline.questions.alternatives import (
 from roofline.questions.disaggregate import Disaggregation, disaggregate
 from roofline.questions.goodput import GOODPUT_KEYS, check_share
 from roofline.questions.inputs.arguments import (
+    named_records,
     plain_options,
     required_limits,
     scalar,
@@ -556,12 +557,7 @@ LEVER_KEYS: Keys[_Ranked] = {
         "Kind of lever, reference for the case as it is, or together.", lambda r: r.pulled.kind, is_open=False
     ),
     "levers": Key.texts("Levers that are pulled together; one of a lever alone.", lambda r: list(r.pulled.parts)),
-    "options": Key(
-        "mapping",
-        None,
-        "Keyword arguments of predict (or of disaggregate) that make the case.",
-        lambda r: _plain(r.pulled.options),
-    ),
+    **taken(SHARED, options=lambda r: named_records(r.pulled.options)),
     "ttft_p50_change": _change("ttft_p50", "TTFT p50"),
     "ttft_p99_change": _change("ttft_p99", "TTFT p99"),
     "tpot_change": _change("tpot", "TPOT"),
@@ -845,11 +841,3 @@ def is_better(score: float, than: float) -> bool:
     (True, False, True)
     """
     return score < than - WORTH * abs(than) if than not in (0.0, float("inf")) else score < than
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON values: records by their names."""
-    return {
-        name: value.short_name if isinstance(value, Model) else value.name if isinstance(value, Gpu) else value
-        for name, value in options.items()
-    }

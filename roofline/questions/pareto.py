@@ -7,18 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MEGA, counted, rounded
 from roofline.outputs.files import write_whole
-from roofline.outputs.pictures import Marked, Scatter, draw_scatter, scatter_text
+from roofline.outputs.pictures import Marked, Scatter, draw_scatter, picture_form, scatter_text
 from roofline.questions.inputs.arguments import (
     COUNTS,
     all_values,
     key_text,
     listed_names,
+    named_records,
     plain_options,
     scalar,
     single_numbers,
@@ -27,17 +27,17 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import LEAST_RATE, LENGTHS, LOADS, RUN, TRAFFIC
 from roofline.questions.inputs.deployment import choice, found_gpu, found_model
+from roofline.questions.inputs.load import MOST_USERS, user_counts
 from roofline.questions.inputs.options import ALL, LISTED, QUESTIONS, understood
 from roofline.questions.predict import answer_row, asked_case, predict
 from roofline.serving.answers import Answer, check_keys, listed_keys
 from roofline.serving.fewest import Degrees, possible_plans
-from roofline.serving.latency import lanes
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import ParetoRow
 from roofline.serving.shown import KEYS, ROW_KEYS, plan_text, row
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, better, cells, taken
-from roofline.specs.load import LASTING, Load, Users, stated
+from roofline.specs.load import LASTING_BY_NAME, Load, Users, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES
 from roofline.specs.written import Pool
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
 #: Figures by default: what one user gets, and what one GPU gives.
 X, Y = "tok_s_user", "output_tok_s_gpu"
 
-_AGAINST = {name: kind for kind in LASTING.values() for name in (kind.option, kind.short)}
 _PLAN = ("tp", "pp", "ep", "dp")
 _FORMATS = ("quantization", "weights", "kv_cache_dtype")
 _LABELS = {
@@ -69,8 +68,6 @@ _LABELS = {
     "output_tok_s": "output tokens/s",
     "usd_per_m_output_tok": "USD per million output tokens",
 }
-_GROWTH = 2.0**0.5  # factor on the users from one point to the next
-_MOST_USERS = 4096.0
 _SHARES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, *(place / 20.0 for place in range(4, 20)), 0.97, 0.985)
 _MOST_POINTS = int(2 * MEGA)
 _DIGITS = 10  # that tell figures apart: those of equal cases differ in the last ones
@@ -225,12 +222,7 @@ PARETO_KEYS: Keys[ParetoPoint] = {
         lambda p: p.is_knee,
         is_open=False,
     ),
-    "options": Key(
-        "mapping",
-        None,
-        "Keyword arguments of predict (or of disaggregate) that make the case.",
-        lambda p: _plain(p.options),
-    ),
+    **taken(SHARED, options=lambda p: named_records(p.options)),
 }
 
 
@@ -393,7 +385,7 @@ def _plain_case(options: Mapping[str, Any]) -> dict[str, Any]:
 def _varied(against: Any, options: Mapping[str, Any]) -> type[Load]:
     """The kind of load that varies where none is given."""
     name = scalar(against)
-    kind = Users if name is None else _AGAINST.get(name) if isinstance(name, str) else None
+    kind = Users if name is None else LASTING_BY_NAME.get(name) if isinstance(name, str) else None
     if kind is None:
         raise BadInput(f"against = {shown(against)} must be rate or users")
     other = next((name for name in LOADS if name != kind.option and name in options), None)
@@ -540,34 +532,21 @@ def _label(case: _Case) -> str:
 
 def _loads(case: _Case, kind: type[Load]) -> list[float]:
     """Loads of a deployment from an idle server to a full one."""
-    from roofline.serving.load.equations import saturation, server_of
-    from roofline.serving.load.server import UNLIMITED, prompt_of
+    from roofline.serving.load.equations import capacity
 
     options = {name: value for name, value in case.options.items() if name not in ("slo", RUN)}
     if any(name in options for name in TRAFFIC):  # which a burst has no use for
         options["request_rate"] = LEAST_RATE
     start = predict(**options)
-    server, parts = server_of(start.deployment, start.workload), lanes(start.deployment)
+    most = float(capacity(start.deployment, replace(start.workload, load=kind.of(1.0))))
     if kind.is_open:
-        most = float(parts * saturation(replace(server, users=UNLIMITED), prompt_of(server)).rate)
         return [share * most for share in _SHARES]
-    slots = min(float(math.floor(parts * server.slots)), _MOST_USERS, case.options.get(RUN, _MOST_USERS))
-    users = [1.0]
-    while users[-1] * _GROWTH < slots:
-        users.append(users[-1] * _GROWTH)
-    return sorted({*(float(round(count)) for count in users), max(slots, 1.0)})
+    slots = min(float(math.floor(most)), MOST_USERS, case.options.get(RUN, MOST_USERS))
+    return sorted({*user_counts(slots), max(slots, 1.0)})
 
 
 def _whole(amount: float) -> float:
     return int(amount) if float(amount).is_integer() else amount
-
-
-def _plain(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON values: records by their names."""
-    return {
-        name: value.short_name if isinstance(value, Model) else value.name if isinstance(value, Gpu) else value
-        for name, value in options.items()
-    }
 
 
 # Ranges of figures.
@@ -620,11 +599,7 @@ def pareto_text(answer: Pareto, width: int, height: int) -> str:
 
 def save_pareto(answer: Pareto, path: str, *, force: bool) -> None:
     """Write the picture to a file; its suffix names the format."""
-    form = Path(path).suffix.lower().removeprefix(".")
-    if not form:
-        raise BadInput(
-            f"{path}: not a picture; end the name in .svg, .png or .pdf (for rows: .csv, .json, .parquet, .xlsx)"
-        )
+    form = picture_form(path)
     if not answer.points:
         raise BadInput(str(answer.reason))
     write_whole(path, lambda file: draw_scatter(_scatter(answer, with_ranges=True), file, form), force=force)

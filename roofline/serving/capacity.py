@@ -9,12 +9,11 @@ from itertools import pairwise
 from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.roots import narrowed, narrowing
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, lanes, mean_gap
-from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, mean_gap
+from roofline.serving.load.equations import capacity, served
 from roofline.serving.load.joint import joint_share, share_within
 from roofline.serving.load.mixtures import survival
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
-from roofline.serving.load.server import prompt_of
 from roofline.serving.load.tails import (
     Tails,
     equal_steps,
@@ -266,8 +265,7 @@ def rates(
 ) -> Rates:
     """The search of `largest_rate`, with the same arguments."""
     idle = replace(workload, load=Rate(1.0))
-    server = server_of(deployment, idle)
-    saturation_rate = float(saturation(server, prompt_of(server)).rate * lanes(deployment))
+    saturation_rate = float(capacity(deployment, idle))
 
     @cache
     def at(util: float) -> Loaded:
@@ -556,8 +554,7 @@ def crossovers(
         Linear interpolation of both curves of TPOT over the rate.
     """
     idle = replace(workload, load=Rate(1.0))
-    server = server_of(replica, idle)
-    one_pool_rate = float(saturation(server, prompt_of(server)).rate * lanes(replica)) * replicas
+    one_pool_rate = float(capacity(replica, idle)) * replicas
     two_pools_rate = float(pooled(pools, idle).max_request_rate)
 
     def of_one(rate: float) -> float:

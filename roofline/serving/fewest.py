@@ -10,9 +10,8 @@ from roofline.numbers.quantity import GIGA, counted
 from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
-from roofline.serving.latency import Workload, lanes
-from roofline.serving.load.equations import saturation, server_of
-from roofline.serving.load.server import prompt_of
+from roofline.serving.latency import Workload
+from roofline.serving.load.equations import capacity
 from roofline.serving.load.tails import least_shares, limit_shares
 from roofline.serving.shown import beside_limit, plan_text
 from roofline.specs.load import Burst
@@ -243,9 +242,7 @@ def _overloaded_replicas(replica: Deployment, workload: Workload) -> int:
     """The most replicas that a request rate overloads; 0 for users, whom any number serves."""
     if not workload.load.is_open:
         return 0
-    server = server_of(replica, workload)
-    rate = float(saturation(server, prompt_of(server)).rate * lanes(replica))
-    return int(workload.request_rate / rate * (1.0 - _ROUNDING))
+    return int(workload.request_rate / capacity(replica, workload) * (1.0 - _ROUNDING))
 
 
 def _next_count(tried: Sequence[tuple[int, float]], spare: float, too_few: int, most: int) -> int:

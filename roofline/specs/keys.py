@@ -95,4 +95,5 @@ SHARED: Keys[Any] = {
     "date": Key.text("Date of the measurement or of the source."),
     "note": Key.text("How the figure was worked out."),
     "aliases": Key.texts("Further names that look-up takes."),
+    "options": Key("mapping", None, "Keyword arguments of predict (or of disaggregate) that make the case."),
 }

@@ -270,6 +270,7 @@ KINDS: tuple[type[Load], ...] = (Burst, Users, Rate)
 #: Kinds by the arguments that state their amounts; those that last.
 KIND_OF: dict[str, type[Load]] = {kind.option: kind for kind in KINDS}
 LASTING = {name: kind for name, kind in KIND_OF.items() if not kind.is_burst}
+LASTING_BY_NAME = {name: kind for kind in LASTING.values() for name in (kind.option, kind.short)}
 #: Arguments that state a load.
 OPTIONS = tuple(dict.fromkeys(name for kind in KINDS for name in kind.options))
 #: Argument beside users, of a run.

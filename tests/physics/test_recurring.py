@@ -1,6 +1,7 @@
 """Answers of programs are those of the formulas: to the bit of floats, to rounding of arrays."""
 
 import copy
+import dataclasses
 import functools
 import pickle
 import random
@@ -14,11 +15,14 @@ from every_case import each
 import roofline as rl
 from roofline.physics import memory, passes, programs
 from roofline.physics.passes import Pass, every_kernel, prefill_pass
-from roofline.physics.plan import Plan
+from roofline.physics.plan import Deployment, Draft, ModelQuantization, Plan
 from roofline.physics.programs import figures_of
 from roofline.questions.inputs import deployment as deployed_room
 from roofline.serving import knee, verdict
 from roofline.serving.load import server
+from roofline.specs.engine import Engine, KernelOverride
+from roofline.specs.gpu import Gpu, Link
+from roofline.support import records
 
 CASES = (
     ("llama-3.1-8b", "h100-sxm", {}),
@@ -177,3 +181,57 @@ def test_a_case_is_deployed_once_but_for_files_of_ones_own(tmp_path):
     assert times[1] == pytest.approx(times[0] + 0.1)
     deployed_room._KNOWN.clear()
     assert ask(isl=100) == one
+
+
+#: What no formula of physics computes with: names, prices and texts; tables of efficiencies are looked up by key.
+UNREAD = {
+    Gpu: (
+        "aliases", "vendor", "memory_label", "power", "cache", "price", "sustained", "other_nodes", "status", "cautions"
+    ),
+    Engine: ("max_model_len", "sigma_ttft", "sigma_tpot", "sigma_loaded_ttft", "versions", "year", "stated", "by_gpu"),
+}  # fmt: skip
+#: What is handled by name: peaks and calibration are tables, a name is for messages, the rest is in `structure`.
+HANDLED = {
+    Gpu: ("name", "generation", "peaks", "calibration"),
+    Engine: ("name",),
+    Link: ("kind",),
+    KernelOverride: ("generation",),
+    Deployment: (
+        "model", "gpu", "plan", "quantization", "basis", "routing_skew", "replicas", "engine", "draft", "prefix_cache"
+    ),
+    Plan: ("tp", "pp", "ep", "dp"),
+    ModelQuantization: (
+        "sections", "kv_format", "kv_nbytes", "kv_key", "attention_peak", "sixteen_bit_peak", "notes"
+    ),
+    Draft: ("method", "acceptance", "model", "quantization", "joined"),
+}  # fmt: skip
+
+
+@each("record", sorted({*programs._PARAMETERS, *programs._STRUCTURE, *HANDLED}, key=lambda kind: kind.__name__))
+def test_each_field_is_a_parameter_or_tells_structures_apart_or_is_not_read(record):
+    tables = programs._PARAMETERS, programs._STRUCTURE, UNREAD, HANDLED
+    placed = [name for table in tables for name in table.get(record, ())]
+    names = getattr(record, "_fields", None) or tuple(field.name for field in dataclasses.fields(record))
+    assert sorted(placed) == sorted(names)
+
+
+class Unread:
+    """A number that cannot be computed with."""
+
+    def __bool__(self):
+        raise AssertionError("read")
+
+    __eq__ = __lt__ = __add__ = __radd__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __bool__
+    __hash__ = None
+
+
+@each(("model", "gpu", "options"), CASES)
+def test_formulas_do_not_read_what_a_structure_leaves_out(model, gpu, options):
+    one = deployment(model, gpu, options)
+    other = dataclasses.replace(one.gpu, **dict.fromkeys(UNREAD[Gpu], Unread()))
+    engine = dataclasses.replace(one.engine, **dict.fromkeys(UNREAD[Engine], Unread()))
+    blank = records.replace(one, gpu=other, engine=engine)
+    for make in MAKE:
+        assert repr(make(blank, 8.0, 500.0, 1000.0)) == repr(make(one, 8.0, 500.0, 1000.0))
+    for make, numbers in ((memory._memory, (7.0, 3333.0)), (memory._largest_batch, (4321.0,))):
+        assert tuple(make(blank, *numbers)) == tuple(make(one, *numbers))

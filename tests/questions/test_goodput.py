@@ -13,6 +13,7 @@ from every_case import each
 import roofline as rl
 from roofline.cli.main import cli
 from roofline.questions.goodput import GOODPUT_KEYS, headroom
+from roofline.questions.pareto import _SHARES
 from roofline.serving.capacity import SATURATION, attained, largest_rate
 from roofline.serving.load.equations import served
 from roofline.serving.shown import ROW_KEYS
@@ -369,6 +370,27 @@ def test_a_derate_is_said_once_and_scales_the_rates_that_it_names():
     ]
     assert less.tpot > full.tpot
     assert rl.predict(MODEL, GPU, **CASE, derate={"bandwidth": 0.05, "peak": "3%", "link": 0.1}) == less
+
+
+@each(
+    ("model", "gpu", "plan"),
+    [
+        ("gpt-oss-120b", "h100-sxm", {"tp": 1, "dp": 2, "max_num_seqs": 4}),
+        ("deepseek-r1", "b200", {"tp": 1, "dp": 8, "ep": 8}),
+        ("llama-3.1-8b", "h100-sxm", {"tp": 1, "dp": 2, "pp": 2, "max_num_seqs": 8}),
+    ],
+)
+def test_every_question_knows_one_saturation(model, gpu, plan):
+    saturation = rl.predict(model, gpu, request_rate=0.01, **plan).max_request_rate
+    (found,) = rl.goodput(model, gpu, slo="ttft:1000", **plan).to_dict()["rows"]
+    assert found["goodput"] / found["goodput_util"] == pytest.approx(saturation, rel=1e-9)
+    assert found["max_request_rate"] == pytest.approx(saturation, rel=1e-9)
+    curve = rl.curve(model, gpu, against="rate", **plan)
+    assert curve.saturation == pytest.approx(saturation, rel=1e-9)
+    tried = rl.pareto(model, gpu, against="rate", x="request_rate", y="ttft", **plan)
+    shares = [point.prediction.workload.request_rate / saturation for point in tried.points]
+    assert max(shares) <= 0.985 * (1.0 + 1e-9)
+    assert all(any(abs(share - usual) < 1e-9 for usual in _SHARES) for share in shares)
 
 
 # --- next to nothing ---------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from roofline.physics.passes import _decode_kernels
 from roofline.serving.load import mixtures, programs
 from roofline.serving.load.equations import served, served_by_formulas
 from roofline.serving.load.mixtures import percentile
@@ -34,8 +35,8 @@ CASES = (
 @pytest.fixture
 def at_once(monkeypatch):
     """Programs are compiled at the first question."""
-    for module in (programs, mixtures):
-        monkeypatch.setattr(module, "_FEW", 0)
+    for kept in (programs._SHARED, mixtures._PROGRAMS):
+        monkeypatch.setattr(kept, "few", 0)
 
 
 def drawn(draw, names):
@@ -111,3 +112,12 @@ def test_what_a_program_cannot_hold_is_left_to_the_formulas(at_once):
     for place, osl in enumerate((1.0, 30.0)):
         alone = served(one.deployment, replace(mixed, osl=osl))
         assert (found.ttft[place], found.decode[place]) == pytest.approx((alone.ttft, alone.decode), rel=1e-10)
+
+
+def test_an_answer_that_holds_kernels_of_its_model_is_no_program(at_once):
+    def step_time(deployment, workload, more):
+        return sum(kernel.time for kernel in _decode_kernels(deployment, 1.0, workload.isl, workload.isl))
+
+    for model in ("llama-3.1-8b", "qwen3-32b"):
+        one = rl.predict(model, "h100-sxm", tp=1, request_rate=0.1)
+        assert programs.answered(step_time, one.deployment, one.workload) == step_time(one.deployment, one.workload, ())

@@ -349,6 +349,14 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
+def named_records(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON values: models and GPUs by their names."""
+    return {
+        name: value.short_name if isinstance(value, Model) else value.name if isinstance(value, Gpu) else value
+        for name, value in options.items()
+    }
+
+
 def number_if_given(name: str, value: Any, least: float, most: float) -> float | None:
     """A number between two bounds, from a number or a text."""
     plain = plain_value(name, scalar(value))

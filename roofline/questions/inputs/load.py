@@ -28,8 +28,19 @@ from roofline.support.records import NamedTuple, replace
 __all__ = ["BENCHMARK", "UNDER_LOAD"]
 
 
+MOST_USERS = 4096.0  # of a load that is varied
+_GROWTH = 2.0**0.5  # factor on the users from one point to the next
 _GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
 _LEAST_EXCESS = NANO
+
+
+def user_counts(end: float) -> list[float]:
+    """Numbers of users from one to an end, evenly spaced on a log scale."""
+    end, counts, users = min(end, MOST_USERS), [], 1.0
+    while round(users) <= end:
+        counts.append(float(round(users)))
+        users *= _GROWTH
+    return list(dict.fromkeys(counts))
 
 
 def open_tp(

@@ -113,8 +113,8 @@ class Case(Unlimited[Length], Generic[Length], total=False):
     slo: Slo | None
 
 
-class _Each(_Shared, _Source, _Lengths[Numbers], total=False):
-    """Options of a question that answers a row for each of several values."""
+class _Plans(TypedDict, total=False):
+    """Degrees and formats, of each one value or several."""
 
     tp: Many[int | str | None]
     pp: Many[int | str]
@@ -125,6 +125,10 @@ class _Each(_Shared, _Source, _Lengths[Numbers], total=False):
     weights: Many[str | None]
     kv_cache_dtype: Many[str | None]
     draft_tokens: Many[int | str | None]
+
+
+class _Each(_Plans, _Shared, _Source, _Lengths[Numbers], total=False):
+    """Options of a question that answers a row for each of several values."""
 
 
 class GoodputOptions(_Each, total=False):
@@ -144,22 +148,13 @@ class CostOptions(SizeOptions, total=False):
     slo: Slo | None
 
 
-class ParetoOptions(_Shared, _Source, _Lengths[float | str], _Load[Numbers], total=False):
+class ParetoOptions(_Plans, _Shared, _Source, _Lengths[float | str], _Load[Numbers], total=False):
     """Options of `pareto`, which is of one workload: load, degrees and formats take one value, or several."""
 
-    tp: Many[int | str | None]
-    pp: Many[int | str]
-    ep: Many[int | str]
-    dp: Many[int | str]
-    num_gpus: Many[int | str | None]
-    quantization: Many[str | None]
-    weights: Many[str | None]
-    kv_cache_dtype: Many[str | None]
-    draft_tokens: Many[int | str | None]
     slo: Slo | None
 
 
-class Grid(_Lengths[Numbers], _Load[Numbers], total=False):
+class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     """Options of `table`: each option takes one value, or several."""
 
     cache_hit: Many[float | str | None]
@@ -172,14 +167,6 @@ class Grid(_Lengths[Numbers], _Load[Numbers], total=False):
     lengths: _Trace | Iterable[_Trace] | None
     cold_start: _ColdStart | None
     derate: _Derate | Iterable[_Derate] | None
-    tp: Many[int | str | None]
-    pp: Many[int | str]
-    ep: Many[int | str]
-    dp: Many[int | str]
-    num_gpus: Many[int | str | None]
-    quantization: Many[str | None]
-    weights: Many[str | None]
-    kv_cache_dtype: Many[str | None]
     compute: Many[str | None]
     routing: Many[str | float]
     basis: Many[str]
@@ -190,7 +177,6 @@ class Grid(_Lengths[Numbers], _Load[Numbers], total=False):
     gpu_memory_utilization: Many[float | str | None]
     max_model_len: Many[int | str | None]
     draft: Many[str | None]
-    draft_tokens: Many[int | str | None]
     acceptance: Many[float | str | None]
     measured: str | Mapping[str, float | str] | None
     slo: Slo | Iterable[Slo] | None

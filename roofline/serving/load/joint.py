@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import log
 from statistics import NormalDist
 
-from roofline.serving.load.mixtures import Component, survival
+from roofline.serving.load.mixtures import Component, rare_time, survival, usual_time
 from roofline.serving.load.tails import AnswerSlice, Tails
 
 _NODES = 64  # of all TPOTs; at least `_FEWEST` of answers of one length
@@ -92,8 +92,7 @@ def _quantile(part: Component, share: float) -> float:
         return float(part.least) + mean
     if square <= variance:  # some wait an exponential time
         waits = 2.0 * square / (variance + square)
-        time = -log(min((1.0 - share) / waits, 1.0)) * (variance + square) / (2.0 * mean)
+        time = rare_time(part, -log(min((1.0 - share) / waits, 1.0)))
     else:
-        root = 3.0 * (square / variance) ** 0.5
-        time = mean * max(1.0 - 1.0 / root**2 + _NORMAL.inv_cdf(share) / root, 0.0) ** 3
-    return float(part.least) + min(time, float(part.most))
+        time = usual_time(part, _NORMAL.inv_cdf(share))
+    return float(part.least) + min(float(time), float(part.most))

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, reduce
 from math import log
-from typing import Any
 
 from roofline.numbers.operations import Real, comparable, cube_root, maximum, minimum, never, where
 from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.numbers.roots import crossing, narrowed
 from roofline.serving.latency import Spread
-from roofline.serving.load.programs import LARGE
+from roofline.serving.load.programs import LARGE, Programs
 from roofline.support.records import NamedTuple
 
 _E = 2.718281828459045
@@ -19,8 +18,7 @@ _TINY = 2.0**-200  # of a time or its square, against division by zero
 _MOST_STEPS = 200  # of a percentile; a dozen are usual, more where the distribution jumps
 _FARTHEST = 9.0  # of a standard normal variable
 _SIZES = (1, 2, 4, 8, 16, 32)  # components of a program for percentiles
-_FEW = 48  # percentiles that cost as much as compiling one
-_PROGRAMS: dict[Any, Any] = {}  # by numbers of components: percentiles so far, then the program
+_PROGRAMS = Programs(few=48)  # by numbers of components; as many percentiles cost as much as compiling one
 _GROUPS = (0.55, 0.92, 1.0)  # ends of the groups of prompts, as shares
 
 
@@ -128,19 +126,46 @@ def _percentile(parts: Sequence[Component], tail: _Tail) -> Real:
 
 def _bounds(part: Component, tail: _Tail) -> tuple[Real, Real]:
     """Two times between which a component's percentile lies [s]; see `gamma_survival`."""
-    square = part.mean * part.mean
-    shape = square / maximum(part.variance, _TINY)
-    width = 3.0 * maximum(shape, 1.0) ** 0.5
-    near, far = (
-        part.mean * (side * side * side)
-        for side in (maximum(1.0 - 1.0 / (width * width) + place / width, 0.0) for place in (tail.near, tail.far))
-    )
-    rare = (part.variance + square) / (2.0 * maximum(part.mean, _TINY)) * tail.exponent
-    is_rare = shape <= 1.0
-    low, high = where(is_rare, 0.0, near), where(is_rare, rare, far)
+    shape = part.mean * part.mean / maximum(part.variance, _TINY)
+    is_rare, near, far = shape <= 1.0, usual_time(part, tail.near), usual_time(part, tail.far)
+    low, high = where(is_rare, 0.0, near), where(is_rare, rare_time(part, tail.exponent), far)
     if not never(part.most < float("inf")):
         low, high = minimum(low, part.most), minimum(high, part.most)
     return part.least + low, part.least + high
+
+
+def usual_time(part: Component, place: Real) -> Real:
+    """Time that a gamma of k >= 1 exceeds as a standard normal variable exceeds `place`; inverse of `gamma_survival`.
+
+    Args:
+        part: mean and variance; `least` and `most` are left to the caller.
+        place: of the standard normal variable [1].
+
+    Returns:
+        Time beyond `least` [s].
+
+    Source:
+        Wilson and Hilferty, PNAS 17(12), 1931.
+    """
+    width = 3.0 * maximum(part.mean * part.mean / maximum(part.variance, _TINY), 1.0) ** 0.5
+    side = maximum(1.0 - 1.0 / (width * width) + place / width, 0.0)
+    return part.mean * (side * side * side)
+
+
+def rare_time(part: Component, exponent: Real) -> Real:
+    """Time that a gamma of k < 1 exceeds with a share of e^-exponent of those who wait; inverse of `gamma_survival`.
+
+    Args:
+        part: mean and variance; `least` and `most` are left to the caller.
+        exponent: over the mean of the exponential time [1].
+
+    Returns:
+        Time beyond `least` [s].
+
+    Source:
+        Arithmetic.
+    """
+    return (part.variance + part.mean * part.mean) / (2.0 * maximum(part.mean, _TINY)) * exponent
 
 
 def _percentile_program(numbers: Sequence[Real]) -> Callable[..., tuple[Real, ...]] | None:
@@ -151,14 +176,8 @@ def _percentile_program(numbers: Sequence[Real]) -> Callable[..., tuple[Real, ..
     if any(arrays) and max(getattr(number, "size", 1) for number in numbers) < LARGE:
         return None
     key = len(numbers), arrays if any(arrays) else None
-    known = _PROGRAMS.get(key, 0)
-    if type(known) is int:
-        if known < _FEW and not any(arrays):
-            _PROGRAMS[key] = known + 1
-            return None
-        known = _PROGRAMS[key] = _compiled(*key)
-    program: Callable[..., tuple[Real, ...]] = known
-    return program
+    known: Callable[..., tuple[Real, ...]] | None = _PROGRAMS.get(key, lambda: _compiled(*key), at_once=any(arrays))
+    return known
 
 
 def _compiled(size: int, arrays: tuple[bool, ...] | None) -> Callable[..., tuple[Real, ...]]:

@@ -21,7 +21,6 @@ from roofline.serving.latency import Workload
 from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, replace
 
-_FEW = 96  # answers that cost as much as compiling a program
 SMALL = 64  # elements of an array, up to which its cases are answered one by one
 LARGE = 1 << 14  # elements of an array that pay for one at once
 _MOST = 256  # programs that are kept
@@ -109,12 +108,7 @@ def by_program(ask: Ask, deployment: Deployment, workload: Workload, more: Seque
     key = case.structure, arrays
     known = deployment.memo.get(key)
     if known is None or known.replicas != deployment.replicas:
-        shared = _SHARED.get(key, 0)
-        if type(shared) is int:
-            if shared < _FEW and arrays is None:
-                _SHARED[key] = shared + 1
-                return None
-            shared = _SHARED[key] = _compiled(case)
+        shared = _SHARED.get(key, lambda: _compiled(case), at_once=arrays is not None)
         known = deployment.memo[key] = None if shared is None else shared.bound(deployment)
     return None if known is None else known(workload.numbers, more)
 
@@ -150,14 +144,33 @@ class _Bound(NamedTuple):
         return self.form(*figures)
 
 
-_SHARED: dict[Hashable, Any] = {}  # number of answers so far, then the program; None where there cannot be one
+class Programs:
+    """Programs by their keys, compiled once there were more than a few calls."""
+
+    def __init__(self, few: int) -> None:
+        self.few = few
+        self._known: dict[Hashable, Any] = {}  # number of calls so far, then the program
+
+    def get(self, key: Hashable, compiled: Callable[[], Any], *, at_once: bool) -> Any:
+        """The program; None as long as there were few calls, and where there cannot be one."""
+        known = self._known.get(key, 0)
+        if type(known) is int:
+            if known < self.few and not at_once:
+                self._known[key] = known + 1
+                return None
+            if len(self._known) >= _MOST:
+                self._known.clear()
+            known = self._known[key] = compiled()
+        return known
+
+
+_SHARED = Programs(few=96)  # of all deployments: as many answers cost as much as compiling one
 
 
 def _compiled(case: _Case) -> _Shared | None:
-    from roofline.symbolic.graph import Calls
+    """The program; None where the structure depends on the numbers, or where a kernel is in it instead of called."""
+    from roofline.symbolic.graph import Calls, nodes_of
 
-    if len(_SHARED) >= _MOST:
-        _SHARED.clear()
     graph, one = Calls(), case.deployment
     inputs = {name: graph.input(name) for name in case.names}
     more = [graph.input(f"more{place}") for place in range(len(case.more))]
@@ -172,9 +185,13 @@ def _compiled(case: _Case) -> _Shared | None:
         answer = case.ask(stub, case.workload.at(inputs), more)
     except (RooflineError, TypeError):
         return None
+    outputs = [*_numbers_of(answer)]
+    bandwidth: Any = stub.gpu.bandwidth
+    if any(node.key is bandwidth.key for node in nodes_of(outputs)):
+        return None
     values = [*(case.workload.numbers[name] for name in case.names), *case.more]
     arrays = tuple(map(_is_array, values)) if any(map(_is_array, values)) else None
-    template = Template([*_numbers_of(answer)], [*inputs.values(), *more], parameters, arrays)
+    template = Template(outputs, [*inputs.values(), *more], parameters, arrays)
     return _Shared(template, case.names, _former(answer))
 
 
