@@ -93,6 +93,8 @@ MISTAKES = [
     ),
     ("formula llama-3.1-8b h100", 2, ("RESULT", "'llama-3.1-8b' is not one of", "ttft")),
     (f"ttft {CASE} -c 1e30", 1, ("--concurrency 1e+30 must be at most 1,000,000,000",)),
+    (f"pareto {CASE} -c 4,1e30", 1, ("--concurrency 1e+30 must be at most 1,000,000,000",)),
+    (f"sweep {CASE} -b 4,0", 1, ("--batch 0 must be at least 1",)),
     (f"ttft {CASE} --request-rate 0", 1, ("--request-rate 0 must be above 0 requests/s",)),
     (f"ttft {CASE} -g h100x", 1, ("GPU 'h100x'", "yours: --specs DIR")),
     (f"ttft {CASE} --batchsize 4", 2, ("did you mean --batch-size?",)),

@@ -129,8 +129,11 @@ def _numbers(inputs: dict[str, Any]) -> dict[str, Real]:
     for name, value in values.items():
         least = _LEAST.get(name, 1.0)
         if not (smallest_of(value) >= least and largest_of(value) <= _LONGEST):  # NaN fails both
-            is_small = any_of(~(value >= least)) if hasattr(value, "shape") else not value >= least
-            raise BadInput(f"{name} = {_plain_text(inputs[name])} must be {_bound(name, least, is_small=is_small)}")
+            elements = value.flat if hasattr(value, "shape") else [value]
+            wrong = next(float(element) for element in elements if not least <= element <= _LONGEST)
+            written = inputs[name] if type(elements) is list else wrong
+            bound = _bound(name, least, is_small=not wrong >= least)
+            raise BadInput(f"{name} = {_plain_text(written)} must be {bound}")
     return values
 
 
