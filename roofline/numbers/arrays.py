@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from roofline.numbers.operations import Operations, register
+from roofline.numbers.operations import Operations, element, register
 from roofline.support.errors import BadInput, shown
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def turned_by_element(
         if places.size == length:
             places = None
     state = whole if places is None else [value[places] for value in whole]
-    fixed = known if places is None else [_at(value, places) for value in known]
+    fixed = known if places is None else [element(value, places) for value in known]
     count, stopped = length if places is None else places.size, None
     for _ in range(most if count else 0):
         with _ARENA.lent(*buffers) as room:
@@ -273,7 +273,7 @@ def turned_by_element(
             _put(whole, state, places)
             kept = np.flatnonzero(going)
             places = kept if places is None else places[kept]
-            state, fixed = [value[kept] for value in state], [_at(value, kept) for value in fixed]
+            state, fixed = [value[kept] for value in state], [element(value, kept) for value in fixed]
             count, stopped = left, None
     _put(whole, state, places)
     return whole
@@ -285,10 +285,6 @@ def _put(whole: list[Any], parts: list[Any], places: Any) -> None:
             whole[place] = part
         else:
             whole[place][places] = part
-
-
-def _at(value: Any, places: Any) -> Any:
-    return value[places] if getattr(value, "shape", ()) else value
 
 
 def _kind(value: Any) -> Any:

@@ -311,6 +311,15 @@ def is_nan(number: Real) -> Real:
     return number != number  # noqa: PLR0124
 
 
+def element(values: Any, place: Any) -> Any:
+    """Elements of an array by their places, or the single value that stands for all of them.
+
+    >>> element(3.0, 7)
+    3.0
+    """
+    return values[place] if getattr(values, "shape", ()) else values
+
+
 def largest_of(values: Real) -> float:
     """Largest element.
 

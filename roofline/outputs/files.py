@@ -35,6 +35,7 @@ SCHEMA_VERSION = 1
 # Spreadsheets evaluate a text that begins like this (full-width signs in some languages); an apostrophe prevents it.
 _FORMULA = tuple("=+-@\uff1d\uff0b\uff0d\uff20")
 _NEXT_CELL = r"([;\t]\s*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])"  # for locales with other separators
+_MOST_ROWS = (1 << 20) - 1  # of a sheet, below its heads
 _WIDEST = 40  # characters of a column
 
 
@@ -100,7 +101,13 @@ def _parquet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
     return lambda file: pq.write_table(table, file, compression="zstd")
 
 
+def _check_sheet(rows: int) -> None:
+    if rows > _MOST_ROWS:
+        raise BadInput(f"{rows} rows exceed the {_MOST_ROWS} of a sheet; write them to a file in .csv or .parquet")
+
+
 def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
+    _check_sheet(len(rows))
     with needing("a sheet needs XlsxWriter", "xlsx"):
         from roofline.outputs.workbook.writer import Book
 
@@ -146,6 +153,7 @@ def write_blocks(blocks: Iterable[InColumns], path: str, *, force: bool, piped: 
             yield block
 
     if suffix == ".xlsx":
+        _check_sheet(getattr(blocks, "rows", 0))
         rows = [row for block in counted_blocks() for row in block.to_rows()]
         write_whole(path, _sheet(rows), force=force)
     elif suffix == ".parquet":
@@ -235,13 +243,14 @@ def _parquet_of_blocks(blocks: Iterable[InColumns]) -> Callable[[Path], object]:
         import pyarrow.parquet as pq
 
     def write(file: Path) -> None:
-        writer = None
-        for block in blocks:
-            table = arrow_table(block.columns)
-            writer = writer or pq.ParquetWriter(file, table.schema, compression="zstd")
-            writer.write_table(table)
-        if writer is not None:
-            writer.close()
+        tables = (arrow_table(block.columns) for block in blocks)
+        first = next(tables, None)
+        if first is None:
+            return
+        with pq.ParquetWriter(file, first.schema, compression="zstd") as writer:
+            writer.write_table(first)
+            for table in tables:
+                writer.write_table(table)
 
     return write
 

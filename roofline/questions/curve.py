@@ -24,10 +24,10 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.shown import deployed_text
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import LASTING, LASTING_BY_NAME, Load, Rate
+from roofline.specs.load import LASTING, Load, Rate, lasting_named
 from roofline.specs.model import Model
 from roofline.specs.workload import key_text, metric_and_level
-from roofline.support.errors import BadInput, shown
+from roofline.support.errors import BadInput
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -144,10 +144,7 @@ def curve(
     >>> len(rl.curve(rl.predict("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal")).to_rows(["ttft_ms"]))
     22
     """
-    name = scalar(against)
-    kind = LASTING_BY_NAME.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise BadInput(f"against = {shown(against)} must be rate or users")
+    kind = lasting_named(scalar(against))
     limits: Mapping[str, float] = slo_limits(slo) or {}
     required = check_share(share, limits)
     if isinstance(model, Prediction):

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
-from roofline.numbers.operations import Json
+from roofline.numbers.operations import Json, element
 from roofline.numbers.quantity import MEGA, counted, rounded
 from roofline.outputs.files import write_whole
 from roofline.outputs.pictures import Marked, Scatter, draw_scatter, picture_form, scatter_text
@@ -37,7 +37,7 @@ from roofline.serving.row_types import ParetoRow
 from roofline.serving.shown import KEYS, ROW_KEYS, plan_text, row
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, better, cells, taken
-from roofline.specs.load import LASTING_BY_NAME, Load, Users, stated
+from roofline.specs.load import Load, Users, lasting_named, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES
 from roofline.specs.written import Pool
@@ -67,6 +67,10 @@ _LABELS = {
     "output_tok_s_gpu": "output tokens/s per GPU",
     "output_tok_s": "output tokens/s",
     "usd_per_m_output_tok": "USD per million output tokens",
+    "usd_per_request": "USD per request",
+    "usd_per_hour": "USD per hour",
+    "request_rate": "requests/s",
+    "max_request_rate": "requests/s at most",
 }
 _SHARES = (0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.15, *(place / 20.0 for place in range(4, 20)), 0.97, 0.985)
 _MOST_POINTS = int(2 * MEGA)
@@ -78,12 +82,13 @@ _RANGES = (
     "ranges: 80 % of measured cases; those of throughput and cost follow from the range of E2EL at the same users or "
     "batch, that of cost from the range of the rent too"
 )
-_MISSES = "misses the SLO"
+_MISSES, _UNKNOWN = "misses the SLO", "has a percentile that is not known"
 #: Why no point is left -> what to do.
 _TODO = {
     DoesNotFit.short: "try more GPUs a replica, GPUs with more memory, or narrower formats",
     Overloaded.short: "lower the rate, or add GPUs",
     NoSteadyState.short: "lower the load, or add GPUs",
+    _UNKNOWN: "limit another percentile or a mean, or ask `simulate`",
     _MISSES: "loosen the SLO, lower the load, or try other GPUs, formats or plans",
 }
 _NO_FIGURE = (
@@ -262,7 +267,8 @@ class Pareto(Answer[ParetoRow]):
         if self.points:
             return None
         why = max(self.left_out, key=self.left_out.__getitem__)
-        tried = f"none of {counted(self.count, 'point')} is left ({self.left_out_text})"
+        tried = "the only point is left out" if self.count == 1 else f"none of {self.count} points is left"
+        tried = f"{tried} ({self.left_out_text})"
         return f"{self.model}: {tried}; {_TODO.get(why, _NO_FIGURE)}"
 
     @property
@@ -345,6 +351,9 @@ def pareto(
         kind = _varied(against, plain)
     record, model_notes = found_model(asked.model, plain)
     loads = plain.pop(kind.option, None)
+    odd = [load for load in loads or () if type(load) not in (int, float)]
+    if odd:
+        raise BadInput(f"{kind.option} = {shown(odd[0])} must be a number or a list of numbers")
     cases = _deployments(asked.model, record, gpus, plain)
     if loads is not None and len(cases) * len(loads) > _MOST_POINTS:
         raise BadInput(f"{len(cases) * len(loads)} points exceed the limit of {_MOST_POINTS}; use fewer values")
@@ -378,16 +387,14 @@ def _plain_case(options: Mapping[str, Any]) -> dict[str, Any]:
     single_numbers("pareto", given, [name for name in LENGTHS if name in LISTED and name not in several])
     lists = {name: list(dict.fromkeys(all_values(name, given[name]))) for name in several if name in given}
     plain = plain_options({name: value for name, value in given.items() if name not in lists})
-    limits = {"slo": dict(slo_limits(plain["slo"]) or {})} if "slo" in plain else {}
+    limits = {"slo": slo_limits(plain["slo"])} if plain.get("slo") else {}
     return {**plain, **limits, **lists}
 
 
 def _varied(against: Any, options: Mapping[str, Any]) -> type[Load]:
     """The kind of load that varies where none is given."""
     name = scalar(against)
-    kind = Users if name is None else LASTING_BY_NAME.get(name) if isinstance(name, str) else None
-    if kind is None:
-        raise BadInput(f"against = {shown(against)} must be rate or users")
+    kind = Users if name is None else lasting_named(name)
     other = next((name for name in LOADS if name != kind.option and name in options), None)
     if other is not None:
         raise BadInput(f"against = {shown(against)} and {other} are two loads; leave out one of them")
@@ -429,6 +436,8 @@ def _plans(model: Model, gpu: Gpu, options: Mapping[str, Any]) -> list[dict[str,
     ep, num_gpus = degrees["ep"], options.get("num_gpus")
     if degrees["tp"] is not None or not COUNTS.issuperset(map(type, (degrees["pp"], degrees["dp"], num_gpus))):
         return [{}]  # as stated, to be judged by `predict`
+    if any(count is not None and count < 1 for count in (degrees["pp"], degrees["dp"], num_gpus)):
+        return [{"tp": 1}]  # likewise
     fixed = Degrees(None, degrees["pp"] or 1, None if ep == ALL else ep, degrees["dp"])
     plans = []
     for plan in possible_plans(model, gpu.node, math.inf, fixed):
@@ -483,7 +492,8 @@ class _Found:
             elif not stable[place]:
                 self.left_out[Overloaded.short if kind.is_open else NoSteadyState.short] += 1
             elif lists["slo_met"][place] is False:
-                self.left_out[_MISSES] += 1
+                exceeds = any(element(share, place) > 1.0 for share in prediction.slo_shares.values())
+                self.left_out[_MISSES if exceeds else _UNKNOWN] += 1
             elif first is None or second is None:
                 self.left_out[f"has no {self.keys[0] if first is None else self.keys[1]}"] += 1
             else:
@@ -589,7 +599,10 @@ def figure_text(key: str) -> str:
         return _LABELS[key]
     stem = key.removesuffix("_ms")
     is_latency = key.endswith("_ms") and stem.partition("_")[0] in LATENCIES and not stem.endswith(("_low", "_high"))
-    return f"{key_text(stem)} [ms]" if is_latency else f"{key} [{KEYS[key].unit}]"
+    if is_latency:
+        return f"{key_text(stem)} [ms]"
+    unit = KEYS[key].unit
+    return f"{stem if unit == 'ms' else key} [{unit}]"
 
 
 def pareto_text(answer: Pareto, width: int, height: int) -> str:

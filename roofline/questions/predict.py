@@ -246,17 +246,6 @@ def predict(
     return _at_each_plan(deployment, workload, tp, rest)
 
 
-def check_deployment(model: Any, gpu: Any, options: Mapping[str, Any]) -> None:
-    """Refuse a deployment that no case can run on."""
-    from inspect import signature
-
-    usual = {name: parameter.default for name, parameter in signature(predict).parameters.items()}
-    asked = {**usual, **options, "model": model, "gpu": gpu}
-    base = deployed_case(DeploymentOptions(**{name: asked[name] for name in DeploymentOptions._fields}))
-    if base.tp is not None and base.num_gpus is not None:
-        load.replicas(base.deployment.plan, base.num_gpus)
-
-
 class _Rest(NamedTuple):
     """Of a question, what is neither plan nor lengths and load."""
 
@@ -287,17 +276,9 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
     prediction = predict_deployment(
         deployment, workload, limits, notes, allow_oversize=allow_oversize, correction=correction
     )
-    if never(prediction.fits):
-        if not allow_oversize:
-            raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
-        return _hypothetical(prediction)
-    return prediction if prediction.served is None else load.under_load(prediction)
-
-
-def _hypothetical(prediction: Prediction) -> Prediction:
-    """The prediction with a note that it does not fit."""
-    used = f"{prediction.memory.used_fraction:.0%} of the usable memory"
-    return replace(prediction, added=(*prediction.added, f"does not fit: {used}; times are hypothetical"))
+    if never(prediction.fits) and not allow_oversize:
+        raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
+    return load.noted(prediction)
 
 
 def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Rest) -> Prediction:
@@ -381,8 +362,7 @@ def at_load(prediction: Prediction, amount: Load) -> Prediction:
         allow_oversize=prediction.allow_oversize,
         correction=prediction.correction,
     )
-    loaded = load.under_load(again)
-    return _hypothetical(loaded) if type(loaded.fits) is bool and not loaded.fits else loaded
+    return load.noted(again)
 
 
 def predict_each_gpu(

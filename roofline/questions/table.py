@@ -3,35 +3,37 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING, Any, SupportsIndex, Unpack, cast, overload
 
-from roofline.numbers.operations import any_of, negated
+from roofline.numbers.operations import any_of, element, negated
 from roofline.numbers.quantity import BILLION, GIGA, KIBI, rounded
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, deployment, load
 from roofline.questions.inputs.arguments import all_values, listed_names, plain_value, slo_limits
-from roofline.questions.inputs.case import LENGTHS
+from roofline.questions.inputs.case import LEAST_RATE, LENGTHS
 from roofline.questions.inputs.options import ALL, understood
-from roofline.questions.predict import DEFAULTS, check_deployment, predict, refused_row
+from roofline.questions.predict import DEFAULTS, predict, refused_row
 from roofline.serving.answers import Answer, Answers, check_keys, listed_keys, selected
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
 from roofline.serving.prediction import Prediction, memory_of
 from roofline.serving.row_types import Row
 from roofline.serving.shown import KEYS, ROW_KEYS, figures
-from roofline.serving.verdict import beyond
+from roofline.serving.verdict import assumptions, beyond
 from roofline.specs.gpu import Gpu
-from roofline.specs.load import RUN, stated
+from roofline.specs.load import RUN, Rate, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, RooflineError, UnknownName, shown
 from roofline.support.progress import counting
-from roofline.support.records import NamedTuple, replace
+from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, DataFrame
@@ -50,7 +52,6 @@ _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
 _WHOLE = ("isl", "osl", "batch", "concurrency", "prefix", "memory_knee", "slo_knee")
 _ALWAYS_WHOLE = ("memory_knee", "slo_knee")
 _REASON, _WARNINGS = "reason", "warnings"
-_OF_LOAD = (load.UNDER_LOAD, load.BENCHMARK)  # begin notes on one load
 _LONG_PREFIX = BadInput("prefix exceeds the prompt")
 
 
@@ -111,7 +112,7 @@ class Table(Answer[Row], Sequence[Row]):
             return list(self.columns) == list(other.columns) and self.columns == other.columns
         if not isinstance(other, list):
             return NotImplemented
-        return len(self) == len(other) and all(map(_is_equal, self, other))
+        return len(self) == len(other) and all(map(operator.eq, self, other))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -203,13 +204,6 @@ class Table(Answer[Row], Sequence[Row]):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The columns for any library that reads Arrow, such as DuckDB and polars."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-
-_NO_ROWS = Table({}, 0)
-
-
-def _is_equal(row: object, other: object) -> bool:
-    return row == other
 
 
 def _cell_text(value: object) -> str:
@@ -371,22 +365,32 @@ def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
         for name, values in numbers.items()
         if name in _WHOLE and all(math.isnan(one) or one.is_integer() for one in values)
     ]
-    always = (*whole, *_ALWAYS_WHOLE, *(key for key, of in KEYS.items() if of.kind == "integer"))
+    own = ("isl", "osl") if any(map(_is_trace, others.get("lengths", ()))) else ()  # which a trace has
+    always = (*(name for name in whole if name not in own), *_ALWAYS_WHOLE)
     return _Grid(model_names, gpu_names, plans, numbers, shares, (*row_keys, _REASON), always)
 
 
 def _check_names(grid: _Grid) -> None:
     """Refuse names that nobody knows before anything is written."""
+    for gpu, plan in product(grid.gpus, grid.plans):
+        deployment.choice(gpu, plan)
     first = [(grid.models[0], grid.gpus[0], plan) for plan in grid.plans]
     pairs = [(model, gpu, grid.plans[0]) for model, gpu in product(grid.models, grid.gpus)]
     for model, gpu, plan in (*first, *(pairs if len(grid.plans) > 1 else pairs[1:])):
-        pooled = deployment.choice(gpu, plan)
-        try:
-            check_deployment(model, pooled.gpu, pooled.options)
-        except UnknownName:
-            raise
-        except RooflineError:
-            continue  # its rows have the reason
+        chosen = deployment.choice(gpu, plan)
+        error = _error_of_all(model, chosen.gpu, chosen.options, tuple(grid.numbers))
+        if isinstance(error, UnknownName):
+            raise error  # others are the reason of their rows
+
+
+def _error_of_all(model: Any, gpu: Any, options: Mapping[str, Any], names: Iterable[str]) -> RooflineError | None:
+    """What is wrong with a short request alone, and so with every case; `names` are those of lengths and load."""
+    light: dict[str, Any] = {"isl": 2, "osl": 2, Rate.option: LEAST_RATE}
+    try:
+        predict(model, gpu, **{**options, **{name: light.get(name, 1) for name in names}})
+    except RooflineError as error:
+        return error
+    return None
 
 
 # Rows by the block.
@@ -403,7 +407,8 @@ def _empty(keys: Sequence[str], rows: int, whole: Sequence[str] = ()) -> Table:
     columns: dict[str, Column] = {}
     for key in keys:
         if _is_numeric(key):
-            columns[key] = Numbers(rows, is_whole=key in whole, shows_whole=key in _WHOLE)
+            is_whole = key in whole or KEYS[key].kind == "integer"
+            columns[key] = Numbers(rows, is_whole=is_whole, shows_whole=key in _WHOLE)
         else:
             columns[key] = Words(rows, "text" if key == _REASON else KEYS[key].kind)
     return Table(columns, rows)
@@ -419,7 +424,7 @@ def _fill(block: Table, grid: _Grid, axes: dict[str, Array], start: int, end: in
         count = min(end - start, cases - first)
         model, gpu, plan = grid.deployment(number)
         chosen = deployment.choice(gpu, plan)
-        run = _Cases(block, model, chosen.gpu, chosen.options)
+        run = _Cases(block, model, chosen.gpu, chosen.options, tuple(axes))
         _predict_into(run, place, grid_rows(axes, first, first + count, grid.shares), count)
         start, place = start + count, place + count
 
@@ -434,14 +439,14 @@ def _only_row(grid: _Grid) -> Row | None:
     if lengths["prefix"] > lengths["isl"]:
         return None
     try:
-        prediction = _predicted(_Cases(_NO_ROWS, model, chosen.gpu, chosen.options), lengths, 1)
+        prediction = _predicted(model, chosen.gpu, chosen.options, lengths, 1)
     except RooflineError:
         return None
     if any(hasattr(number, "dtype") for number in (prediction.fits, prediction.ttft)) or not prediction.fits:
         return None
     row: dict[str, Any] = {}
     for key, value in figures(prediction, tuple(key for key in grid.keys if key not in (_REASON, _WARNINGS))).items():
-        row[key] = _cell(value, is_whole=key in _WHOLE or key in grid.whole) if _is_numeric(key) else value
+        row[key] = _cell(value, is_whole=key in _WHOLE or KEYS[key].kind == "integer") if _is_numeric(key) else value
     if _WARNINGS in grid.keys:
         ((notes,), _) = _warnings(prediction, 1)
         row[_WARNINGS] = list(notes)
@@ -457,13 +462,19 @@ def _cell(value: Any, *, is_whole: bool) -> float | None:
     return int(number) if is_whole and number.is_integer() else number
 
 
-class _Cases(NamedTuple):
+@dataclass(frozen=True)
+class _Cases:
     """One deployment, and the block that takes its rows."""
 
     block: Table
     model: Any
     gpu: Any
     options: dict[str, Any]
+    names: tuple[str, ...]  # of lengths and load
+
+    @cached_property
+    def error(self) -> RooflineError | None:
+        return _error_of_all(self.model, self.gpu, self.options, self.names)
 
 
 def _predict_into(run: _Cases, places: Any, lengths: dict[str, Any], rows: int) -> None:
@@ -482,11 +493,15 @@ def _predict_into(run: _Cases, places: Any, lengths: dict[str, Any], rows: int) 
             _predict_into(run, shifted(others, places, rows), _at(lengths, others), len(others))
         return
     try:
-        _put(run.block, places, _predicted(run, lengths, rows), rows)
+        _put(run.block, places, _predicted(run.model, run.gpu, run.options, lengths, rows), rows)
     except UnknownName:
         raise
     except RooflineError as error:
-        if rows == 1 or _is_of_deployment(run, error):
+        is_one_case = all(type(value) is float for value in lengths.values())
+        if rows == 1 and not is_one_case:  # for the error of one case
+            _predict_into(run, places, {name: float(element(value, 0)) for name, value in lengths.items()}, 1)
+            return
+        if is_one_case or _is_of_all(run, error):
             _refuse(run, places, lengths, error)
             return
         for part in (slice(0, rows // 2), slice(rows // 2, rows)):
@@ -494,17 +509,24 @@ def _predict_into(run: _Cases, places: Any, lengths: dict[str, Any], rows: int) 
             _predict_into(run, shifted(some, places, rows), _at(lengths, some), len(some))
 
 
-def _predicted(run: _Cases, lengths: Mapping[str, Any], rows: int) -> Prediction[Any, Any, Any]:
+def _predicted(
+    model: Any, gpu: Any, options: Mapping[str, Any], lengths: Mapping[str, Any], rows: int
+) -> Prediction[Any, Any, Any]:
     """The prediction of some cases: on numbers where all are one case, on arrays where these have no answer."""
-    case_of: dict[str, Any] = {**run.options, **lengths}
+    case_of: dict[str, Any] = {**options, **lengths}
     if any(type(value) is not float for value in lengths.values()):
-        return predict(run.model, run.gpu, **case_of)
-    if "batch" in lengths and run.options.get("max_model_len") is None:
-        return _without_times(predict(run.model, run.gpu, **{**case_of, "allow_oversize": True}), run.options)
+        return predict(model, gpu, **case_of)
+    if "batch" in lengths and options.get("max_model_len") is None:
+        return _without_times(predict(model, gpu, **{**case_of, "allow_oversize": True}), options)
     with suppress(DoesNotFit, Overloaded):
-        return predict(run.model, run.gpu, **case_of)
+        return predict(model, gpu, **case_of)
     arrays: dict[str, Any] = {name: [value] * rows for name, value in lengths.items()}
-    return predict(run.model, run.gpu, **{**run.options, **arrays})
+    return predict(model, gpu, **{**options, **arrays})
+
+
+def _is_of_all(run: _Cases, error: RooflineError) -> bool:
+    """Whether every case has an error; what does not fit at one tp may at another."""
+    return not isinstance(error, DoesNotFit) and (type(run.error), str(run.error)) == (type(error), str(error))
 
 
 def _without_times(prediction: Prediction[Any, Any, Any], options: Mapping[str, Any]) -> Prediction[Any, Any, Any]:
@@ -518,20 +540,9 @@ def _without_times(prediction: Prediction[Any, Any, Any], options: Mapping[str, 
     return replace(prediction, memory=memory, allow_oversize=False, added=())
 
 
-def _is_of_deployment(run: _Cases, error: RooflineError) -> bool:
-    """Whether an error is that of every case of a deployment."""
-    if not isinstance(error, BadInput):
-        return True
-    try:
-        check_deployment(run.model, run.gpu, run.options)
-    except RooflineError:
-        return True
-    return False
-
-
 def _at(lengths: Mapping[str, Any], places: Any) -> dict[str, Any]:
     """Lengths and loads of some of the cases."""
-    return {name: value[places] if getattr(value, "shape", ()) else value for name, value in lengths.items()}
+    return {name: element(value, places) for name, value in lengths.items()}
 
 
 def _put(block: Table, places: Any, prediction: Prediction[Any, Any, Any], rows: int) -> None:
@@ -582,13 +593,13 @@ def _reasons(prediction: Prediction, rows: int) -> tuple[list[str | None], list[
 
 def _reason(prediction: Prediction, place: int) -> str:
     """Why one row has no times."""
-    if not load.element(prediction.fits, place):
-        return f"{DoesNotFit.short}: {load.element(prediction.memory.used_fraction, place):.0%} of the usable memory"
+    if not element(prediction.fits, place):
+        return load.oversize_text(prediction, place)
     served = prediction.served
     if served is None:
         return ""  # pragma: no cover - for the type checker: a burst that fits has times
-    most = load.element(served.max_request_rate, place)
-    if not prediction.workload.load.is_open or load.element(served.request_rate, place) < most:
+    most = element(served.max_request_rate, place)
+    if not prediction.workload.load.is_open or element(served.request_rate, place) < most:
         return NoSteadyState.short
     return f"{Overloaded.short}: at most {rounded(float(most))} requests/s"
 
@@ -597,12 +608,13 @@ def _warnings(prediction: Prediction, rows: int) -> tuple[list[tuple[str, ...]],
     """Notes of rows, which differ by lengths and load: the lists of notes, and which of them each row has."""
     on_lengths = list(beyond(prediction.deployment, prediction.workload))
     texts = {note for _, note in on_lengths}
-    of_all = [note for note in prediction.warnings if note not in texts and not note.startswith(_OF_LOAD)]
-    on_load, notes = load.domain_notes(prediction)
+    assumed = assumptions(prediction.deployment, prediction.prefill, prediction.decode)
+    of_all = [note for note in (*prediction.said, *assumed) if note not in texts]
+    on_load, notes = load.notes_of_cases(prediction)
     first, which = _distinct([*(exceeds for exceeds, _ in on_lengths), *on_load], rows)
     lists = []
     for place in first:
-        lengths = [note for exceeds, note in on_lengths if load.element(exceeds, place)]
+        lengths = [note for exceeds, note in on_lengths if element(exceeds, place)]
         lists.append((*of_all, *notes(place), *lengths))
     return lists, which
 
@@ -646,7 +658,7 @@ def _refuse(run: _Cases, places: Any, lengths: Mapping[str, Any], error: Rooflin
     columns: dict[str, Any] = run.block.columns
     first, which = combinations_of([lengths["osl"] > 1.0], rows)  # a limit on TPOT applies to several tokens
     for number, place in enumerate(first):
-        one = {name: float(load.element(value, place)) for name, value in lengths.items()}
+        one = {name: float(element(value, place)) for name, value in lengths.items()}
         name = run.gpu.name if isinstance(run.gpu, Gpu) else run.gpu
         row = {**refused_row(run.model, name, error, **{**run.options, **one})}
         row[_REASON] = f"{type(error).__name__}: {error}"

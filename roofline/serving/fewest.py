@@ -211,11 +211,10 @@ def _fewest_replicas(
     load: no replica of it is faster.
     """
     replica, preset = by_itself.deployment, by_itself.preset
-    each = replica.plan.num_gpus
-    most = min(MOST_REPLICAS, MOST_GPUS // each)
+    most = _most_replicas(replica)
     if best is not None:
         is_slower = best.is_known and by_itself.total >= best.total
-        most = (best.deployment.num_gpus - is_slower) // each
+        most = (best.deployment.num_gpus - is_slower) // replica.plan.num_gpus
     too_few = _overloaded_replicas(replica, workload)
     if best is not None and too_few >= most:
         return None
@@ -236,6 +235,10 @@ def _fewest_replicas(
         if met is not None and enough == too_few + 1:
             return met
         count = _next_count(tried, 1.0 - by_itself.worst, too_few, most if enough is None else enough - 1)
+
+
+def _most_replicas(replica: Deployment) -> int:
+    return min(MOST_REPLICAS, MOST_GPUS // replica.plan.num_gpus)
 
 
 def _overloaded_replicas(replica: Deployment, workload: Workload) -> int:
@@ -274,8 +277,9 @@ def reason(sized: Sized, slo: Mapping[str, float], *, is_mean: bool) -> str | No
         least = _missed(sized.ideal, slo, ">= ", is_mean=is_mean)
         return f"misses at the hardware limit: {least} on {_gpus_text(sized.ideal)}"
     if sized.nearest is not None:
-        if sized.nearest.worst <= 1.0:
-            return f"misses: the load needs more than {MOST_REPLICAS:,} replicas"
+        most = _most_replicas(sized.nearest.deployment)
+        if sized.nearest.deployment.replicas >= most:
+            return f"misses: the load needs more than {most:,} replicas ({_plan_of(sized.nearest)})"
         least = "" if sized.nearest.is_known else ">= "
         return f"misses: {_missed(sized.nearest, slo, least, is_mean=is_mean)} at best ({_plan_of(sized.nearest)})"
     if sized.tightest is not None:

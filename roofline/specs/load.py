@@ -270,7 +270,6 @@ KINDS: tuple[type[Load], ...] = (Burst, Users, Rate)
 #: Kinds by the arguments that state their amounts; those that last.
 KIND_OF: dict[str, type[Load]] = {kind.option: kind for kind in KINDS}
 LASTING = {name: kind for name, kind in KIND_OF.items() if not kind.is_burst}
-LASTING_BY_NAME = {name: kind for kind in LASTING.values() for name in (kind.option, kind.short)}
 #: Arguments that state a load.
 OPTIONS = tuple(dict.fromkeys(name for kind in KINDS for name in kind.options))
 #: Argument beside users, of a run.
@@ -283,6 +282,14 @@ def stated(options: Mapping[str, Any]) -> type[Load]:
     if len(given) > 1:
         raise BadInput(f"a case has one load; {' and '.join(kind.option for kind in given)} are given; keep one")
     return given[0] if given else Burst
+
+
+def lasting_named(against: Any) -> type[Load]:
+    """The kind of load that lasts, by its argument or its short name."""
+    for kind in LASTING.values():
+        if isinstance(against, str) and against in (kind.option, kind.short):
+            return kind
+    raise BadInput(f"against = {shown(against)} must be rate or users")
 
 
 def lasting(options: Mapping[str, Any]) -> type[Load]:

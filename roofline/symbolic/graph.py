@@ -473,7 +473,7 @@ def _slopes(node: Node, value: _Value) -> Sequence[float]:
     if operation in ("ceil", "floor"):
         return (float(follows(node, value)),)
     if operation not in _SLOPES:
-        raise BadInput(f"a {operation} has no slopes; those of a fixed point are implicit where values are traced")
+        raise BadInput(f"a formula with {operation!r} has no slopes; those of a fixed point need traced values")
     return _SLOPES[operation](*map(value, node.args))
 
 

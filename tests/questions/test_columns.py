@@ -16,6 +16,7 @@ from every_case import each
 
 import roofline as rl
 from roofline.outputs.files import csv_parts, csv_text, json_parts, json_text, write_blocks
+from roofline.questions import table as table_room
 from roofline.questions.table import table_in_blocks
 from roofline.serving.knee import _tp_fault, possible_tp
 
@@ -65,6 +66,33 @@ def test_a_row_is_the_same_whether_its_table_has_one_row_or_many():
         (alone,) = rl.table("llama-3.1-70b", gpu, batch=batch)
         for key, value in row.items():
             assert alone[key] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), (gpu, key)
+
+
+@each("options", [
+    {"batch": 9000, "tp": 1, "allow_oversize": True},
+    {"batch": 5, "model": "llama-3.1-70b", "tp": 1},
+    {"request_rate": 2, "cold_start": "1%:2s", "slo": "ttft:500@p99"},
+    {"concurrency": 5, "cold_start": "5%:3s", "tp": 2},
+    {"request_rate": 0.1, "model": "llama-3.1-70b", "tp": 1, "allow_oversize": True},
+    {"request_rate": 1000, "model": "llama-3.1-70b", "tp": 1, "allow_oversize": True},
+], ids=str)  # fmt: skip
+def test_a_row_says_the_same_whatever_else_is_in_its_table(options):
+    load = next(name for name in ("batch", "concurrency", "request_rate") if name in options)
+    case = {"model": MODEL, **options}
+    model, amount = case.pop("model"), case[load]
+    (alone,) = rl.table(model, GPU, **case)
+    for values in ([amount, 2 * amount], [3 * amount, amount, 4 * amount]):
+        row = rl.table(model, GPU, **{**case, load: values})[values.index(amount)]
+        for key, value in row.items():
+            assert alone[key] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), key
+    if alone["reason"] is None or ("allow_oversize" in options and alone["ttft_ms"] is not None):
+        said = [note for note in rl.predict(model, GPU, **case).warnings if not note.startswith("a benchmark of")]
+        assert sorted(alone["warnings"]) == sorted(said)
+
+
+def test_a_server_that_neither_fits_nor_keeps_up_has_no_times():
+    with pytest.raises(rl.Overloaded, match="answers at most"):
+        rl.predict("llama-3.1-70b", GPU, tp=1, request_rate=1000, allow_oversize=True)
 
 
 ONE_ROW = {
@@ -156,6 +184,39 @@ def test_a_deployment_that_cannot_be_is_refused_in_all_of_its_rows_and_at_once()
     assert rows["batch"][:3000].tolist() == list(range(1, 3001))
     assert np.isnan(rows["ttft_ms"][:3000]).all()
     assert not np.isnan(rows["ttft_ms"][3000:3400]).any()
+
+
+def test_an_error_of_all_cases_is_found_at_once(monkeypatch):
+    asked = []
+
+    def counted(*args, **options):
+        asked.append(options)
+        return predict(*args, **options)
+
+    predict = table_room.predict
+    monkeypatch.setattr(table_room, "predict", counted)
+    rows = rl.table(MODEL, GPU, isl=range(1, 3001), isl_cv=0.5, keys=["isl"])
+    assert set(rows["reason"]) == {"BadInput: length distributions need a load; give concurrency or request_rate"}
+    assert len(asked) == 2
+
+
+def test_what_does_not_fit_at_the_tp_of_one_load_may_at_that_of_another():
+    few, many = rl.table("llama-3.1-70b", GPU, concurrency=[1, 200], max_model_len=100_000)
+    assert few["reason"].startswith("DoesNotFit: llama-3.1-70b does not fit h100-sxm at tp 2")
+    assert (many["tp"], many["reason"]) == (4, None)
+
+
+def test_the_reason_of_a_refused_row_is_what_predict_says():
+    (row,) = rl.table(MODEL, GPU, concurrency=[4, 7], num_prompts=5)[1:]
+    with pytest.raises(rl.BadInput) as alone:
+        rl.predict(MODEL, GPU, concurrency=7.0, num_prompts=5.0)
+    assert row["reason"] == f"BadInput: {alone.value}"
+
+
+def test_traces_beside_one_another_have_means_of_their_own():
+    traces = [{"isl": [1000, 601], "osl": [100, 50]}, {"isl": [500], "osl": [20]}]
+    arrow = rl.table(MODEL, GPU, request_rate=2, lengths=traces, keys=["isl", "osl"]).to_arrow()
+    assert arrow.column("isl").to_pylist() == [800.5, 500.0]
 
 
 def test_more_rows_than_two_million_of_few_keys():
@@ -252,6 +313,20 @@ def test_a_refused_name_leaves_nothing_half_written(lengths, written):
     assert done.exit_code != 0
     assert done.stdout == ""
     assert "fp9" in done.stderr
+
+
+def test_a_pool_that_contradicts_an_option_leaves_nothing_half_written():
+    done = ask("sweep", "-m", MODEL, "-g", f"{GPU},b200:tp4", "--tp", "4,8", "--isl", "1:9000", "-f", "csv")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "tp is stated twice" in done.stderr
+
+
+def test_a_sheet_has_no_more_rows_than_fit_on_one(tmp_path):
+    path = tmp_path / "rows.xlsx"
+    done = ask("sweep", "-m", MODEL, "-g", GPU, "--isl", "1:1200", "--osl", "1:1000", "-o", str(path))
+    assert done.exit_code == 1
+    assert "1200000 rows exceed the 1048575 of a sheet; write them to a file in .csv or .parquet" in done.stderr
+    assert not path.exists()
 
 
 def test_a_screen_of_too_many_rows_is_refused_before_anything_is_computed():

@@ -32,6 +32,7 @@ def users():
 def test_points_run_from_an_idle_server_to_a_full_one(rates):
     assert set(CURVE_KEYS) <= set(ROW_KEYS)
     assert all(list(row) == list(CURVE_KEYS) for row in rates.rows)
+    assert {type(row[key]) for row in rates.rows for key in ("tp", "num_gpus")} == {int}
     loads = [row["request_rate"] for row in rates.rows]
     assert loads == sorted(set(loads))
     assert loads[0] <= 0.02 * rates.saturation

@@ -143,6 +143,19 @@ def test_options_of_a_point_make_it(answer):
         assert row["quantization"] == point.options["quantization"]
 
 
+@each("options", [
+    {"slo": "e2el:120s,p99:9x"}, {"prefix": "50%"}, {"prefix": "50%", "isl": 4000}, {"slo": {"ttft": "90 s"}},
+], ids=str)  # fmt: skip
+def test_options_of_a_point_survive_json(options):
+    found = rl.pareto(MODEL, GPU, tp=[1, 2], concurrency=[1, 8], **options)
+    assert found.points
+    for point, row in zip(found.points, found.to_rows(), strict=True):
+        alone = rl.predict(**json.loads(json.dumps(row["options"])))
+        assert (alone.ttft, alone.slo, alone.workload.prefix) == (
+            pytest.approx(point.prediction.ttft, rel=1e-12), point.prediction.slo, point.prediction.workload.prefix
+        )  # fmt: skip
+
+
 def test_points_run_from_the_fastest_user_to_the_fullest_gpu_with_one_knee(answer):
     rows = answer.to_rows()
     assert all(one["tok_s_user"] > other["tok_s_user"] for one, other in pairwise(rows))
@@ -234,6 +247,11 @@ def test_gpus_that_cannot_run_the_case_are_told_and_others_answer():
     ({"batch": 100_000}, "does not fit: 1", "more GPUs a replica"),
     ({"request_rate": [1e4, 2e4]}, "overloaded: 2", "lower the rate"),
     ({"osl": 1, "batch": 1}, "has no tok_s_user: 1", "a single token has no TPOT"),
+    (
+        {"request_rate": 0.23, "isl": 20_000, "osl": 40, "engine": "sglang", "max_num_seqs": 1, "isl_cv": 1,
+         "slo": "ttft:100s@p99"},
+        "has a percentile that is not known: 1", "limit another percentile or a mean",
+    ),
     ({"batch": 1, "x": "ttft_p99"}, "has no ttft_p99_ms: 1", "a burst or a finite run no percentiles"),
 ])  # fmt: skip
 def test_where_no_point_is_left_the_reason_says_what_to_do(options, why, todo):
@@ -268,6 +286,11 @@ def test_a_single_point_is_a_frontier_without_a_knee():
     ({"batch": range(1, 2_000_001), "tp": [1, 2]}, rl.BadInput, "4000000 points exceed the limit"),
     ({"isl": [1, 2]}, rl.BadInput, "pareto takes one case: isl"),
     ({"tp": 3}, rl.BadInput, "tp = 3 does not divide"),
+    ({"dp": 0, "num_gpus": 8, "batch": 1}, rl.BadInput, "dp = 0 must be between 1 and"),
+    ({"pp": 0, "batch": 1}, rl.BadInput, "pp = 0 must be between 1 and"),
+    ({"num_gpus": 0, "batch": 1}, rl.BadInput, "num_gpus = 0 must be between 1 and"),
+    ({"batch": [1, None]}, rl.BadInput, "batch = None must be a number or a list of numbers"),
+    ({"concurrency": [True]}, rl.BadInput, "concurrency = True must be a number"),
     ({"measured": {"ttft": 0.1}}, rl.BadInput, "pareto takes no measured"),
     ({"allow_oversize": True}, rl.BadInput, "pareto takes no allow_oversize"),
     ({"quantization": "fp4", "batch": 1}, rl.UnsupportedPrecision, "has no fp4 tensor cores"),
@@ -315,7 +338,7 @@ def test_the_picture_in_a_file_has_plans_ranges_and_the_knee(tmp_path, pair):
     for name, said in (("frontier", "end the name in .svg"), ("frontier.xyz", "charts cannot be written")):
         with pytest.raises(rl.BadInput, match=said):
             save_pareto(drawn_answer, str(tmp_path / name), force=False)
-    with pytest.raises(rl.BadInput, match="none of 1 point is left"):
+    with pytest.raises(rl.BadInput, match="the only point is left out"):
         save_pareto(rl.pareto(MODEL, GPU, tp=1, batch=10**5), str(tmp_path / "none.svg"), force=False)
 
 

@@ -114,3 +114,8 @@ def test_possible_degrees_are_those_that_a_plan_may_have(model):
         return True
 
     assert possible_tp(record, 200) == [tp for tp in range(1, 201) if is_possible(tp)]
+
+
+def test_a_load_beyond_the_most_replicas_is_called_so():
+    (size,) = rl.size("llama-3.1-8b", "h100-sxm", request_rate=1e7, slo="ttft:1s").sizes
+    assert size.reason == "misses: the load needs more than 65,536 replicas (tp 1)"

@@ -350,11 +350,16 @@ def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named_records(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as JSON values: models and GPUs by their names."""
-    return {
-        name: value.short_name if isinstance(value, Model) else value.name if isinstance(value, Gpu) else value
-        for name, value in options.items()
-    }
+    """Options as JSON values that questions read: models and GPUs by their names, limits over a minute as texts."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, (Model, Gpu)):
+            return value.short_name if isinstance(value, Model) else value.name
+        if isinstance(value, Limits):
+            return {key: f"{limit!r} s" if MINUTE < limit < BILLION else limit for key, limit in value.items()}
+        return str(value) if isinstance(value, PromptShare) else value
+
+    return {name: plain(value) for name, value in options.items()}
 
 
 def number_if_given(name: str, value: Any, least: float, most: float) -> float | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline.catalog.find import engine_names, load_engine
-from roofline.numbers.operations import Real, all_of, any_of, largest_of, smallest_of
+from roofline.numbers.operations import Real, all_of, any_of, element, is_nan, largest_of, smallest_of
 from roofline.numbers.quantity import BILLION, HOUR, KIBI, MEGA, MINUTE, from_text, percent_figure, rounded, to_text
 from roofline.physics.equation import BASES, calibrated_set, measured_kind
 from roofline.physics.layers.kinds import mixer_kinds
@@ -130,7 +130,7 @@ def _numbers(inputs: dict[str, Any]) -> dict[str, Real]:
         least = _LEAST.get(name, 1.0)
         if not (smallest_of(value) >= least and largest_of(value) <= _LONGEST):  # NaN fails both
             elements = value.flat if hasattr(value, "shape") else [value]
-            wrong = next(float(element) for element in elements if not least <= element <= _LONGEST)
+            wrong = next(float(each) for each in elements if not least <= each <= _LONGEST)
             written = inputs[name] if type(elements) is list else wrong
             bound = _bound(name, least, is_small=not wrong >= least)
             raise BadInput(f"{name} = {_plain_text(written)} must be {bound}")
@@ -401,26 +401,36 @@ def cold_start_of(value: Any) -> tuple[float, float] | None:
     return (cold_share, wait) if cold_share > 0.0 and wait > 0.0 else None
 
 
-def cold_start_warnings(prediction: Prediction) -> list[str]:
-    """Notes on percentiles that fall exactly between warm and cold requests."""
+def cold_start_notes(prediction: Prediction) -> tuple[list[Real], Callable[[int], list[str]]]:
+    """Arrays on which notes on percentiles between warm and cold requests depend, and the notes by the place of a case.
+
+    A percentile is any time between the two where exactly its share of the requests starts warm.
+    """
     workload = prediction.workload
-    if workload.cold_start is None or prediction.tails is None or prediction.served is None:
-        return []
-    share, time = workload.cold_start
-    levels = [level for level in _levels(prediction.slo) if abs(share + level / 100.0 - 1.0) <= _EXACTLY * share]
-    if not levels:
-        return []
+    tails, levels = None if prediction.served is None else prediction.tails, []
+    if workload.cold_start is not None and tails is not None:
+        share, time = workload.cold_start
+        levels = [level for level in _levels(prediction.slo) if abs(share + level / 100.0 - 1.0) <= _EXACTLY * share]
+    if tails is None or not levels:
+        return [], lambda _: []
     from roofline.serving.load.mixtures import percentile
 
-    warm = [part._replace(weight=part.weight / (1.0 - share)) for part in prediction.tails.ttft]
+    warm = [part._replace(weight=part.weight / (1.0 - share)) for part in tails.ttft]
     warm = warm[: len(warm) // 2]
-    slowest, fastest = percentile(warm, _SLOWEST), percentile(warm, _FASTEST) + time
-    return [
-        f"exactly {percent_figure(share)} % of the requests start cold, so that the p{level:g} of TTFT, like that of "
-        "E2EL, is any time from "
-        f"{to_text(float(slowest), 's')} (slowest warm one) to {to_text(float(fastest), 's')} (fastest cold one)"
-        for level in levels
-    ]
+    ends: Any = percentile(warm, _SLOWEST), percentile(warm, _FASTEST) + time
+
+    def notes(place: int) -> list[str]:
+        slowest, fastest = (float(element(end, place)) for end in ends)
+        if is_nan(slowest):  # overloaded
+            return []
+        return [
+            f"exactly {percent_figure(share)} % of the requests start cold, so that the p{level:g} of TTFT, like that "
+            f"of E2EL, is any time from {to_text(slowest, 's')} (slowest warm one) to {to_text(fastest, 's')} (fastest "
+            "cold one)"
+            for level in levels
+        ]
+
+    return [*ends], notes
 
 
 def losses_of(value: Any) -> dict[str, float]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from roofline.numbers.operations import Real, all_of, any_of, largest_of, maximum, negated, where
+from roofline.numbers.operations import Real, all_of, any_of, element, largest_of, maximum, negated, never, where
 from roofline.numbers.quantity import NANO, rounded
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
-from roofline.questions.inputs.case import cold_start_warnings
+from roofline.questions.inputs.case import cold_start_notes
 from roofline.serving.knee import (
     candidates_of,
     check_count,
@@ -22,7 +22,7 @@ from roofline.serving.knee import (
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import deployed_text
-from roofline.support.errors import BadInput, NoSteadyState, Overloaded
+from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
 __all__ = ["BENCHMARK", "UNDER_LOAD"]
@@ -171,15 +171,13 @@ def check_longest(deployment: Deployment, workload: Workload, *, allow_oversize:
         raise does_not_fit(deployment, 1.0, float(longest))
 
 
-def under_load(prediction: Prediction) -> Prediction:
-    """The prediction with a note on its load; refused where it is overloaded."""
-    load, deployment, workload = prediction.served, prediction.deployment, prediction.workload
-    if load is None:
-        return prediction
-    if type(load.ttft) is not float:
+def noted(prediction: Prediction) -> Prediction:
+    """The prediction with notes on its load and on times of what does not fit; refused where it is overloaded."""
+    load = prediction.served
+    if load is not None and type(load.ttft) is not float:
         return replace(prediction, added=(*prediction.added, _share_outside))
-    if not load.is_stable:
-        stated, what = workload.load, deployed_text(deployment)
+    if load is not None and not load.is_stable:
+        stated, what = prediction.workload.load, deployed_text(prediction.deployment)
         if stated.is_open and stated.request_rate >= load.max_request_rate:
             raise Overloaded(
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; {stated.asked} "
@@ -188,42 +186,45 @@ def under_load(prediction: Prediction) -> Prediction:
         raise NoSteadyState(
             f"{what}: {NoSteadyState.short} for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"
         )
-    return replace(prediction, added=(*prediction.added, _of_one_case))
+    has_notes = load is not None or never(prediction.fits)
+    return replace(prediction, added=(*prediction.added, _of_one_case)) if has_notes else prediction
 
 
 def _of_one_case(prediction: Prediction) -> list[str]:
-    """Notes on the load of a case."""
-    from roofline.serving.load.equations import outside
-    from roofline.serving.load.regions import domain
-
-    load: Any = prediction.served
-    fails = [note for is_outside, note in outside(prediction.deployment, prediction.workload, load) if is_outside]
-    return [domain(fails, prediction.load_region), *cold_start_warnings(prediction)]
+    return notes_of_cases(prediction)[1](0)
 
 
-def domain_notes(prediction: Prediction) -> tuple[list[Real], Callable[[int], list[str]]]:
-    """Arrays on which the note on the load of each case depends, and the note by the place of a case.
+def notes_of_cases(prediction: Prediction) -> tuple[list[Real], Callable[[int], list[str]]]:
+    """Arrays on which notes on the load and the size of each case depend, and the notes by the place of a case."""
+    load, fits = prediction.served, prediction.fits
+    conditions: list[tuple[Real, str]] = []
+    region: Any = None
+    depends: list[Real] = []
+    if prediction.allow_oversize:
+        depends.append(where(fits, 0.0, prediction.memory.used_fraction))
+    cold, on_cold = cold_start_notes(prediction)
+    if load is not None:
+        from roofline.serving.load.equations import outside
+        from roofline.serving.load.regions import domain
 
-    There are none for a burst.
-    """
-    load = prediction.served
-    if load is None:
-        return [], lambda place: []  # noqa: ARG005
-    from roofline.serving.load.equations import outside
-    from roofline.serving.load.regions import domain
-
-    conditions = list(outside(prediction.deployment, prediction.workload, load))
-    region = prediction.load_region
+        conditions, region = list(outside(prediction.deployment, prediction.workload, load)), prediction.load_region
+        depends += [*(fails for fails, _ in conditions), region, *cold]
 
     def notes(place: int) -> list[str]:
-        return [domain([note for fails, note in conditions if element(fails, place)], element(region, place))]
+        texts = []
+        if load is not None:
+            fails = [note for is_outside, note in conditions if element(is_outside, place)]
+            texts = [domain(fails, element(region, place)), *on_cold(place)]
+        if prediction.allow_oversize and not element(fits, place):
+            texts.append(f"{oversize_text(prediction, place)}; times are hypothetical")
+        return texts
 
-    return [*(fails for fails, _ in conditions), region], notes
+    return depends, notes
 
 
-def element(values: Any, place: int) -> Any:
-    """One element of an array, or the single value that stands for all of them."""
-    return values[place] if getattr(values, "shape", ()) else values
+def oversize_text(prediction: Prediction, place: int) -> str:
+    """That a case does not fit, and how much memory it would take."""
+    return f"{DoesNotFit.short}: {element(prediction.memory.used_fraction, place):.0%} of the usable memory"
 
 
 def _share_outside(prediction: Prediction) -> list[str]:
