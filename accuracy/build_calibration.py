@@ -1,34 +1,38 @@
-"""Fits every shipped calibration anew from the kernel tables of the public wheel `aiconfigurator-core`.
+"""Fits every shipped calibration anew from the kernel tables of the public wheel `aisimulate`.
 
     python accuracy/kernel_rows.py kernels/
     python accuracy/build_calibration.py kernels/            rewrites hardware_specs/calibration/*.yaml
 
 One GPU a generation is fitted; its siblings (H200, GB200, B300) are left to judge how well a generation
-shares its constants. Needs the extras `accuracy` and `calibrate`.
+shares its constants. A generation's file pools the engines; what one of them runs differently is in a file
+of its own, one for each of its versions that differs from the newer ones. Needs the extras `accuracy` and
+`calibrate`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kernel_rows import DATE, POOLED, WHEEL, is_pooled, number
 
 import roofline as rl
 from roofline.measurements.tables import kernel_groups
-from roofline.questions.calibrate import calibrated_sets, calibration_text
-from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, KernelGroup
+from roofline.numbers.quantity import from_text
+from roofline.questions.calibrate import calibrated_sets, calibration_text, kernel_sample, log_ratio
+from roofline.serving.verdict import HALF_WIDTH
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, MOE, KernelGroup, of_gpu
 
 OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
-WHEEL = "https://pypi.org/project/aiconfigurator-core/0.12.0/"
-TITLE = (
-    "NVIDIA aiconfigurator-core 0.12.0 (Apache-2.0), kernel tables systems/data/<gpu>/<op>/<backend>/<version>, thinned"
-)
-TODAY = "2026-11-21"
+WHEEL_URL = "https://pypi.org/project/aisimulate/0.13.0.dev202610270000000085/"
+TITLE = f"NVIDIA {WHEEL} (Apache-2.0), kernel tables systems/data/<gpu>/<op>/<backend>/<version>, thinned"
+TODAY = "2026-11-27"
+ENGINES = ("trtllm", "vllm", "sglang")
 
 GENERATIONS = {
     "ampere": "a100-sxm-80gb",
@@ -39,7 +43,21 @@ GENERATIONS = {
     "blackwell-rtx": "rtx-pro-6000-server",
 }
 
-#: Engines left out of a fit: generation ("*": all), kind, dtype ("*": all) -> engine, and why.
+#: What is no set of an engine's own: engine, generation ("*": all), kind, dtype ("*": all) -> why.
+NOT_OWN = {
+    ("sglang", "*", "elementwise", "*"): "its tables hold zeros where the pass is fused, and a slower pass elsewhere",
+    ("trtllm", "blackwell", "moe", "mxfp4"): "runs MXFP4 with 8-bit activations there, not this kernel",
+    ("trtllm", "blackwell-ultra", "moe", "mxfp4"): "likewise",
+    ("trtllm", "*", "gemm", "nvfp4"): "a floor of 22 us that servers do not have: made of vLLM's set instead",
+    ("trtllm", "ampere", "attention_decode", "*"): "2 GB of cache read at 1.65 times the memory bandwidth",
+}
+#: A set of its own: where the other set's median error is larger than that of the own fit by a tenth and this much, or
+#: its sigma is so many times larger or smaller.
+DIFFERS, DIFFERS_SIGMA = 0.01, 1.35
+LEAST_ROWS = 60
+UNFITTED = ("residual", "sigma", "measurements", "source")
+
+#: Engines left out of the fit of all engines together: generation ("*": all), kind, dtype ("*": all) -> engine, and why.
 LEFT_OUT = {
     ("*", "gemm", "*"): ("sglang", "its per-tensor rows are timed without the amax pass: kept to judge"),
     ("*", "attention_prefill", "*"): ("sglang", "kept to judge"),
@@ -81,7 +99,10 @@ ASSUMED: dict[tuple[str, str], tuple[tuple[tuple[str, str], ...], str]] = {
 }
 REASONS = {
     "static": "assumption: FP8 with scales known beforehand quantises inside the previous kernel: the dynamic FP8 set "
-    "without its quantisation pass, start-up 1 us above bf16",
+    "without its quantisation pass, start-up 1 us above bf16, weights streamed as fast as in bf16",
+    "fused": "assumption: TensorRT-LLM quantises to NVFP4 inside the kernel before (all-reduce with norm, activation, "
+    "attention): vLLM's set without its quantisation pass, start-up 1 us above bf16; the linear layer of TensorRT-LLM's "
+    "tables takes 22 us on B200 from 1 to 256 tokens whatever its size, which its servers do not",
     "int8": "assumption: INT8 runs like dynamic FP8 on the same generation",
     "int4": "assumption: bf16 set with eta_c and eta_m scaled by the ratio of INT4 weight-only to bf16 measured on Ampere",
     "mxfp4": "assumption: weight-only MXFP4 runs like weight-only INT4",
@@ -156,8 +177,10 @@ def assume(sets: Sets, gpu: rl.Gpu, int4: Mapping[str, float]) -> set[str]:
         if reason == "elementwise":
             entry = {"t0": "2 us", "eta_m": 0.75}
         elif reason == "static":
+            wide = sets["gemm"]["bf16"]
             entry.pop("eta_s", None)
-            entry["t0"] = f"{float(sets['gemm']['bf16']['t0'].split()[0]) + 1.0:.3g} us"
+            entry["t0"] = f"{float(wide['t0'].split()[0]) + 1.0:.3g} us"
+            entry["eta_m"] = max(entry["eta_m"], wide["eta_m"])
         elif reason == "int4":
             entry.update({name: min(1.0, float(f"{entry[name] * int4[name]:.3g}")) for name in ("eta_c", "eta_m")})
         elif reason == "mxfp4-fp8":
@@ -193,32 +216,179 @@ def collectives(sets: Sets, generation: str) -> tuple[dict[str, dict[str, Any]],
     return found, used
 
 
-def document(generation: str, folder: Path, int4: Mapping[str, float]) -> dict[str, Any]:
-    """Calibration of one generation."""
+def timed(generation: str, folder: Path) -> list[KernelGroup]:
+    """Timed kernels of a generation's GPU, a group for each kind, dtype and version of an engine."""
     gpu = rl.load_gpu(GENERATIONS[generation])
-    groups = chosen(kernel_groups([str(folder / f"{gpu.name}.csv")]), generation)
+    groups = [group for path in sorted((folder / gpu.name).glob("*.csv")) for group in kernel_groups([str(path)])]
     groups = [group for group in groups if group.dtype != "fp8" or "fp8" in gpu.peaks or "attention" in group.kind]
     if generation == "ada":
         groups = [group for group in groups if not KINDS[group.kind].is_collective]
-    sets, sources = calibrated_sets(groups, gpu, None, TITLE, WHEEL)
+    return groups
+
+
+def version_of(group: KernelGroup) -> tuple[str, str]:
+    """Engine and version of a group of one."""
+    engine, version = group.versions[0].split()
+    return engine, version
+
+
+def pooled(groups: list[KernelGroup], gpu: str) -> list[KernelGroup]:
+    """Groups of all engines together, in the versions that are pooled."""
+    versions: dict[str, list[tuple[str, str]]] = {}
+    for group in groups:
+        versions.setdefault(group.kind, []).append(version_of(group))
+    chosen_ = [group for group in groups if is_pooled(group.kind, *version_of(group), versions[group.kind], gpu)]
+    return of_gpu(chosen_, {gpu}, gpu)
+
+
+def document(generation: str, groups: list[KernelGroup], int4: Mapping[str, float]) -> dict[str, Any]:
+    """Calibration of one generation."""
+    gpu = rl.load_gpu(GENERATIONS[generation])
+    every = pooled(groups, gpu.name)
+    sets, sources = calibrated_sets(chosen(every, generation), gpu, None, TITLE, WHEEL_URL)
+    for whole in every:  # the interval of all engines together is that of all engines, fitted or not
+        group = kept(whole, [not is_left_out(engine, generation, whole) for engine in whole.engines])
+        off = log_ratio(kernel_sample(group, gpu), parameters(sets[group.kind][group.dtype]))
+        sets[group.kind][group.dtype]["sigma"] = float(f"{spread_of(off, group.engines):.2g}")
     used = assume(sets, gpu, int4)
     links, used_links = collectives(sets, generation)
+    return written(generation, sets, links, sources, used | used_links, gpu)
+
+
+def spread_of(off: Any, engines: Sequence[str]) -> float:
+    """Sigma of a log-normal whose 80 % interval holds 80 % of the rows, if each engine has the same weight."""
+    weight = np.asarray([1.0 / engines.count(engine) for engine in engines])
+    order = np.argsort(np.abs(off))
+    place = np.searchsorted(np.cumsum(weight[order]), 0.8 * weight.sum())
+    return float(np.abs(off)[order][min(place, len(order) - 1)]) / HALF_WIDTH
+
+
+def parameters(entry: Mapping[str, Any]) -> dict[str, float]:
+    """Constants of a set in SI units."""
+    stated = {name: value for name, value in entry.items() if name not in UNFITTED}
+    return {name: from_text(value, "s") if isinstance(value, str) else float(value) for name, value in stated.items()}
+
+
+def engine_documents(generation: str, groups: list[KernelGroup], base: dict[str, Any]) -> list[dict[str, Any]]:
+    """Calibrations of what engines run differently, one for each version that differs from the newer ones."""
+    gpu = rl.load_gpu(GENERATIONS[generation])
+    found = []
+    for engine in ENGINES:
+        mine = [group for group in groups if version_of(group)[0] == engine and len(group.engines) >= LEAST_ROWS]
+        mine = [group for group in mine if not is_left_out(engine, generation, group)]
+        kinds: dict[tuple[str, str], list[KernelGroup]] = {}
+        for group in sorted(mine, key=lambda group: number(version_of(group)[1]), reverse=True):
+            kinds.setdefault((group.kind, group.dtype), []).append(group)
+        kept: dict[str, list[KernelGroup]] = {}
+        for (kind, dtype), versions in kinds.items():
+            entry = base["collectives"].get(kind) or base["kernels"].get(kind, {}).get(dtype)
+            if entry is None:
+                continue
+            newer, chosen_ = entry, []
+            for group in versions:
+                own = own_set(group, gpu)
+                if differs(group, gpu, newer, own):
+                    chosen_.append(group)
+                    newer = own
+            if chosen_ and chosen_[0] is not versions[0]:  # the newest is as all engines, an older one is not
+                chosen_.insert(0, versions[0])
+            for group in chosen_:
+                kept.setdefault(version_of(group)[1], []).append(group)
+        for version, chosen_ in kept.items():
+            sets, sources = calibrated_sets(chosen_, gpu, None, TITLE, WHEEL_URL)
+            links = {kind: sets.pop(kind)["bf16"] for kind in [kind for kind in sets if KINDS[kind].is_collective]}
+            used = assume_own(sets, base["kernels"], gpu)
+            if engine == "trtllm" and version == POOLED["trtllm"] and "nvfp4" in base["kernels"]["gemm"]:
+                sets["gemm"] = {**sets.get("gemm", {}), "nvfp4": fused_nvfp4(groups, base["kernels"], gpu)}
+                used.add("fused")
+            found.append(written(f"{generation}-{engine}-{version}", sets, links, sources, used, gpu))
+    return found
+
+
+def is_left_out(engine: str, generation: str, group: KernelGroup) -> bool:
+    """Whether a group is no set of an engine's own."""
+    return any(
+        (name, kind) == (engine, group.kind) and where in ("*", generation) and dtype in ("*", group.dtype)
+        for name, where, kind, dtype in NOT_OWN
+    )
+
+
+def own_set(group: KernelGroup, gpu: rl.Gpu) -> dict[str, Any]:
+    """A fit to one group, as a file states it."""
+    sets, _ = calibrated_sets([group], gpu, None, TITLE, WHEEL_URL)
+    return sets[group.kind][group.dtype]
+
+
+def differs(group: KernelGroup, gpu: rl.Gpu, other: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+    """Whether another set is off the rows of a group by more than their own fit is."""
+    sample = kernel_sample(group, gpu)
+    far, near = (np.abs(log_ratio(sample, parameters(each))) for each in (other, own))
+    slices = [np.ones(len(far), dtype=bool)]
+    if group.kind == MOE.name:
+        spread = np.asarray(sample.spread)
+        slices = [rows for rows in (spread, ~spread) if rows.sum() >= LEAST_ROWS // 2]
+    if any(np.median(far[rows]) > 1.1 * np.median(near[rows]) + DIFFERS for rows in slices):
+        return True
+    ratio = other.get("sigma", own["sigma"]) / own["sigma"]
+    return not 1.0 / DIFFERS_SIGMA < ratio < DIFFERS_SIGMA
+
+
+def assume_own(sets: Sets, base: Sets, gpu: rl.Gpu) -> set[str]:
+    """Fill in what an engine was not timed with, from its own sets where all engines together were not timed either."""
+    merged = {
+        kind: {dtype: entry for dtype, entry in entries.items() if "residual" in entry}
+        for kind, entries in base.items()
+    }
+    for kind, entries in sets.items():
+        merged.setdefault(kind, {}).update(entries)
+    timed_ = {(kind, dtype) for kind, entries in merged.items() for dtype in entries}
+    own = {(kind, dtype) for kind, entries in sets.items() for dtype in entries}
+    assume(merged, gpu, {"eta_c": 1.0, "eta_m": 1.0} if "int4" not in base.get("gemm", {}) else ratio_of(base["gemm"]))
+    used = set()
+    for (kind, dtype), (bases, reason) in ASSUMED.items():
+        if (kind, dtype) in timed_ or dtype not in merged.get(kind, {}):
+            continue
+        if next((key for key in bases if key[1] in merged.get(key[0], {})), None) in own:
+            sets.setdefault(kind, {})[dtype] = merged[kind][dtype]
+            own.add((kind, dtype))
+            used.add(reason)
+    return used
+
+
+def fused_nvfp4(groups: list[KernelGroup], base: Sets, gpu: rl.Gpu) -> dict[str, Any]:
+    """NVFP4 multiplications whose input the kernel before has quantised, of vLLM's newest timings."""
+    timings = [group for group in groups if (group.kind, group.dtype) == ("gemm", "nvfp4")]
+    timings = [group for group in timings if version_of(group)[0] == "vllm"]
+    newest = own_set(max(timings, key=lambda group: number(version_of(group)[1])), gpu)
+    entry = {name: value for name, value in newest.items() if name not in ("residual", "measurements", "eta_s")}
+    start = float(base["gemm"]["bf16"]["t0"].split()[0]) + 1.0
+    return {**entry, "t0": f"{start:.3g} us", "source": "assumed-fused"}
+
+
+def ratio_of(gemms: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:
+    """Efficiencies of INT4 weight-only over those of bf16."""
+    return {name: gemms["int4"][name] / gemms["bf16"][name] for name in ("eta_c", "eta_m")}
+
+
+def written(
+    name: str, sets: Sets, links: dict[str, dict[str, Any]], sources: dict[str, Any], used: set[str], gpu: rl.Gpu
+) -> dict[str, Any]:
+    """The document of sets, with the sources that they cite."""
+    sources = dict(sources)
     named = {entry["source"] for kinds in sets.values() for entry in kinds.values()}
     named |= {entry["source"] for entry in links.values()}
     engines = sorted({engine for key in named & set(sources) for engine in sources[key]["engines"]})
-    for reason in sorted(used | used_links):
+    for reason in sorted(used):
         sources[f"assumed-{reason}"] = {"title": REASONS[reason], "date": TODAY}
-    for key in [key for key in sources if key not in named]:
-        del sources[key]
     return {
-        "name": generation,
+        "name": name,
         "measured_on": [gpu.name],
         "engines": engines,
         **({"link": "pcie"} if gpu.link.kind == "pcie" else {}),
-        "date": "2026-09",
+        "date": DATE,
         "kernels": {kind.name: sets[kind.name] for kind in CALIBRATED if kind.name in sets},
         "collectives": links,
-        "sources": sources,
+        "sources": {key: source for key, source in sources.items() if key in named},
     }
 
 
@@ -273,11 +443,18 @@ def main() -> None:
     documents: list[dict[str, Any]] = []
     ratio: dict[str, float] = {"eta_c": 1.0, "eta_m": 1.0}
     for generation, name in GENERATIONS.items():
-        each = document(generation, options.folder, ratio)
+        groups = timed(generation, options.folder)
+        each = document(generation, groups, ratio)
         if generation == "ampere":
-            gemms = each["kernels"]["gemm"]
-            ratio = {name: gemms["int4"][name] / gemms["bf16"][name] for name in ratio}
+            ratio = ratio_of(each["kernels"]["gemm"])
         documents.append(each)
+        for path in options.out.glob(f"{generation}-*.yaml"):
+            if path.stem.removeprefix(f"{generation}-").split("-")[0] in ENGINES:
+                path.unlink()
+        for own in engine_documents(generation, groups, each):
+            engine, version = own["name"].removeprefix(f"{generation}-").split("-")
+            title = f"What {engine} {version} runs differently from all engines together on the {generation} generation ({name})."
+            (options.out / f"{own['name']}.yaml").write_text(calibration_text(own, title))
         title = f"Kernel-time and collective constants of the {generation} generation, fitted on one GPU ({name})."
         (options.out / f"{generation}.yaml").write_text(calibration_text(each, title))
         print(f"{generation}: {sum(len(sets) for sets in each['kernels'].values())} sets", file=sys.stderr)

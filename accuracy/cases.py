@@ -200,7 +200,7 @@ def is_idle_evidence(row: dict[str, str], prediction: rl.Prediction) -> bool:
         and bool(row["ttft_ms"])
         and not is_held_out(prediction)
         and prediction.basis == "calibrated"
-        and prediction.deployment.engine.name in ("trtllm", "vllm", "sglang")
+        and prediction.deployment.engine.family in ("trtllm", "vllm", "sglang")
     )
 
 
@@ -294,7 +294,7 @@ def options_of(row: Any, engine: str | None = None, prompts_per_user: float | No
     each = row.prompts_per_user if prompts_per_user is None else prompts_per_user
     return {
         "isl": row.mean_isl, "osl": max(row.mean_osl, 2.0), "tp": row.tp, "pp": row.pp, "ep": row.ep, "dp": row.dp,
-        "quantization": row.quantization, "kv_cache_dtype": row.kv_cache_dtype, "engine": engine or row.engine,
+        "quantization": row.quantization, "kv_cache_dtype": row.kv_cache_dtype, "engine": engine or row.profile,
         "concurrency": row.concurrency, "num_prompts": each * row.concurrency if math.isfinite(each) else None,
         "allow_oversize": True, **row.settings,
     }  # fmt: skip

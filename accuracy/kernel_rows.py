@@ -1,8 +1,8 @@
-"""Kernel measurements of the public wheel `aiconfigurator-core`, thinned, in the columns that `roofline calibrate` reads.
+"""Kernel measurements of the public wheel `aisimulate`, thinned, in the columns that `roofline calibrate` reads.
 
-    python accuracy/kernel_rows.py kernels/        writes kernels/<gpu>.csv, one file a GPU
+    python accuracy/kernel_rows.py kernels/        writes kernels/<gpu>/<engine>-<version>.csv
 
-The wheel (Apache-2.0, extra `accuracy`) holds some nine million timed kernels of NVIDIA GPUs under
+The wheel (Apache-2.0, extra `accuracy`) holds some twenty million timed kernels of NVIDIA GPUs under
 TensorRT-LLM, SGLang and vLLM. A few hundred rows a kind of kernel say the same; rows are chosen by a
 hash of their shape, so the choice is the same on every machine and the same shapes are kept on all GPUs.
 """
@@ -14,12 +14,13 @@ import csv
 import importlib.util
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
 import roofline as rl
+from roofline.specs.gpu import KINDS
 
 Row = dict[str, Any]
 
@@ -40,11 +41,14 @@ GPUS = {
     "gb300": "gb300-nvl72",
     "rtx_pro_6000_server": "rtx-pro-6000-server",
 }
-DATE = "2026-09"  # upload of version 0.12.0 to PyPI
+WHEEL = "aisimulate 0.13.0.dev202610270000000085"
+DATE = "2026-10"  # upload of this version to PyPI
 
-#: Newest version of each engine whose tables span all GPUs; A100 has older ones only.
-VERSIONS = {("trtllm", "1.3.0rc20"), ("sglang", "0.5.14"), ("vllm", "0.24.0")}
-AMPERE_VERSIONS = {("trtllm", "1.0.0"), ("sglang", "0.5.10"), ("vllm", "0.14.0")}
+#: Newest version of each engine whose tables span all GPUs, on which the engines are pooled; A100 has older ones only.
+POOLED = {"trtllm": "1.3.0rc20", "sglang": "0.5.14", "vllm": "0.24.0", "nccl": "2.29.2"}
+AMPERE_POOLED = {"trtllm": "1.0.0", "sglang": "0.5.10", "vllm": "0.14.0", "nccl": "2.27.3"}
+#: A table of fewer rows than this, or of a development build, is no set of kernels of its own.
+_LEAST_ROWS = 40
 
 GEMM_DTYPES = {
     "bfloat16": "bf16", "fp8": "fp8", "fp8_block": "fp8_block", "nvfp4": "nvfp4", "sq": "int8",
@@ -77,35 +81,53 @@ def kernel_rows(gpu: str) -> list[Row]:
         SystemExit: the wheel is not installed.
     """
     root = _tables() / gpu
-    wanted = AMPERE_VERSIONS if gpu == "a100_sxm" else VERSIONS
     record = rl.load_gpu(GPUS[gpu])
-    groups: dict[tuple[str, str, str, bool], dict[tuple[Any, ...], Row]] = {}
+    groups: dict[tuple[str, str, str, str, bool], dict[tuple[Any, ...], Row]] = {}
     for path in sorted(root.glob("*/*/*/*.parquet")):
         engine, version = path.parts[-3:-1]
-        if path.parts[-4] != "comm":
-            if (engine, version) not in wanted:
-                continue
-        elif version != _newest(path):
+        if "dev" in version:
             continue
         for row in _read(path, engine):
             row.update(gpu=GPUS[gpu], engine=engine, engine_version=version, date=DATE)
             if not row["latency_us"] > 0.0 or _is_artefact(row, record):
                 continue
-            group = groups.setdefault((row["kind"], row["dtype"], engine, row.get("ep", 1) > 1), {})
+            group = groups.setdefault((row["kind"], row["dtype"], engine, version, row.get("ep", 1) > 1), {})
             shape = tuple(row.get(name) for name in COLUMNS[3:21])
             if shape not in group or row["latency_us"] < group[shape]["latency_us"]:
                 group[shape] = row  # several implementations of one shape: a tuned engine takes the fastest
     found: list[Row] = []
     for (kind, *_), group in sorted(groups.items()):
         chosen = sorted(group.items(), key=lambda item: crc32(repr(item[0]).encode()))
-        found += [row for _, row in chosen[: KEPT[kind]]]
+        if len(chosen) >= _LEAST_ROWS or kind in ("moe_dispatch", "moe_combine"):
+            found += [row for _, row in chosen[: KEPT[kind]]]
     return found
 
 
-def _newest(path: Path) -> str:
-    """Newest version of an engine that has a table of this name."""
-    found = [other.parent.name for other in path.parent.parent.glob(f"*/{path.name}")]
-    return max(found, key=lambda version: [int(part) for part in re.findall(r"\d+", version)])
+def is_pooled(kind: str, engine: str, version: str, versions: Iterable[tuple[str, str]], gpu: str) -> bool:
+    """Whether a version of an engine is the one that is pooled with other engines, for a kind of kernel.
+
+    Collectives were timed under other versions than kernels: the newest up to the pooled one counts.
+
+    Args:
+        kind: kind of kernel [text].
+        engine: its engine [text].
+        version: its version [text].
+        versions: engines and versions with rows of this kind [text].
+        gpu: name of the GPU here [text].
+
+    Returns:
+        Whether it is.
+    """
+    pooled = (AMPERE_POOLED if gpu == GPUS["a100_sxm"] else POOLED)[engine]
+    if not KINDS[kind].is_collective:
+        return version == pooled
+    known = [each for name, each in versions if name == engine and number(each) <= number(pooled)]
+    return version == max(known, key=number, default=None)
+
+
+def number(version: str) -> list[int]:
+    """Numbers of a version, to compare it with others."""
+    return [int(part) for part in re.findall(r"\d+", version)]
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:
@@ -117,7 +139,7 @@ def write_rows(path: Path, rows: list[Row]) -> None:
     """
     with path.open("w", newline="") as file:
         file.write(
-            "# Extract of kernel tables of aiconfigurator-core 0.12.0, Apache-2.0, Copyright (c) 2025-2026 NVIDIA "
+            f"# Extract of kernel tables of {WHEEL}, Apache-2.0, Copyright (c) 2025-2026 NVIDIA "
             "CORPORATION & AFFILIATES; rows chosen, columns renamed, milliseconds turned into microseconds.\n"
         )
         writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
@@ -125,10 +147,25 @@ def write_rows(path: Path, rows: list[Row]) -> None:
         writer.writerows(rows)
 
 
+def write_tables(folder: Path, rows: list[Row]) -> None:
+    """Write the rows of a GPU, one file for each version of each engine.
+
+    Args:
+        folder: of the GPU [path].
+        rows: rows of `COLUMNS`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    versions: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        versions.setdefault((row["engine"], row["engine_version"]), []).append(row)
+    for (engine, version), chosen in versions.items():
+        write_rows(folder / f"{engine}-{version}.csv", chosen)
+
+
 def _tables() -> Path:
-    found = importlib.util.find_spec("aiconfigurator_core")
+    found = importlib.util.find_spec("aisimulate_core")
     if found is None or found.origin is None:
-        raise SystemExit('the measurements are in the wheel aiconfigurator-core: pip install "roofline[accuracy]"')
+        raise SystemExit('the measurements are in the wheel aisimulate: pip install "roofline[accuracy]"')
     return Path(found.origin).parent / "systems" / "data"
 
 
@@ -282,7 +319,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     for gpu in options.gpus:
         rows = kernel_rows(gpu)
-        write_rows(options.folder / f"{GPUS[gpu]}.csv", rows)
+        write_tables(options.folder / GPUS[gpu], rows)
         print(f"{GPUS[gpu]}: {len(rows)} rows", file=sys.stderr)
 
 

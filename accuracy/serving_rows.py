@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from roofline.catalog.find import profile_of
+
 Raw = Mapping[str, str]
 
 GPUS = {
@@ -161,6 +163,11 @@ class ServingRow:
     speculative: str  # no, yes, unknown
     excluded: str | None  # one of EXCLUSIONS
     split: str  # fit, held out
+
+    @property
+    def profile(self) -> str:
+        """Engine, and its version where that is a number."""
+        return profile_of(self.engine, self.engine_version)
 
     @property
     def num_gpus(self) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from typing import Any
 
@@ -32,11 +32,12 @@ from roofline.specs.build import (
     gpu_record,
     model_record,
     sustained_efficiencies,
+    sustained_share,
     without_nulls,
     workload_record,
 )
 from roofline.specs.engine import Engine
-from roofline.specs.gpu import Calibration, Gpu
+from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu, Timed
 from roofline.specs.model import Model
 from roofline.specs.names import (
     LABELS,
@@ -314,7 +315,8 @@ def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] 
         calibration = _calibration(content["generation"], specs)
         if entry.own and calibration is not None and calibration is _shipped_calibration(content["generation"]):
             calibration = replace(calibration, measured_on=())  # it was the shipped GPU
-        return gpu_record(content, sustained_efficiencies(content, calibration))
+        timed = sustained_efficiencies(content["name"], sustained_share(content), calibration)
+        return gpu_record(content, timed)
     except (KeyError, TypeError, ValueError, AttributeError, BadInput) as fault:
         raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 
@@ -347,8 +349,79 @@ def _calibration(generation: str, specs: str | None) -> Calibration | None:
 def _shipped_calibration(generation: str) -> Calibration | None:
     path = os.path.join(shipped_root("gpu"), "calibration", f"{generation}.yaml")
     if os.path.basename(path) == f"{generation}.yaml" and os.path.isfile(path):  # no path elsewhere
-        return calibration_record(shipped_figures(path))
+        return replace(calibration_record(shipped_figures(path)), by_engine=_timed_apart(generation))
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None
+
+
+def _timed_apart(generation: str) -> tuple[Timed, ...]:
+    """Engines that have calibrations of their own: files such as ``hopper-vllm-0.31.0.yaml``."""
+    found = []
+    for path in _calibration_paths():
+        engine, _, version = os.path.basename(path)[: -len(ENDINGS[0])].removeprefix(f"{generation}-").partition("-")
+        if engine in _VERSIONED and os.path.basename(path) == f"{generation}-{engine}-{version}{ENDINGS[0]}":
+            found.append(Timed(engine, version, path))
+    return tuple(found)
+
+
+@cache
+def _calibration_paths() -> tuple[str, ...]:
+    folder = os.path.join(shipped_root("gpu"), "calibration")
+    return tuple(os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(ENDINGS))
+
+
+#: GPU and engine, by identity and name -> both, and the GPU with that engine's kernels.
+_RUN_BY: dict[tuple[int, str], tuple[Gpu, Gpu]] = {}
+_MOST_RUN_BY = 512
+
+
+def run_by(gpu: Gpu, engine: Engine) -> Gpu:
+    """The GPU with the kernels that an engine runs, where they were timed apart: of the version nearest to it."""
+    calibration = gpu.calibration
+    if calibration is None or not any(timed.engine == engine.family for timed in calibration.by_engine):
+        return gpu
+    key = id(gpu), engine.name
+    known = _RUN_BY.get(key)
+    if known is None:
+        if len(_RUN_BY) >= _MOST_RUN_BY:
+            _RUN_BY.clear()
+        timed = [each for each in calibration.by_engine if each.engine == engine.family]
+        known = _RUN_BY[key] = gpu, replace(gpu, calibration=_run_by(gpu, calibration, timed, engine.version))
+    return known[1]
+
+
+def _run_by(gpu: Gpu, calibration: Calibration, timed: Sequence[Timed], version: str) -> Calibration:
+    """A calibration with the sets of an engine in place of those of all engines: the newest, or the nearest to one."""
+    wanted = _number(version) if version else max(_number(each.version) for each in timed)
+    kernels: dict[tuple[str, str], Efficiency] = {}
+    links: dict[str, CollectiveEfficiency] = {}
+    used, measurements = [], 0
+    for each in sorted(timed, key=lambda each: (abs(_number(each.version) - wanted), -_number(each.version))):
+        own = sustained_efficiencies(gpu.name, gpu.sustained, _engine_calibration(each.path))
+        if not (own.kernels.keys() <= kernels.keys() and own.collectives.keys() <= links.keys()):
+            used.append(f"{each.engine} {each.version}")
+            measurements += own.measurements
+        kernels, links = {**own.kernels, **kernels}, {**own.collectives, **links}
+    return replace(
+        calibration,
+        kernels={**calibration.kernels, **kernels},
+        collectives={**calibration.collectives, **links},
+        measurements=measurements,
+        run_by=tuple(used),
+    )
+
+
+@lru_cache(maxsize=64)
+def _engine_calibration(path: str) -> Calibration:
+    return calibration_record(shipped_figures(path))
+
+
+def _number(version: str) -> float:
+    """Place of a version among others: two digits for each of its numbers.
+
+    >>> _number("0.5.6.post2") < _number("0.5.14") < _number("1.3.0rc20")
+    True
+    """
+    return sum(int(number) / 100.0**place for place, number in enumerate(re.findall(r"\d+", version)[:5]))
 
 
 # Profiles of serving engines, from their files.
@@ -356,12 +429,20 @@ def _shipped_calibration(generation: str) -> Calibration | None:
 NO_ENGINE_NAME = "none"
 _DEFAULT = "generic"
 _EAGER = "eager"
-_VERSIONED = ("trtllm",)  # engines with several profiles, one per range of versions
+#: Engines whose kernels were timed by version -> profiles of older versions, each with the first that it does not hold for.
+_VERSIONED: Mapping[str, tuple[tuple[tuple[int, int], str], ...]] = {
+    "trtllm": (((0, 13), "trtllm-0.9"),),
+    "vllm": (),
+    "sglang": (),
+}
 #: Parts of the folded names of programs without a server: those that replay graphs or compile whole passes, which take
 #: precedence, and those whose host launches every kernel.
 _REPLAYED = ("graph", "gptfast", "torchao", "mlc", "tinychat", "gaudi")
 _LAUNCHED = ("pytorch", "transformers", "huggingface", "llamacpp", "awq", "gptq", "exllama")
-_NEW_TRTLLM, _NEW_NIM = (0, 13), (1, 3)  # first versions with the current decode attention kernels
+_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})[\w.+-]{0,40}$")
+#: Profile -> pattern of the folded names of its engine.
+_FAMILIES = (("trtllm", r"tensorrtllm|trtllm|^trt$|dynamotrt$"), ("vllm", "vllm"), ("sglang", "sgl"))
+_NEW_NIM = (1, 3)  # first version with the current decode attention kernels
 
 
 def engine_names() -> tuple[str, ...]:
@@ -384,14 +465,39 @@ def load_engine(name: str, specs: str | None = None) -> Engine:
     for path in yaml_files(own_folder(specs)) if specs else ():
         if kind_of(spec_text(path)) == "engine" and fold(os.path.splitext(os.path.basename(path))[0]) == fold(name):
             return _user_engine(path)
+    family, at, version = name.partition("@")
+    if at:
+        return _versioned_engine(family.strip(), version.strip())
     return _shipped_engine(fold(name), name)
 
 
+@lru_cache(maxsize=64)
+def _versioned_engine(family: str, version: str) -> Engine:
+    """The profile as a version of the engine, or that of its older versions; kernels follow in `run_by`."""
+    engine = _shipped_engine(fold(family), family)
+    if engine.name not in _VERSIONED:
+        raise UnknownName(f"engine {engine.name} has no versions here, unlike {', '.join(_VERSIONED)}")
+    numbers = _version_numbers(version)
+    if numbers is None:
+        raise UnknownName(f"version {shown(version)} of {engine.name} must be numbers, such as {engine.name}@0.19")
+    older = next((name for before, name in _VERSIONED[engine.name] if numbers < before), None)
+    return replace(engine, name=f"{engine.name}@{version}") if older is None else _shipped_engine(older, older)
+
+
+def _version_numbers(version: str | None) -> tuple[int, int] | None:
+    """First two numbers of a version; None where it has none."""
+    found = _VERSION.match(version or "")
+    return (int(found.group(1)), int(found.group(2))) if found else None
+
+
 def profile_of(engine: str | None, version: str | None = None) -> str:
-    """Name of the profile of an engine as measurements call it, such as ``TensorRT-LLM``.
+    """Name of the profile of an engine as measurements call it, such as ``TensorRT-LLM``, with its version if known.
 
     ``generic`` for an unknown server or None, ``eager`` for programs that launch every kernel, ``none`` for those that
     replay graphs. TensorRT-LLM before 0.13 has a profile of its own, because it decoded with other kernels.
+
+    >>> profile_of("vLLM", "0.19.0"), profile_of("TensorRT-LLM", "0.9.0")
+    ('vllm@0.19.0', 'trtllm-0.9')
     """
     if not engine:
         return _DEFAULT
@@ -400,15 +506,12 @@ def profile_of(engine: str | None, version: str | None = None) -> str:
     if fold(engine) in engine_names() and fold(engine) not in _VERSIONED:
         return fold(engine)
     folded = re.sub(r"[^a-z0-9]", "", engine.lower())
-    number = re.match(r"v?(\d{1,9})\.(\d{1,9})", version or "")
-    numbers = (int(number.group(1)), int(number.group(2))) if number else None
+    numbers = _version_numbers(version)
     if re.search(r"(?<![a-z])nim(?![a-z])", engine.lower()):
         return "trtllm" if numbers is not None and numbers >= _NEW_NIM else "nim-2024"
-    if re.search(r"tensorrtllm|trtllm|^trt$|dynamotrt$", folded):
-        return "trtllm-0.9" if numbers is not None and numbers < _NEW_TRTLLM else "trtllm"
-    for name, fragment in (("vllm", "vllm"), ("sglang", "sgl")):
-        if fragment in folded:
-            return name
+    for name, pattern in _FAMILIES:
+        if re.search(pattern, folded):
+            return name if numbers is None else _versioned_engine(name, str(version)).name
     if any(program in folded for program in _REPLAYED):
         return NO_ENGINE_NAME
     return _EAGER if any(program in folded for program in _LAUNCHED) else _DEFAULT

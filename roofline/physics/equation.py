@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -258,6 +258,8 @@ _REACHES_ONE = "an efficiency reaches 1"
 
 #: Engines that `evidence` names; a calibration's file lists all.
 _ENGINE_NAMES = {"trtllm": "TRT-LLM", "vllm": "vLLM"}
+#: Engines that it names where they have kernels of their own.
+_OWN_NAMES = {**_ENGINE_NAMES, "sglang": "SGLang"}
 
 #: Dtypes whose parameters replace those of one that was never measured, nearest first.
 _STAND_INS = {
@@ -295,8 +297,9 @@ def evidence(deployment: Deployment) -> str:
     if deployment.basis == "generic":
         return f"generic: medians of other generations, {deployment.gpu.generation} not timed"
     fitted = f"{calibration.measurements:,} kernels" if calibration.measurements else "assumptions"
-    versions = dict.fromkeys(_short_version(engine) for engine in calibration.engines)
-    engines = " / ".join(filter(None, versions))
+    engines = _short_versions(calibration.engines)
+    if calibration.run_by:
+        engines = f"{_short_versions(calibration.run_by, _OWN_NAMES)}, else {engines}"
     gpu = deployment.gpu
     clocks = f"eta_c x {gpu.sustained:g}" if deployment.basis == "inherited" and gpu.sustained != 1.0 else ""
     parts = (calibration.name, fitted, engines, calibration.year, clocks)
@@ -519,8 +522,12 @@ def _host_link(gpu: Gpu) -> Real:
     return gpu.host_link
 
 
-def _short_version(engine: str) -> str:
-    """Engine and the first two parts of its version; empty for engines that the basis does not name."""
+def _short_versions(engines: Iterable[str], names: Mapping[str, str] = _ENGINE_NAMES) -> str:
+    return " / ".join(filter(None, dict.fromkeys(_short_version(engine, names) for engine in engines)))
+
+
+def _short_version(engine: str, names: Mapping[str, str]) -> str:
+    """Engine and the first two parts of its version; empty for engines that are not named."""
     name, _, version = engine.partition(" ")
-    shown = _ENGINE_NAMES.get(name)
+    shown = names.get(name)
     return "" if shown is None else f"{shown} {'.'.join(version.split('.')[:2])}"

@@ -151,6 +151,7 @@ def _contents(
         for model, (gpu, lists) in product(model_records, choices)
         for values in product(*lists)
     ]
+    gpu_records = [find.run_by(gpu, profile) for gpu in gpu_records]
     tables = catalog(model_records, gpu_records, profile)
     rows = [_row(model, gpu, chosen, fixed) for model, gpu, chosen in cases]
     start, opened = _opening_case(cases, rows, fixed)

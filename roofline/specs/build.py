@@ -44,13 +44,12 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
     return Gpu(**_fields(Gpu, stated), **derived)
 
 
-def sustained_efficiencies(document: Mapping[str, Any], calibration: Calibration | None) -> Calibration | None:
+def sustained_efficiencies(name: str, sustained: float, calibration: Calibration | None) -> Calibration | None:
     """Inherited efficiencies, with compute shares scaled by what the GPU sustains under load (at most 1).
 
     Unchanged for a GPU that was timed itself or states no `sustained`.
     """
-    sustained = _sustained_share(document)
-    if calibration is None or sustained == 1.0 or document["name"] in calibration.measured_on:
+    if calibration is None or sustained == 1.0 or name in calibration.measured_on:
         return calibration
     sets = {key: replace(entry, eta_c=min(entry.eta_c * sustained, 1.0)) for key, entry in calibration.kernels.items()}
     return replace(calibration, kernels=sets)
@@ -148,7 +147,8 @@ def _is_measured(entry: Mapping[str, Any]) -> bool:
     return "residual" in entry
 
 
-def _sustained_share(document: Mapping[str, Any]) -> float:
+def sustained_share(document: Mapping[str, Any]) -> float:
+    """What a GPU sustains of its peaks under load, relative to the GPU of its calibration."""
     return float(document.get("sustained", {"value": 1.0})["value"])
 
 

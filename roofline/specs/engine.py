@@ -13,6 +13,13 @@ from roofline.support.records import NamedTuple, dataclass, replace
 
 # Serving engine profiles.
 
+#: Element-wise passes that an engine may run inside another kernel, whose start they then share -> that kernel.
+FUSIBLE = {
+    "norm": "the all-reduce before it, where there are several tensor-parallel ranks",
+    "rope, append": "attention",
+    "top-k": "the experts",
+}
+
 #: Settings whose default may depend on the GPU.
 BY_GPU = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
 
@@ -66,6 +73,7 @@ class Engine:
     max_model_len: int | None = None  # [tokens] of the longest request; None: the model's limit
     reserve: Share = 1.0  # share of the answer that must have memory before a request starts
     tunings: tuple[KernelOverride, ...] = ()
+    fused: tuple[str, ...] = ()  # passes that run inside another kernel: of `FUSIBLE`
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, beyond the kernels' own
     sigma_tpot: float | None = None
     sigma_loaded_ttft: float | None = None  # likewise of TTFT under a load
@@ -73,6 +81,20 @@ class Engine:
     year: str = ""
     stated: tuple[str, ...] = ()  # settings that a question states in place of the profile's
     by_gpu: tuple[tuple[str, tuple[GpuDefault, ...]], ...] = ()  # setting -> its defaults, the first that holds counts
+
+    @property
+    def family(self) -> str:
+        """Name without the version that was asked for.
+
+        >>> Engine("vllm@0.19").family
+        'vllm'
+        """
+        return self.name.partition("@")[0]
+
+    @property
+    def version(self) -> str:
+        """Version that was asked for; empty: the newest that was timed."""
+        return self.name.partition("@")[2]
 
     def on(self, gpu: Gpu) -> Engine:
         """The engine as it starts on a GPU: the defaults that depend on the GPU are plain numbers."""

@@ -124,9 +124,17 @@ class CollectiveEfficiency:
     sigma: float | None = None
 
 
+class Timed(NamedTuple):
+    """A version of a serving engine whose kernels were timed apart."""
+
+    engine: str  # name of its profile
+    version: str
+    path: str  # of its calibration, which holds what differs
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Measured efficiencies of one GPU generation."""
+    """Measured efficiencies of one GPU generation, of all engines together or as one engine runs its kernels."""
 
     name: str
     measured_on: tuple[str, ...]
@@ -136,6 +144,8 @@ class Calibration:
     engines: tuple[str, ...] = ()  # source of the kernels, with versions
     year: str = ""  # of the measurements
     link: str = "nvlink"  # of the timed collectives: nvlink or pcie
+    by_engine: tuple[Timed, ...] = ()  # what engines run differently, each in a file of its own
+    run_by: str = ""  # engine and version whose kernels these are; empty: all engines together
 
 
 # Kinds of kernels: their names, the terms of the equation that each has, and facts that hold for all of a kind.

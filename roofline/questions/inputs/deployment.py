@@ -452,6 +452,7 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     chosen = resolved_quantization(model, gpu, asked.quantization, asked.weights, asked.kv_cache_dtype, asked.compute)
     plan = Plan(1 if asked.tp is None else asked.tp, asked.pp, asked.ep, asked.dp)
     skew = case.routing_skew(asked.routing)
+    gpu = find.run_by(gpu, profile)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, asked.basis), skew, engine=profile)
     if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
         deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
