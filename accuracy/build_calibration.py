@@ -100,9 +100,8 @@ ASSUMED: dict[tuple[str, str], tuple[tuple[tuple[str, str], ...], str]] = {
 REASONS = {
     "static": "assumption: FP8 with scales known beforehand quantises inside the previous kernel: the dynamic FP8 set "
     "without its quantisation pass, start-up 1 us above bf16, weights streamed as fast as in bf16",
-    "fused": "assumption: TensorRT-LLM quantises to NVFP4 inside the kernel before (all-reduce with norm, activation, "
-    "attention): vLLM's set without its quantisation pass, start-up 1 us above bf16; the linear layer of TensorRT-LLM's "
-    "tables takes 22 us on B200 from 1 to 256 tokens whatever its size, which its servers do not",
+    "nvfp4-of-vllm": "assumption: NVFP4 multiplications under TensorRT-LLM run as under vLLM; its own tables time a linear "
+    "layer at 22 us on B200 from 1 to 256 tokens whatever its size, which its servers do not have",
     "int8": "assumption: INT8 runs like dynamic FP8 on the same generation",
     "int4": "assumption: bf16 set with eta_c and eta_m scaled by the ratio of INT4 weight-only to bf16 measured on Ampere",
     "mxfp4": "assumption: weight-only MXFP4 runs like weight-only INT4",
@@ -299,8 +298,8 @@ def engine_documents(generation: str, groups: list[KernelGroup], base: dict[str,
             links = {kind: sets.pop(kind)["bf16"] for kind in [kind for kind in sets if KINDS[kind].is_collective]}
             used = assume_own(sets, base["kernels"], gpu)
             if engine == "trtllm" and version == POOLED["trtllm"] and "nvfp4" in base["kernels"]["gemm"]:
-                sets["gemm"] = {**sets.get("gemm", {}), "nvfp4": fused_nvfp4(groups, base["kernels"], gpu)}
-                used.add("fused")
+                sets["gemm"] = {**sets.get("gemm", {}), "nvfp4": nvfp4_of_vllm(groups, gpu)}
+                used.add("nvfp4-of-vllm")
             found.append(written(f"{generation}-{engine}-{version}", sets, links, sources, used, gpu))
     return found
 
@@ -355,14 +354,13 @@ def assume_own(sets: Sets, base: Sets, gpu: rl.Gpu) -> set[str]:
     return used
 
 
-def fused_nvfp4(groups: list[KernelGroup], base: Sets, gpu: rl.Gpu) -> dict[str, Any]:
-    """NVFP4 multiplications whose input the kernel before has quantised, of vLLM's newest timings."""
+def nvfp4_of_vllm(groups: list[KernelGroup], gpu: rl.Gpu) -> dict[str, Any]:
+    """NVFP4 multiplications in vLLM's newest timings, as another engine's."""
     timings = [group for group in groups if (group.kind, group.dtype) == ("gemm", "nvfp4")]
     timings = [group for group in timings if version_of(group)[0] == "vllm"]
     newest = own_set(max(timings, key=lambda group: number(version_of(group)[1])), gpu)
-    entry = {name: value for name, value in newest.items() if name not in ("residual", "measurements", "eta_s")}
-    start = float(base["gemm"]["bf16"]["t0"].split()[0]) + 1.0
-    return {**entry, "t0": f"{start:.3g} us", "source": "assumed-fused"}
+    entry = {name: value for name, value in newest.items() if name not in ("residual", "measurements")}
+    return {**entry, "source": "assumed-nvfp4-of-vllm"}
 
 
 def ratio_of(gemms: Mapping[str, Mapping[str, Any]]) -> dict[str, float]:

@@ -46,6 +46,7 @@ LOADED = {
     "prefill_slowdown": (1.3, 0.3),
     "step": (0.1e-3, 1.5),
     "sequence": (5e-6, 1.5),
+    "all_reduce": (2e-6, 1.5),  # of ranks that wait for the slowest
 }
 #: Change of the logarithm of a constant, in a round, below which it has settled: SGLang's step is known to 6 % only.
 STAYS = 0.08

@@ -116,23 +116,10 @@ class Assembly:
         self.kernels.append(self.kernel(name, kind, "bf16", self.quantization.sixteen_bit_peak, count, work))
 
     def elementwise(self, name: str, count: Real, work: Work) -> None:
-        """Add a pass over activations; one that the engine fuses with another kernel has no start of its own."""
         self.sixteen_bit(name, count, ELEMENTWISE, work)
-        if name in self.engine.fused:
-            self.kernels[-1] = self._fused(self.kernels[-1], is_fused=True)
 
     def norm(self, name: str, count: Real, tokens: Real) -> None:
-        self.sixteen_bit(name, count, ELEMENTWISE, kernels.norm_add(tokens, self.hidden, self.model.streams))
-        if name in self.engine.fused:
-            self.kernels[-1] = self._fused(self.kernels[-1], is_fused=above(self.tp, 1, _SINGLE_RANK))
-
-    def _fused(self, kernel: Kernel, *, is_fused: Real) -> Kernel:
-        """A pass that starts with another kernel, if it `is_fused`."""
-        if never(is_fused):
-            return kernel
-        efficiency = kernel.roof.efficiency
-        limits = kernel.roof._replace(efficiency=replace(efficiency, t0=where(is_fused, 0.0, efficiency.t0)))
-        return kernel._replace(roof=limits, terms=kernel_time(kernel.work, limits))
+        self.elementwise(name, count, kernels.norm_add(tokens, self.hidden, self.model.streams))
 
     def all_reduce(self, name: str, count: Real) -> None:
         """Add an all-reduce of the residual stream over the tensor-parallel ranks, if there are several."""

@@ -264,7 +264,7 @@ _STRUCTURE: Mapping[type, tuple[str, ...]] = {
     Link: ("domain", "in_switch_reduction"),
     Efficiency: ("p", "is_measured"),
     CollectiveEfficiency: ("is_measured",),
-    Engine: ("scheduler", "fused"),
+    Engine: ("scheduler",),
     KernelOverride: ("kind", "dtype", "peak"),
 }
 #: Tables of a GPU, of which what is looked up is part of the structure.

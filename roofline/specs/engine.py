@@ -13,13 +13,6 @@ from roofline.support.records import NamedTuple, dataclass, replace
 
 # Serving engine profiles.
 
-#: Element-wise passes that an engine may run inside another kernel, whose start they then share -> that kernel.
-FUSIBLE = {
-    "norm": "the all-reduce before it, where there are several tensor-parallel ranks",
-    "rope, append": "attention",
-    "top-k": "the experts",
-}
-
 #: Settings whose default may depend on the GPU.
 BY_GPU = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
 
@@ -73,7 +66,6 @@ class Engine:
     max_model_len: int | None = None  # [tokens] of the longest request; None: the model's limit
     reserve: Share = 1.0  # share of the answer that must have memory before a request starts
     tunings: tuple[KernelOverride, ...] = ()
-    fused: tuple[str, ...] = ()  # passes that run inside another kernel: of `FUSIBLE`
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, beyond the kernels' own
     sigma_tpot: float | None = None
     sigma_loaded_ttft: float | None = None  # likewise of TTFT under a load
