@@ -26,7 +26,7 @@ from roofline.measurements.tables import kernel_groups
 from roofline.numbers.quantity import from_text
 from roofline.questions.calibrate import calibrated_sets, calibration_text, kernel_sample, log_ratio
 from roofline.serving.verdict import HALF_WIDTH
-from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, MOE, KernelGroup, of_gpu
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, ELEMENTWISE, KINDS, MOE, KernelGroup, of_gpu
 
 OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
 WHEEL_URL = "https://pypi.org/project/aisimulate/0.13.0.dev202610270000000085/"
@@ -43,13 +43,24 @@ GENERATIONS = {
     "blackwell-rtx": "rtx-pro-6000-server",
 }
 
-#: What is no set of an engine's own: engine, generation ("*": all), kind, dtype ("*": all) -> why.
+#: What is no set of an engine's own: engine, version, generation, kind, dtype ("*": all) -> why.
 NOT_OWN = {
-    ("sglang", "*", "elementwise", "*"): "its tables hold zeros where the pass is fused, and a slower pass elsewhere",
-    ("trtllm", "blackwell", "moe", "mxfp4"): "runs MXFP4 with 8-bit activations there, not this kernel",
-    ("trtllm", "blackwell-ultra", "moe", "mxfp4"): "likewise",
-    ("trtllm", "*", "gemm", "nvfp4"): "a floor of 22 us that servers do not have: made of vLLM's set instead",
-    ("trtllm", "ampere", "attention_decode", "*"): "2 GB of cache read at 1.65 times the memory bandwidth",
+    (
+        "sglang",
+        "*",
+        "*",
+        "elementwise",
+        "*",
+    ): "its tables hold zeros where the pass is fused, and a slower pass elsewhere",
+    ("trtllm", "*", "blackwell", "moe", "mxfp4"): "runs MXFP4 with 8-bit activations there, not this kernel",
+    ("trtllm", "*", "blackwell-ultra", "moe", "mxfp4"): "likewise",
+    ("trtllm", "*", "*", "gemm", "nvfp4"): "a floor of 22 us that servers do not have: as vLLM's instead",
+    ("trtllm", "*", "ampere", "attention_decode", "*"): "2 GB of cache read at 1.65 times the memory bandwidth",
+    **{
+        ("vllm", version, "blackwell", "moe", dtype): "the generic kernel, not the one that the engine picks there"
+        for version in ("0.19.0", "0.22.0")
+        for dtype in ("bf16", "fp8", "fp8_block", "int4", "mxfp4")
+    },
 }
 #: A set of its own: where the other set's median error is larger than that of the own fit by a tenth and this much, or
 #: its sigma is so many times larger or smaller.
@@ -246,7 +257,7 @@ def document(generation: str, groups: list[KernelGroup], int4: Mapping[str, floa
     every = pooled(groups, gpu.name)
     sets, sources = calibrated_sets(chosen(every, generation), gpu, None, TITLE, WHEEL_URL)
     for whole in every:  # the interval of all engines together is that of all engines, fitted or not
-        group = kept(whole, [not is_left_out(engine, generation, whole) for engine in whole.engines])
+        group = kept(whole, [(engine, whole.kind) != ("sglang", ELEMENTWISE.name) for engine in whole.engines])
         off = log_ratio(kernel_sample(group, gpu), parameters(sets[group.kind][group.dtype]))
         sets[group.kind][group.dtype]["sigma"] = float(f"{spread_of(off, group.engines):.2g}")
     used = assume(sets, gpu, int4)
@@ -306,10 +317,8 @@ def engine_documents(generation: str, groups: list[KernelGroup], base: dict[str,
 
 def is_left_out(engine: str, generation: str, group: KernelGroup) -> bool:
     """Whether a group is no set of an engine's own."""
-    return any(
-        (name, kind) == (engine, group.kind) and where in ("*", generation) and dtype in ("*", group.dtype)
-        for name, where, kind, dtype in NOT_OWN
-    )
+    here = engine, version_of(group)[1], generation, group.kind, group.dtype
+    return any(all(part in ("*", own) for part, own in zip(known, here, strict=True)) for known in NOT_OWN)
 
 
 def own_set(group: KernelGroup, gpu: rl.Gpu) -> dict[str, Any]:

@@ -232,7 +232,7 @@ def _case(p: rl.Prediction, metric: str, measured: float, dataset: str, split: s
         model=deployment.model.short_name,
         kind=kind(deployment.model),
         dtype=deployment.quantization.sections["experts" if deployment.model.is_moe else "linear"].format,
-        engine=deployment.engine.name,
+        engine=deployment.engine.family,
         tp=deployment.plan.tp * deployment.plan.dp,
         batch=p.workload.batch,
         basis=p.basis,

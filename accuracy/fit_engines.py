@@ -63,7 +63,7 @@ def single_requests(engine: str) -> list[tuple[rl.Prediction, float, str]]:
         if row["load"] != "concurrency-1" or not row["ttft_ms"]:
             continue
         case = published_prediction(row)
-        name = case.deployment.engine.name
+        name = case.deployment.engine.family
         if is_idle_evidence(row, case) and engine in (name, "generic"):
             found.append((case, float(row["ttft_ms"]) * MILLI, name))
     return found

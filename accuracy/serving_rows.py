@@ -129,6 +129,15 @@ TRTLLM_TAKES_MORE = "2026-01-21"
 DATA_PARALLEL_CONFIGS = ("707", "727")
 
 
+#: What runs without a version used, from a day on.
+VERSIONS_USED = (
+    ("vllm", "2025-10-02", "0.11.0"),
+    ("sglang", "2025-10-06", "0.5.3"),
+    ("sglang", "2025-11-06", "0.5.5"),
+    ("trtllm", "2025-10-01", "1.1.0rc2"),
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ServingRow:
     """One run of one deployment under a closed loop of requests."""
@@ -166,8 +175,12 @@ class ServingRow:
 
     @property
     def profile(self) -> str:
-        """Engine, and its version where that is a number."""
-        return profile_of(self.engine, self.engine_version)
+        """Engine with its version: that of the row, or the one that the configurations of InferenceX named that day."""
+        version = self.engine_version
+        if version is None and self.measured is not None:
+            used = [each for engine, first, each in VERSIONS_USED if engine == self.engine and first <= self.measured]
+            version = used[-1] if used else None
+        return profile_of(self.engine, version)
 
     @property
     def num_gpus(self) -> int:

@@ -429,7 +429,7 @@ def _number(version: str) -> float:
 NO_ENGINE_NAME = "none"
 _DEFAULT = "generic"
 _EAGER = "eager"
-#: Engines whose kernels were timed by version -> profiles of older versions, each with the first that it does not hold for.
+#: Engines timed by version -> profiles of older versions, each with the first version that it does not hold for.
 _VERSIONED: Mapping[str, tuple[tuple[tuple[int, int], str], ...]] = {
     "trtllm": (((0, 13), "trtllm-0.9"),),
     "vllm": (),
@@ -481,7 +481,20 @@ def _versioned_engine(family: str, version: str) -> Engine:
     if numbers is None:
         raise UnknownName(f"version {shown(version)} of {engine.name} must be numbers, such as {engine.name}@0.19")
     older = next((name for before, name in _VERSIONED[engine.name] if numbers < before), None)
-    return replace(engine, name=f"{engine.name}@{version}") if older is None else _shipped_engine(older, older)
+    if older is not None:
+        return _shipped_engine(older, older)
+    content = shipped_by_name(engine.name, engine_paths(), _engine_content) or {}
+    return _of_version(engine_record(content), f"{engine.name}@{version}")
+
+
+def _of_version(engine: Engine, name: str) -> Engine:
+    """A profile with what holds for the version in its name; without one, for the newest."""
+    version = name.partition("@")[2]
+    held = tuple(
+        tuning for tuning in engine.tunings
+        if not tuning.before or (version and _number(version) < _number(tuning.before))
+    )  # fmt: skip
+    return replace(engine, name=name, tunings=held)
 
 
 def _version_numbers(version: str | None) -> tuple[int, int] | None:
@@ -523,7 +536,7 @@ def _shipped_engine(folded: str, name: str) -> Engine:
         return Engine(NO_ENGINE_NAME)
     content = shipped_by_name(folded, engine_paths(), _engine_content)
     if content is not None:
-        return engine_record(content)
+        return _of_version(engine_record(content), content["name"])
     from difflib import get_close_matches
 
     known = ", ".join(engine_names())

@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from roofline.numbers.quantity import BILLION, count_from_text, from_text
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
-from roofline.specs.engine import Engine, GpuDefault, KernelOverride
+from roofline.specs.engine import OVERLAPS, Engine, GpuDefault, KernelOverride
 from roofline.specs.formats import FORMATS, KV_FORMATS, PEAKS, STORED_BITS, is_format
 from roofline.specs.gpu import CALIBRATED, COLLECTIVES, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
@@ -623,6 +623,7 @@ EngineSpec = of_record(
         "gpu_memory_utilization": (Annotated[Fraction, _OrByGpu()], 0.92),
         "max_model_len": (Count | None, None),
         "tunings": (list[_TUNING], []),
+        "overlaps": (list[Annotated[str, OneOf(OVERLAPS)]], []),
         "sigma_ttft": (Deviation, None),
         "sigma_tpot": (Deviation, None),
         "sigma_loaded_ttft": (Deviation, None),

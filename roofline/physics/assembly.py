@@ -71,8 +71,8 @@ class Assembly:
         self.pooled = batch * new  # of all data-parallel ranks, which the experts share
         self.engine = deployment.effective_engine
         self.kernels: list[Kernel] = []
-        self._part = ""
-        self._roofs: dict[tuple[KernelKind, str, str], Roof] = deployment.memo.setdefault("roofs", {})
+        self._part, self._starts_hidden = "", False
+        self._roofs: dict[tuple[KernelKind, str, str, bool], Roof] = deployment.memo.setdefault("roofs", {})
         self._link_roofs: dict[tuple[KernelKind, int], LinkRoof] = deployment.memo.setdefault("links", {})
 
     @property
@@ -86,6 +86,13 @@ class Assembly:
         self._part = part
         yield
         self._part = ""
+
+    @contextmanager
+    def beside(self, part: str) -> Iterator[None]:
+        """A context whose kernels the engine may run on a second stream, so that they have no start of their own."""
+        self._starts_hidden = part in self.engine.overlaps
+        yield
+        self._starts_hidden = False
 
     def gemm(self, name: str, count: Real, columns: Real, inner: Real, section: str, bias: bool = False) -> None:
         """Add this rank's tokens times a matrix: `columns` outputs on this GPU, each a sum over `inner` values."""
@@ -151,14 +158,16 @@ class Assembly:
         """A kernel, not added; `key` is the dtype key of its calibration, `peak` the dtype at which it multiplies."""
         if kind.is_per_sequence and not (type(self.queries) is float and self.queries == 1.0):
             work = work.of_queries(self.queries, _STATE_WRITES if kind is STATE_DECODE else 0.0)
-        limits = self._roofs.get((kind, key, peak))
+        limits = self._roofs.get((kind, key, peak, self._starts_hidden))
         if limits is None:
             limits = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
             launch = limits.efficiency.t0_ep
             if kind is MOE and launch is not None and not never(self.plan.ep > 1):
                 launch = where(self.plan.ep > 1, launch, limits.efficiency.t0)
                 limits = limits._replace(efficiency=replace(limits.efficiency, t0=launch))
-            self._roofs[kind, key, peak] = limits
+            if self._starts_hidden:
+                limits = limits._replace(efficiency=replace(limits.efficiency, t0=0.0))
+            self._roofs[kind, key, peak, self._starts_hidden] = limits
         return Kernel(name, kind, key, count, work, limits, kernel_time(work, limits), self._part)
 
     def _link_roof(self, collective: KernelKind, ranks: Real) -> LinkRoof:

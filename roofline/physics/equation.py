@@ -346,8 +346,13 @@ def tuned(base: Roof, gpu: Gpu, engine: Engine, kind: KernelKind, key: str) -> R
 
 def _overridden(base: Roof, gpu: Gpu, tuning: KernelOverride) -> Roof:
     share = base.efficiency.eta_c if tuning.eta_c is None else tuning.eta_c
+    start = {}
+    if not (type(tuning.start) is float and tuning.start == 0.0):
+        start = {name: getattr(base.efficiency, name) + tuning.start for name in ("t0", "t0_ep")
+                 if getattr(base.efficiency, name) is not None}  # fmt: skip
     efficiency = replace(
         base.efficiency,
+        **start,
         eta_c=minimum(share * tuning.compute, 1.0, _REACHES_ONE),
         eta_x=base.efficiency.eta_x * tuning.compute,
         eta_m=minimum(base.efficiency.eta_m * tuning.memory, 1.0, _REACHES_ONE),

@@ -256,7 +256,7 @@ _PARAMETERS: Mapping[type, tuple[str, ...]] = {
         "handover", "launch", "launch_decode", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization",
         "reserve", "tunings",
     ),
-    KernelOverride: ("eta_c", "compute", "memory"),
+    KernelOverride: ("eta_c", "compute", "memory", "start"),
 }  # fmt: skip
 #: Fields that are part of the structure.
 _STRUCTURE: Mapping[type, tuple[str, ...]] = {
@@ -264,7 +264,7 @@ _STRUCTURE: Mapping[type, tuple[str, ...]] = {
     Link: ("domain", "in_switch_reduction"),
     Efficiency: ("p", "is_measured"),
     CollectiveEfficiency: ("is_measured",),
-    Engine: ("scheduler",),
+    Engine: ("scheduler", "overlaps"),
     KernelOverride: ("kind", "dtype", "peak"),
 }
 #: Tables of a GPU, of which what is looked up is part of the structure.

@@ -13,6 +13,10 @@ from roofline.support.records import NamedTuple, dataclass, replace
 
 # Serving engine profiles.
 
+#: Parts of a layer that an engine may run beside others.
+SHARED_EXPERTS = "shared experts"
+OVERLAPS = (SHARED_EXPERTS,)
+
 #: Settings whose default may depend on the GPU.
 BY_GPU = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization")
 
@@ -28,6 +32,9 @@ class KernelOverride:
     eta_c: Share | None = None  # share of that peak; None: the calibration's
     compute: Real = 1.0  # factor on eta_c and eta_x
     memory: Real = 1.0  # factor on eta_m
+    start: Seconds = 0.0  # beyond t0
+    before: str = ""  # first version that it does not hold for; empty: it holds for all
+    note: str = ""  # for readers of any figure that it changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +73,7 @@ class Engine:
     max_model_len: int | None = None  # [tokens] of the longest request; None: the model's limit
     reserve: Share = 1.0  # share of the answer that must have memory before a request starts
     tunings: tuple[KernelOverride, ...] = ()
+    overlaps: tuple[str, ...] = ()  # of `OVERLAPS`: run on a second stream, where other kernels hide their start
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, beyond the kernels' own
     sigma_tpot: float | None = None
     sigma_loaded_ttft: float | None = None  # likewise of TTFT under a load

@@ -18,6 +18,7 @@ from roofline.physics.assembly import (
 )
 from roofline.physics.equation import Work
 from roofline.physics.plan import Plan, Scheme
+from roofline.specs.engine import SHARED_EXPERTS
 from roofline.specs.gpu import ALL_GATHER, ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH, REDUCE_SCATTER, ROUTER
 from roofline.specs.gpu import MOE as MOE_KERNEL
 from roofline.specs.model import DenseFfn, MoeFfn
@@ -299,7 +300,8 @@ def _moe_add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
             assembly.elementwise("latent norm", ffn.latent_norms * count, kernels.latent_norm(tokens, ffn.latent))
         assembly.multiply("from latent", count, matrices["from latent"])
     if ffn.shared_width:
-        add_dense(assembly, count, _shared_network(ffn), matrices, "shared ")
+        with assembly.beside(SHARED_EXPERTS):
+            add_dense(assembly, count, _shared_network(ffn), matrices, "shared ")
         assembly.elementwise("shared add", count, kernels.add(tokens, assembly.hidden))
     ranks = where(is_spread, plan.tp, 1)
     assembly.collective("ffn all-gather", ALL_GATHER, count, assembly.stream_bytes, ranks)

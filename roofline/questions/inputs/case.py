@@ -230,7 +230,23 @@ def _constant_notes(deployment: Deployment, requested: str) -> Iterator[list[str
     notes = [*_link_warnings(deployment)]
     if gpu.exp_rate is None and deployment.basis != "ideal":
         notes.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
-    yield [*notes, *_stand_ins(deployment)]
+    yield [*notes, *_version_notes(deployment), *_stand_ins(deployment)]
+
+
+def _version_notes(deployment: Deployment) -> Iterator[str]:
+    """Notes on kernels that this version of the engine runs more slowly than later ones."""
+    tunings = [tuning for tuning in deployment.engine.tunings if tuning.note]
+    if not tunings or deployment.basis == "ideal":
+        return
+    sections = deployment.quantization.sections
+    used = {(kind.name, deployment.quantization.kv_key) for kind in mixer_kinds(m for _, m in deployment.model.mixers)}
+    used |= {(GEMM.name, sections[name].key) for name in ("linear", "attention")}
+    if deployment.model.is_moe:
+        used.add((MOE.name, sections["experts"].key))
+    for tuning in tunings:
+        is_run = any(tuning.kind == kind and tuning.dtype in (None, key) for kind, key in used)
+        if is_run and tuning.generation in (None, deployment.gpu.generation):
+            yield f"{deployment.engine.name}: {tuning.note}"
 
 
 def _link_warnings(deployment: Deployment) -> Iterator[str]:
