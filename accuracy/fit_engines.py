@@ -15,6 +15,7 @@ Needs the extras `accuracy` and `calibrate`; takes some minutes an engine.
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,12 +26,12 @@ from scipy.optimize import least_squares
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
-from roofline.catalog.find import load_engine
+from roofline.catalog.find import constants_of, load_engine
 from roofline.numbers.quantity import MILLI
 from roofline.serving.latency import decode, prefill
 from roofline.serving.load.equations import served
 
-ENGINES = ("trtllm", "vllm", "sglang", "generic")
+ENGINES = ("trtllm", "trtllm-1.0", "vllm", "sglang", "generic")
 LOSS_SCALE = 0.1
 
 #: Constants of an idle server: where their priors stand [s], and how wide those are, in logarithms.
@@ -118,9 +119,9 @@ def fitted_loaded(
     rows: list[ServingRow], engine: str, idle: dict[str, float], start: dict[str, float]
 ) -> dict[str, float]:
     """What users add, by the names in `start`, given what an idle server takes; all else as the profile states."""
-    known = [(row, predicted(row, engine)) for row in rows]
+    known = [(row, predicted(row, engine if engine == "generic" else None)) for row in rows]
     known = [(row, found) for row, found in known if found.served and not _waits(found)]
-    counts = {name: sum(row.engine == name for row, _ in known) for name in ENGINES}
+    counts = Counter(row.engine for row, _ in known)
     weight = np.asarray(
         [(len(known) / 3.0 / counts[row.engine]) ** 0.5 if engine == "generic" else 1.0 for row, _ in known]
     )
@@ -207,7 +208,7 @@ def main() -> None:
             for name, value in fitted_eager().items():
                 print(f"eager.{name}: {value:.3g}")
             continue
-        mine = [row for row in rows if engine in ("generic", row.engine)]
+        mine = [row for row in rows if engine in ("generic", constants_of(row.profile))]
         stated = {name: getattr(load_engine(engine), name) for name in options.only}
         found = fitted_loaded(mine, engine, {}, stated) if stated else fitted(mine, engine)
         for name, value in found.items():

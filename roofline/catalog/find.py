@@ -429,9 +429,17 @@ def _number(version: str) -> float:
 NO_ENGINE_NAME = "none"
 _DEFAULT = "generic"
 _EAGER = "eager"
-#: Engines timed by version -> profiles of older versions, each with the first version that it does not hold for.
-_VERSIONED: Mapping[str, tuple[tuple[tuple[int, int], str], ...]] = {
-    "trtllm": (((0, 13), "trtllm-0.9"),),
+class _Older(NamedTuple):
+    """Profile of the older versions of an engine."""
+
+    before: tuple[int, int]  # first version that it does not hold for
+    profile: str
+    has_kernels: bool  # of the engine, where they were timed apart; else its tunings say how they differ from all
+
+
+#: Engines timed by version -> profiles of older versions, the oldest first.
+_VERSIONED: Mapping[str, tuple[_Older, ...]] = {
+    "trtllm": (_Older((0, 13), "trtllm-0.9", has_kernels=False), _Older((1, 1), "trtllm-1.0", has_kernels=True)),
     "vllm": (),
     "sglang": (),
 }
@@ -480,10 +488,10 @@ def _versioned_engine(family: str, version: str) -> Engine:
     numbers = _version_numbers(version)
     if numbers is None:
         raise UnknownName(f"version {shown(version)} of {engine.name} must be numbers, such as {engine.name}@0.19")
-    older = next((name for before, name in _VERSIONED[engine.name] if numbers < before), None)
-    if older is not None:
-        return _shipped_engine(older, older)
-    content = shipped_by_name(engine.name, engine_paths(), _engine_content) or {}
+    older = next((each for each in _VERSIONED[engine.name] if numbers < each.before), None)
+    if older is not None and not older.has_kernels:
+        return _shipped_engine(older.profile, older.profile)
+    content = shipped_by_name(engine.name if older is None else older.profile, engine_paths(), _engine_content) or {}
     return _of_version(engine_record(content), f"{engine.name}@{version}")
 
 
@@ -495,6 +503,19 @@ def _of_version(engine: Engine, name: str) -> Engine:
         if not tuning.before or (version and _number(version) < _number(tuning.before))
     )  # fmt: skip
     return replace(engine, name=name, tunings=held)
+
+
+def constants_of(engine: str) -> str:
+    """Name of the profile whose constants an engine has, which may be that of its older versions.
+
+    >>> constants_of("trtllm@1.0.0"), constants_of("trtllm@1.2"), constants_of("vllm")
+    ('trtllm-1.0', 'trtllm', 'vllm')
+    """
+    family, _, version = engine.partition("@")
+    numbers = _version_numbers(version)
+    if numbers is None:
+        return engine
+    return next((each.profile for each in _VERSIONED[family] if numbers < each.before), family)
 
 
 def _version_numbers(version: str | None) -> tuple[int, int] | None:
