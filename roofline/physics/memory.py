@@ -80,12 +80,11 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
 
 
 def _memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
-    model, gpu, plan, quantization = deployment.model, deployment.gpu, deployment.plan, deployment.quantization
+    model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     sequences = rank_batch(batch, plan.dp) * plan.pp
     return Memory(
         weights=_all_weights(deployment),
-        kv_cache=sequences
-        * (_kept_bytes(deployment, length) + _draft_cache(deployment, length)),
+        kv_cache=sequences * (_sequence_bytes(deployment, length) + _draft_cache(deployment, length)),
         activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length, deployment.queries),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
@@ -138,12 +137,7 @@ def kv_bytes_per_sequence(
         the layer would keep without its limit.
     """
     nbytes, tp = quantization.kv_nbytes, plan.tp
-    per_layer = {mixer: cache_bytes(mixer, length, nbytes, tp) for _, mixer in model.mixers}
-    if not (type(full_length) is float and full_length == 0.0):
-        for mixer in per_layer:
-            if isinstance(mixer, Gqa) and not (mixer.window is None and mixer.chunk is None):
-                whole = cache_bytes(replace(mixer, window=None, chunk=None), length, nbytes, tp)
-                per_layer[mixer] = maximum(per_layer[mixer], full_length * whole)
+    per_layer = {mixer: _kept_bytes(mixer, length, nbytes, tp, full_length) for _, mixer in model.mixers}
     stages = (sum(count * per_layer[mixer] for count, mixer in stage.mixers) for stage in model.stages(plan.pp))
     return reduce(maximum, stages)
 
@@ -199,9 +193,9 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
 
 
 def _largest_batch(deployment: Deployment, length: Real) -> tuple[Real, ...]:
-    model, gpu, plan, quantization = deployment.model, deployment.gpu, deployment.plan, deployment.quantization
+    model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
-    cache = _kept_bytes(deployment, length) + _draft_cache(deployment, length)
+    cache = _sequence_bytes(deployment, length) + _draft_cache(deployment, length)
     per_sequence = plan.pp * cache + logits * deployment.queries
     per_token = _token_bytes(model, plan)
     fixed = _all_weights(deployment) + deployment.prefix_cache / plan.num_gpus
@@ -221,7 +215,17 @@ def _all_weights(deployment: Deployment) -> Real:
     return nbytes
 
 
-def _kept_bytes(deployment: Deployment, length: Real) -> Real:
+def _kept_bytes(mixer: Mixer, length: Real, nbytes: Real, tp: Real, full_length: Real) -> Real:
+    """KV cache of one sequence in a layer, of which at least a share is kept [B]."""
+    read = cache_bytes(mixer, length, nbytes, tp)
+    if not isinstance(mixer, Gqa) or (type(full_length) is float and full_length == 0.0):
+        return read
+    if mixer.window is None and mixer.chunk is None:
+        return read
+    return maximum(read, full_length * cache_bytes(replace(mixer, window=None, chunk=None), length, nbytes, tp))
+
+
+def _sequence_bytes(deployment: Deployment, length: Real) -> Real:
     """KV cache of one sequence as the engine keeps it [B]."""
     model, plan, share = deployment.model, deployment.plan, deployment.engine.full_length_kv
     return kv_bytes_per_sequence(model, plan, deployment.quantization, length, share)
@@ -243,7 +247,7 @@ def _draft_weights(deployment: Deployment) -> Real:
 def _draft_cache(deployment: Deployment, length: Real) -> Real:
     """KV cache of one sequence in the draft model [B]."""
     draft = deployment.drafting
-    return 0.0 if draft is None else _kept_bytes(draft, length)
+    return 0.0 if draft is None else _sequence_bytes(draft, length)
 
 
 def _token_bytes(model: Model, plan: Plan) -> Real:

@@ -214,7 +214,7 @@ pass?>
 
     @property
     def load(self) -> str:
-        """Load: burst, concurrency (users, closed loop) or request_rate (Poisson arrivals, open loop)."""
+        """Load: burst, concurrency (users, closed loop), request_rate (Poisson arrivals) or num_prompts (a queue)."""
         return self.workload.load.name
 
     @property
@@ -226,6 +226,14 @@ pass?>
     def request_rate(self) -> Number | None:
         """Requests per second of the whole deployment [1/s]; None for a burst."""
         return self.workload.load.answered(self)
+
+    @property
+    def duration(self) -> Number | None:
+        """Time from the start of a run to its last answer [s]; None without `num_prompts`."""
+        if not self.workload.load.is_run:
+            return None
+        duration: Number = self._where_fits(self.workload.num_prompts / self.request_rate)
+        return duration
 
     @property
     def max_request_rate(self) -> Number | None:
@@ -716,6 +724,8 @@ pass?>
         engine, correction = self.deployment.engine, self.correction
         alone = pass_sigma(self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result))
         if self.served is not None:
+            if self.workload.load.is_queue:
+                result = "tpot"  # first tokens wait for the steps of others, which are as uncertain as one's own
             sigma = load_sigma(self.decode, self.basis, result, self.served, self._users, engine.sigma_loaded_ttft)
             sigma = where(self._users <= 1.0, alone, sigma)
         else:

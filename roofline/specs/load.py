@@ -234,7 +234,7 @@ class Queue(Load):
     name, option, short, unit, end = "num_prompts", "num_prompts", "requests", "requests", "all slots taken"
     options, heading = ("num_prompts",), "requests"
     measure, meaning = "requests", "requests in the run"
-    one, many, largest = " request", " requests, all queued at once", "most requests queued at once"
+    one, many, largest = " request", " requests queued at once", "most requests queued at once"
     answers = ("concurrency", "request_rate")
     is_queue = True
 

@@ -116,7 +116,10 @@ def _load_inputs(kind: type[Load], loads: Mapping[str, Any]) -> dict[str, Any]:
     """What is stated of the load, by the names of its kind."""
     own = {name: loads[name] for name in kind.options if loads.get(name) is not None}
     if loads.get(RUN) is not None and RUN not in own:
-        raise BadInput(f"num_prompts are requests of a run of users, or all queued at once; leave out {kind.option}")
+        raise BadInput(
+            "num_prompts counts the requests of users, or of a queue where no other load is given; leave out "
+            f"{kind.option}"
+        )
     return own
 
 

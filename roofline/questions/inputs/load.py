@@ -22,10 +22,6 @@ from roofline.serving.knee import (
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import deployed_text
-_QUEUED = (
-    "all requests wait from the start, equally long: they take the slots in waves, and steps with prompts are full of them"
-)
-
 from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
@@ -36,6 +32,10 @@ MOST_USERS = 4096.0  # of a load that is varied
 _GROWTH = 2.0**0.5  # factor on the users from one point to the next
 _GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
 _LEAST_EXCESS = NANO
+_QUEUED = (
+    "all requests wait from the start and are equally long: they take the slots in waves, and steps with prompts are "
+    "full of them"
+)
 
 
 def user_counts(end: float) -> list[float]:

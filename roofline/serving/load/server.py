@@ -114,7 +114,7 @@ class Server:
 
     @property
     def slowdown(self) -> Real:
-        """Factor on a prompt's passes while others decode; none in full steps, or where answers are single tokens [1]."""
+        """Factor on a prompt's passes while others decode; 1 in full steps, and where answers are single tokens [1]."""
         return 1.0 if self.is_fed else where(self.osl > 1.0, self.engine.prefill_slowdown, 1.0)
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from roofline.numbers.operations import Real, ceil, maximum, minimum, where
-from roofline.physics.plan import Deployment
 from roofline.serving.latency import Served, Workload, lanes, time_per_token
 from roofline.serving.load.rounds import LEAST_BUDGET
 from roofline.serving.load.server import PROMPTS_FIRST, Prompt, Server, added
@@ -90,8 +89,8 @@ def wave(server: Server, prompt: Prompt, requests: Real) -> Wave:
 def queue(server: Server, prompt: Prompt, workload: Workload) -> Served:
     r"""Mean figures of a run whose requests all wait from the start.
 
-    .. math:: T = h + w\, cycle(b) + k P + N D(k) + B_1 + (p - 1) D(1),\quad w = \left\lceil \frac{M}{b} \right\rceil - 1,
-              \quad k = M - w b
+    .. math:: T = h + w\, cycle(b) + k P + N D(k) + B_1 + (p - 1) D(1),\quad
+              w = \left\lceil \frac{M}{b} \right\rceil - 1,\quad k = M - w b
 
     for decode-first schedulers: full waves, the last one of k requests, the pass in which nobody decodes yet (B_1,
     beyond what its prompts add), and the steps until all p passes of prompts have begun. Prompts first: the last two
@@ -177,7 +176,7 @@ def queue(server: Server, prompt: Prompt, workload: Workload) -> Served:
 
 
 def _start(server: Server, prompt: Prompt, inside: Real) -> tuple[Real, Real]:
-    """Time of the first pass beyond what its prompts add to a step, and of a step that a single sequence decodes [s]."""
+    """Time of the first pass beyond what its prompts add to a step, and of a step of a single sequence [s]."""
     if server.engine.scheduler == PROMPTS_FIRST:
         return 0.0, 0.0
     tokens = minimum(server.budget, prompt.length * inside)
@@ -191,4 +190,3 @@ def _start(server: Server, prompt: Prompt, inside: Real) -> tuple[Real, Real]:
 def _fill(of: Wave, is_prompts_first: bool) -> Real:
     """Time in which all prompts of a wave that follows another are computed [s]."""
     return of.prompts if is_prompts_first else of.prompts + of.passes * of.step
-
