@@ -15,6 +15,7 @@ class Wave(NamedTuple):
     requests: Real  # k [requests]
     prompt: Real  # [s] P, that a prompt adds to a full step
     passes: Real  # [1] full steps that hold all prompts
+    decoding: Real  # [sequences] on average
     step: Real  # [s] D
     own: Real  # [1] steps of a prompt, in which its slot decodes nothing
     full: Real  # [s] step that is full of prompts
@@ -79,6 +80,7 @@ def wave(server: Server, prompt: Prompt, requests: Real) -> Wave:
         requests=requests,
         prompt=each,
         passes=requests * length / tokens,
+        decoding=decoding,
         step=parts.total,
         own=own,
         full=parts.total + tokens / length * each,
@@ -119,11 +121,12 @@ def queue(server: Server, prompt: Prompt, workload: Workload) -> Served:
     earlier = ceil(requests / inside, "one more wave of requests") - 1.0
     last = requests - earlier * inside
     many, rest = wave(server, prompt, inside), wave(server, prompt, last)
-    half = server.decode(maximum(inside / 2.0, 1.0)).total
 
     start, idle = _start(server, prompt, inside)
+    first = many.prompts + start  # until the prompts of the first wave are computed
     ends = rest.prompts + steps * rest.step
     if not is_prompts_first:  # where answers are short, prompts take the steps of all of them
+        first = first + (many.passes - 1.0) * server.decode(maximum(many.decoding / 2.0, 1.0)).total
         ends = maximum(ends, rest.cycle - rest.own * rest.step)
         start = start + maximum(minimum(rest.passes, steps + 1.0) - 1.0, 0.0) * idle
     total = server.before + earlier * many.cycle + ends + start
@@ -133,7 +136,6 @@ def queue(server: Server, prompt: Prompt, workload: Workload) -> Served:
     # Means over requests: of the first wave, of those between, of the last, which may be the first.
     share, later, between = inside / requests, where(earlier > 0.0, 1.0, 0.0), maximum(earlier - 1.0, 0.0)
     begun = many.cycle * (share * earlier * (earlier - 1.0) / 2.0 + earlier * last / requests)
-    first = many.prompts + start if is_prompts_first else many.prompts + start + (many.passes - 1.0) * (half - idle)
     fills = share * (many.middle(first) + between * many.middle(_fill(many, is_prompts_first)))
     fills = fills + later * last / requests * rest.middle(_fill(rest, is_prompts_first))
     ttft = server.before + begun + fills
