@@ -251,9 +251,7 @@ KEYS: Keys[Prediction] = {
         "num_prompts.",
         is_open=False,
     ),
-    "num_prompts": Key.number(
-        "requests", "Requests of a run; null in the steady state.", lambda p: _integral(p.workload.num_prompts)
-    ),
+    "num_prompts": Key.number("requests", "Requests of the run.", lambda p: _integral(p.workload.num_prompts)),
     "duration_s": Key.number(
         "s",
         "Time from the start of a run to its last answer; null in the steady state.",

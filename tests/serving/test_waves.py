@@ -121,6 +121,7 @@ def test_an_answer_says_that_all_requests_wait_and_how_long_they_take():
         ({"batch": 2}, "leave out batch"),
         ({"request_rate": 2}, "leave out request_rate"),
         ({"slo": "ttft:300@p95"}, "leave out num_prompts"),
+        ({"isl_cv": 0.3}, "for lengths that spread give concurrency"),
     ],
 )
 def test_what_a_queue_cannot_have_is_refused_in_a_sentence(options, words):

@@ -104,6 +104,11 @@ def workload(
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and kind.is_burst:
             raise BadInput(f"{name} need a load; give {' or '.join(LASTING)}")
+    if lengths is not None and kind.is_queue:
+        raise BadInput(
+            "num_prompts without another load is a queue of requests of one length; for lengths that spread give "
+            "concurrency, the users of the run"
+        )
     inputs = {"isl": isl, "osl": osl, "prefix": prefix, **_load_inputs(kind, loads)}
     values = _broadcast(_numbers(inputs))
     load = load_of(values)

@@ -599,8 +599,8 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
     elif not workload.load.is_queue:
         yield under_load.rho_chunks > MOST_UTIL, "prefill near the token budget"
     if workload.load.is_queue:
-        if workload.lengths is not None:
-            yield workload.osl > 0.0, "a queue of requests whose lengths differ"
+        if deployment.draft is not None:
+            yield workload.osl > 0.0, "a queue with drafts, whose answers do not end together"
     else:
         yield from _outside_of_steady(workload, under_load)
     if workload.lengths is not None and workload.lengths.prompts.cv > _MOST_CV:
