@@ -127,6 +127,10 @@ class Load:
         """Requests answered per second, by Little's law [1/s]; None for a burst."""
         return None
 
+    def duration(self, answer: Timed) -> Any:
+        """Time from the start of a run to its last answer [s]; None in the steady state, and for a burst."""
+        return self.num_prompts / self.answered(answer) if self.is_run else None
+
     @classmethod
     def words(cls, amount: str) -> str:
         """An amount of it in words."""

@@ -73,7 +73,10 @@ def test_two_waves_take_twice_the_steps_and_a_request_more_begins_the_next():
 
 
 def test_full_steps_know_no_slowdown_and_the_duration_is_what_the_requests_take(tmp_path):
-    profile = "name: {name}\nprefill_slowdown: {factor}\nmax_num_batched_tokens: 8192\nsources:\n  own: {{title: own, date: 2026-01-01}}\n"
+    profile = (
+        "name: {name}\nprefill_slowdown: {factor}\nmax_num_batched_tokens: 8192\n"
+        "sources:\n  own: {{title: own, date: 2026-01-01}}\n"
+    )
     times = []
     for name, factor in (("slow", 1.9), ("fast", 1.0)):
         path = tmp_path / f"{name}.yaml"
