@@ -358,9 +358,10 @@ def page(parts: dict[str, Any]) -> str:
         markdown(parts["pools_engine"], HEADINGS),
         "## Offline\n",
         "tests/measured/offline.csv: NVIDIA's figures of `trtllm-bench throughput`, every request queued at once. Compared is "
-        "the time per output token and GPU at the largest request rate; no row was fitted. Steps of experts with hundreds of "
-        "sequences are predicted too fast: ranks of data-parallel attention are taken to be equally full, and the kernels "
-        "that were timed are newer than the benchmark.\n",
+        "the time per output token and GPU over the run of 1,000 to 3,000 requests that the page states (`--num-prompts`); no "
+        "row was fitted, but that full steps know no `prefill_slowdown` was seen on the dense rows. Steps of experts with "
+        "hundreds of sequences are predicted too fast: ranks of data-parallel attention are taken to be equally full, and the "
+        "kernels that were timed are newer than the benchmark.\n",
         "### By model\n",
         markdown(parts["offline_model"], HEADINGS),
         "### By GPU\n",

@@ -22,8 +22,6 @@ PUBLISHED = Path(__file__).parent.parent / "tests" / "measured" / "published.csv
 OFFLINE = PUBLISHED.with_name("offline.csv")
 #: Publications that a profile was fitted on as a whole.
 FITTED_SOURCES = ("TensorRT-LLM 0.9.0 static sweep", "NVIDIA NIM sweep")
-#: A rate at which nobody waits [1/s]: what a server does at most does not depend on it.
-NEARLY_NONE = 1e-3
 HELD_OUT_GPUS = ("h200-sxm", "gb200-nvl72", "b300", "gb300-nvl72")
 
 
@@ -146,7 +144,7 @@ def _offline(row: dict[str, str]) -> Case:
         row["gpu"],
         isl=float(row["isl"]),
         osl=float(row["osl"]),
-        request_rate=NEARLY_NONE,
+        num_prompts=float(row["num_prompts"]),
         tp=int(row["tp"]),
         pp=int(row["pp"]),
         ep=int(row["ep"]),
@@ -160,9 +158,9 @@ def _offline(row: dict[str, str]) -> Case:
     )
     assert found.served is not None
     each = found.deployment.num_gpus / float(row["osl"])
-    predicted = each / float(found.served.max_request_rate)
+    predicted = each / float(found.served.request_rate)
     first, step = found.ideal
-    slots = float(found.served.slots) * found.deployment.plan.dp
+    slots = float(found.served.batch) * found.deployment.plan.pp
     light = each * (step.time / slots + first.time)
     model = found.deployment.model
     return Case(

@@ -254,6 +254,8 @@ _DESCRIPTIONS = {
     "other_than": "Parts of the names of GPUs that it does not hold for.",
     "max_model_len": "Longest request that is served [tokens]; leave out for the model's own.",
     "reserve": "Share of the answer for which a request must find memory before it starts.",
+    "full_length_kv": "Share of a sequence whose KV windowed and chunked layers keep at least, though they read less; "
+    "leave out where they keep only what they read.",
     "sigma_ttft": "Standard deviation of ln(predicted / measured) of prefill passes, kernels apart.",
     "sigma_tpot": "Standard deviation of ln(predicted / measured) of decode steps, kernels apart.",
     "sigma_loaded_ttft": "Standard deviation of ln(predicted / measured) of first tokens under a load, kernels apart.",

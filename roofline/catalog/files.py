@@ -27,6 +27,7 @@ _FIELDS = {
         "prefill_slowdown",
         "stretch",  # its name in older files
         "reserve",
+        "full_length_kv",
         "tunings",
         "scheduler",
         "max_num_batched_tokens",

@@ -102,7 +102,11 @@ def load_words(options: Mapping[str, Any]) -> str:
     kind, run = lasting(options), options.get(RUN)
     amount = DEFAULTS["batch"] if options.get(kind.option) is None else options[kind.option]
     end = (
-        ", idle server" if kind.is_burst else "" if run is None else f" in a run of {counted(_number(run), 'request')}"
+        ", idle server"
+        if kind.is_burst
+        else ""
+        if run is None or kind.is_queue
+        else f" in a run of {counted(_number(run), 'request')}"
     )
     return f"{_number(amount)}{kind.one if amount == 1 else kind.many}{end}"
 

@@ -18,8 +18,8 @@ from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, cache_byte
 from roofline.physics.plan import Deployment, ModelQuantization, Plan
 from roofline.physics.programs import figures_of
 from roofline.specs.formats import number_format
-from roofline.specs.model import Ffn, Layer, Mixer, Model, MoeFfn, Stage
-from roofline.support.records import NamedTuple
+from roofline.specs.model import Ffn, Gqa, Layer, Mixer, Model, MoeFfn, Stage
+from roofline.support.records import NamedTuple, replace
 
 #: Tokens whose activations are alive together: the largest prefill chunk
 #: (default max_num_batched_tokens of vLLM, max_num_tokens of TensorRT-LLM).
@@ -80,12 +80,11 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
 
 
 def _memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
-    model, gpu, plan, quantization = deployment.model, deployment.gpu, deployment.plan, deployment.quantization
+    model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     sequences = rank_batch(batch, plan.dp) * plan.pp
     return Memory(
         weights=_all_weights(deployment),
-        kv_cache=sequences
-        * (kv_bytes_per_sequence(model, plan, quantization, length) + _draft_cache(deployment, length)),
+        kv_cache=sequences * (_sequence_bytes(deployment, length) + _draft_cache(deployment, length)),
         activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length, deployment.queries),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
@@ -115,7 +114,9 @@ def weight_bytes(model: Model, plan: Plan, quantization: ModelQuantization) -> R
     return reduce(maximum, stages)
 
 
-def kv_bytes_per_sequence(model: Model, plan: Plan, quantization: ModelQuantization, length: Real) -> Real:
+def kv_bytes_per_sequence(
+    model: Model, plan: Plan, quantization: ModelQuantization, length: Real, full_length: Real = 0.0
+) -> Real:
     """KV cache and recurrent state of one sequence on one GPU of the fullest pipeline stage.
 
     Args:
@@ -123,19 +124,20 @@ def kv_bytes_per_sequence(model: Model, plan: Plan, quantization: ModelQuantizat
         plan: parallel degrees.
         quantization: format of the cache.
         length: tokens of the sequence [tokens].
+        full_length: share of the sequence that windowed and chunked layers keep at least (`Engine.full_length_kv`) [1].
 
     Returns:
         Bytes [B].
 
     Valid:
-        Windowed and chunked layers keep what they can still read; KV blocks, and engines that keep everything, need
-        more.
+        Whole KV blocks need a little more.
 
     Source:
-        Sum of `cache_bytes` over the layers.
+        Sum over the layers of `cache_bytes`, of windowed and chunked layers the larger of that and the share of what
+        the layer would keep without its limit.
     """
     nbytes, tp = quantization.kv_nbytes, plan.tp
-    per_layer = {mixer: cache_bytes(mixer, length, nbytes, tp) for _, mixer in model.mixers}
+    per_layer = {mixer: _kept_bytes(mixer, length, nbytes, tp, full_length) for _, mixer in model.mixers}
     stages = (sum(count * per_layer[mixer] for count, mixer in stage.mixers) for stage in model.stages(plan.pp))
     return reduce(maximum, stages)
 
@@ -191,9 +193,9 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
 
 
 def _largest_batch(deployment: Deployment, length: Real) -> tuple[Real, ...]:
-    model, gpu, plan, quantization = deployment.model, deployment.gpu, deployment.plan, deployment.quantization
+    model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
-    cache = kv_bytes_per_sequence(model, plan, quantization, length) + _draft_cache(deployment, length)
+    cache = _sequence_bytes(deployment, length) + _draft_cache(deployment, length)
     per_sequence = plan.pp * cache + logits * deployment.queries
     per_token = _token_bytes(model, plan)
     fixed = _all_weights(deployment) + deployment.prefix_cache / plan.num_gpus
@@ -213,6 +215,22 @@ def _all_weights(deployment: Deployment) -> Real:
     return nbytes
 
 
+def _kept_bytes(mixer: Mixer, length: Real, nbytes: Real, tp: Real, full_length: Real) -> Real:
+    """KV cache of one sequence in a layer, of which at least a share is kept [B]."""
+    read = cache_bytes(mixer, length, nbytes, tp)
+    if not isinstance(mixer, Gqa) or (type(full_length) is float and full_length == 0.0):
+        return read
+    if mixer.window is None and mixer.chunk is None:
+        return read
+    return maximum(read, full_length * cache_bytes(replace(mixer, window=None, chunk=None), length, nbytes, tp))
+
+
+def _sequence_bytes(deployment: Deployment, length: Real) -> Real:
+    """KV cache of one sequence as the engine keeps it [B]."""
+    model, plan, share = deployment.model, deployment.plan, deployment.engine.full_length_kv
+    return kv_bytes_per_sequence(model, plan, deployment.quantization, length, share)
+
+
 def _draft_weights(deployment: Deployment) -> Real:
     """Weights of the draft model, on the last pipeline stage; a module shares embedding and head [B]."""
     drafting, draft = deployment.drafting, deployment.draft
@@ -229,7 +247,7 @@ def _draft_weights(deployment: Deployment) -> Real:
 def _draft_cache(deployment: Deployment, length: Real) -> Real:
     """KV cache of one sequence in the draft model [B]."""
     draft = deployment.drafting
-    return 0.0 if draft is None else kv_bytes_per_sequence(draft.model, draft.plan, draft.quantization, length)
+    return 0.0 if draft is None else _sequence_bytes(draft, length)
 
 
 def _token_bytes(model: Model, plan: Plan) -> Real:

@@ -254,7 +254,7 @@ _PARAMETERS: Mapping[type, tuple[str, ...]] = {
     Engine: (
         "request", "network", "prefill", "prefill_slowdown", "step", "layer", "sequence", "all_reduce", "arrival",
         "handover", "launch", "launch_decode", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization",
-        "reserve", "tunings",
+        "reserve", "full_length_kv", "tunings",
     ),
     KernelOverride: ("eta_c", "compute", "memory", "start"),
 }  # fmt: skip

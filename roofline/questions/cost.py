@@ -351,7 +351,7 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     answers: list[GpuCost] = []
     for name, case in each_case("cost", model, asked):
         plain = {name: value for name, value in plain_options(case).items() if value is not None}
-        load = next((name for name in LOADS if plain.get(name) is not None), None)
+        load = next((name for name in _LOAD_OPTIONS if plain.get(name) is not None), None)
         if free and load is not None:
             raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
         question = _Question(api, free, required, slo_limits(plain.get("slo")) or {}, load)

@@ -347,7 +347,7 @@ def pareto(
         raise BadInput("pareto needs a model and one GPU or several, or a prediction alone: rl.pareto(rl.predict(...))")
     plain = _plain_case(asked.options)
     kind = stated(plain)
-    if against is not None or kind.option not in plain:
+    if against is not None or kind.is_queue or kind.option not in plain:  # users of a run vary
         kind = _varied(against, plain)
     record, model_notes = found_model(asked.model, plain)
     loads = plain.pop(kind.option, None)

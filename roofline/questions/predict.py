@@ -26,7 +26,7 @@ from roofline.serving.shown import KEYS, ROW_KEYS, prediction_text, row
 from roofline.serving.verdict import LIKELY, PASS, Limited, verdict
 from roofline.specs.gpu import HOST, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
-from roofline.specs.load import KIND_OF, Load, lasting
+from roofline.specs.load import KIND_OF, RUN, Load, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
 from roofline.specs.written import Pool, pool_text
@@ -134,8 +134,8 @@ def predict(
     """Latencies of a model on GPUs under one load.
 
     The load is a burst of `batch` requests on an idle server (default 1), `concurrency` users in a closed loop, who
-    send the next request as soon as the last is answered, or a `request_rate` of Poisson arrivals. Latencies of the
-    last two are means over requests.
+    send the next request as soon as the last is answered, a `request_rate` of Poisson arrivals, or `num_prompts` alone,
+    all queued at once: an offline run. Latencies of all but the burst are means over requests.
 
     Lengths and load may be arrays or columns that broadcast together. Every time is then an array, NaN where the case
     does not fit or the server is overloaded.
@@ -148,8 +148,8 @@ def predict(
         batch: requests of a burst on an idle server, per replica; 1 where no load is given [sequences].
         concurrency: users of the whole deployment, shared evenly by replicas and data-parallel ranks [requests].
         request_rate: Poisson arrivals at the whole deployment [1/s], or a text such as ``100k/h``.
-        num_prompts: requests of a run that all users start together, averaged over the run; None for the steady
-            state [requests].
+        num_prompts: requests of a run that all users start together, averaged over the run; without another load all
+            of them are queued at once; None for the steady state [requests].
         prefix: prompt tokens whose KV is already cached [tokens].
         cache_hit: share of the requests whose prefix is cached, ``60%``; None for all, or as `working_set` says [1].
         cache_tier: where prefixes are cached: ``hbm``, ``host``, ``nvme`` or ``network``; None for ``hbm``.
@@ -590,7 +590,7 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     """Row of the JSON contract with nulls and the reason; `fits` is false where memory is the reason, else null."""
     record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
-    values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS)}
+    values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS, RUN)}
     kind = lasting(values)
     if not kind.is_burst:
         values["batch"] = options.get("batch")

@@ -277,8 +277,8 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     users = round(users_per_rank)
     if users != users_per_rank:
         raise BadInput(
-            f"a simulation has whole users on each rank: concurrency = {workload.concurrency:g} over {ranks:g} makes "
-            f"{users_per_rank:g} of them; try {users * ranks:g}"
+            f"a simulation has whole {workload.load.unit} on each rank: {workload.load.option} = "
+            f"{workload.load.amount:g} over {ranks:g} makes {users_per_rank:g} of them; try {users * ranks:g}"
         )
     run = max(round(workload.num_prompts / ranks), users) if workload.load.is_run else None
     count = run if requests is None else int(number("requests", requests, 1.0, 10_000_000.0))
@@ -286,7 +286,7 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     if lengths is not None and spread is not None:
         raise BadInput("the case already has a spread; leave out spread")
     if lengths is None:
-        usual_width = 0.0 if workload.load.is_open else _USERS_SPREAD
+        usual_width = 0.0 if workload.load.is_open or workload.load.is_queue else _USERS_SPREAD
         width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)
         lengths = lengths_by_law(UNIFORM, width / 3.0**0.5, width / 3.0**0.5)
     return Arrivals(count, rate, users, run is not None, lengths, seed)
@@ -298,7 +298,10 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
     ranks = float(lanes(deployment))
     found = simulated_latencies(finished)
     e2el = found["e2el"]
-    rate = workload.concurrency / e2el if arrivals.rate is None else arrivals.rate * ranks
+    if workload.load.is_queue:
+        rate = len(finished) * ranks / max(request.e2el for request in finished)
+    else:
+        rate = workload.concurrency / e2el if arrivals.rate is None else arrivals.rate * ranks
     return Simulation(
         prediction=prediction,
         requests=len(finished),

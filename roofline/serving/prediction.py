@@ -214,7 +214,7 @@ pass?>
 
     @property
     def load(self) -> str:
-        """Load: burst, concurrency (users, closed loop) or request_rate (Poisson arrivals, open loop)."""
+        """Load: burst, concurrency (users, closed loop), request_rate (Poisson arrivals) or num_prompts (a queue)."""
         return self.workload.load.name
 
     @property
@@ -226,6 +226,11 @@ pass?>
     def request_rate(self) -> Number | None:
         """Requests per second of the whole deployment [1/s]; None for a burst."""
         return self.workload.load.answered(self)
+
+    @property
+    def duration(self) -> Number | None:
+        """Time from the start of a run to its last answer [s]; None without `num_prompts`."""
+        return self.workload.load.duration(self)
 
     @property
     def max_request_rate(self) -> Number | None:
@@ -369,8 +374,7 @@ pass?>
         """Output tokens per second of all replicas [1/s]."""
         if self.served is not None:
             return self._where_fits(self.request_rate) * self.workload.osl
-        in_flight = self.workload.batch * self.deployment.plan.pp * self.deployment.replicas
-        return in_flight * self.workload.osl / self.e2el
+        return self.workload.batch * self.deployment.plan.pp * self.deployment.replicas * self.workload.osl / self.e2el
 
     @property
     def output_tok_s_gpu(self) -> Number:
@@ -617,16 +621,14 @@ pass?>
         """
         if self.price is None:
             return None
-        price: Number = usd_per_m_output_tok(self.price.typical * self.deployment.num_gpus, self.output_tok_s)
-        return price
+        return usd_per_m_output_tok(self.price.typical * self.deployment.num_gpus, self.output_tok_s)
 
     @property
     def usd_per_request(self) -> Number | None:
         """Typical rent of all GPUs per request [USD]; None where no price is known."""
         if self.price is None:
             return None
-        price: Number = self.price.typical * self.deployment.num_gpus / (self.output_tok_s / self.workload.osl)
-        return price
+        return self.price.typical * self.deployment.num_gpus / (self.output_tok_s / self.workload.osl)
 
     @cached_property
     def token_prices(self) -> TokenPrices | None:
@@ -665,8 +667,7 @@ pass?>
         return cast("list[Row]", rows_of_cases(whole.to_dict(keys), shape) if shape else [whole.to_dict(keys)])
 
     def __hash__(self) -> int:
-        # Fields that are never arrays; equality compares all fields.
-        deployment = self.deployment
+        deployment = self.deployment  # fields that are never arrays; equality compares all fields
         return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.said))
 
     def __str__(self) -> str:
@@ -714,12 +715,13 @@ pass?>
         if self.basis == "ideal":
             return None
         engine, correction = self.deployment.engine, self.correction
-        alone = pass_sigma(self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result))
+        alone = sigma = pass_sigma(
+            self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result)
+        )
         if self.served is not None:
-            sigma = load_sigma(self.decode, self.basis, result, self.served, self._users, engine.sigma_loaded_ttft)
-            sigma = where(self._users <= 1.0, alone, sigma)
-        else:
-            sigma = alone
+            of = "tpot" if self.workload.load.is_queue else result  # first tokens wait for the steps of others
+            loaded = load_sigma(self.decode, self.basis, of, self.served, self._users, engine.sigma_loaded_ttft)
+            sigma = where(self._users <= 1.0, alone, loaded)
         measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
         return sigma if measured is None else minimum(sigma, measured)
 
@@ -815,8 +817,7 @@ pass?>
 
     def _where_fits(self, time: Real) -> Real:
         """NaN in arrays where a case does not fit or is overloaded; a single case keeps its time."""
-        fits = self._memory_fits
-        time = self._broadcast(time)
+        fits, time = self._memory_fits, self._broadcast(time)
         if self.served is not None and not (always(self.served.is_stable) or never(self.served.is_stable)):
             time = where(self.served.is_stable, time, _NOT_APPLICABLE)
         return time if always(fits) or never(fits) or self.allow_oversize else where(fits, time, _NOT_APPLICABLE)
@@ -851,8 +852,7 @@ pass?>
         prompt = prompt_of(server)
         prefilled = under_load.nobody * prompt.alone + (1.0 - under_load.nobody) * under_load.prompt
         rate = under_load.request_rate / lanes(self.deployment)
-        busy = 1.0 - under_load.nobody
-        users = self.workload.load.users_on(lanes(self.deployment))
+        busy, users = 1.0 - under_load.nobody, self.workload.load.users_on(lanes(self.deployment))
         if users is not None:
             inside = maximum((1.0 - under_load.waiting_share) * users, 1.0)
             busy = 1.0 - (1.0 - minimum(rate * under_load.decode / inside, 1.0)) ** inside

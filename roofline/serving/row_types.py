@@ -28,6 +28,8 @@ class Row(TypedDict, total=False):
     osl_cv: float | None
     batch: float | None
     load: str
+    num_prompts: float | None
+    duration_s: float | None
     concurrency: float | None
     request_rate: float | None
     util: float | None

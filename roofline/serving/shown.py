@@ -246,7 +246,17 @@ KEYS: Keys[Prediction] = {
         "Requests of a burst on each replica; null under a load.",
         lambda p: _integral(p.workload.batch) if p.served is None else None,
     ),
-    "load": Key.text("What comes to the deployment: burst, concurrency or request_rate.", is_open=False),
+    "load": Key.text(
+        "What comes to the deployment: burst, concurrency, request_rate or, where all requests wait from the start, "
+        "num_prompts.",
+        is_open=False,
+    ),
+    "num_prompts": Key.number("requests", "Requests of the run.", lambda p: _integral(p.workload.num_prompts)),
+    "duration_s": Key.number(
+        "s",
+        "Time from the start of a run to its last answer; null in the steady state.",
+        lambda p: _json_value(p.duration),
+    ),
     "concurrency": Key.number(
         "requests", "Requests in flight on the whole deployment.", lambda p: _integral(p.concurrency)
     ),
@@ -480,7 +490,10 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     rate = f"{figure_text(prediction.request_rate)} requests/s"
     stated = prediction.workload.load
     load = stated.flow(rate, figure_text(prediction.concurrency))
-    load += f"{stated.run_text(figure_text, ', in ')} that all users begin together" if stated.is_run else ""
+    if stated.is_queue:
+        load = f"{stated.text(figure_text)}, answered in {figure_text(prediction.duration, 's')}; {load}"
+    elif stated.is_run:
+        load += f"{stated.run_text(figure_text, ', in ')} that all users begin together"
     most = f"{_percent(prediction.util)} of the largest, {figure_text(prediction.max_request_rate)}/s"
     requests = (
         f"{counted(figure_text(prediction.running), 'request')} running, {figure_text(prediction.waiting)} waiting"

@@ -72,6 +72,7 @@ class Engine:
     gpu_memory_utilization: Share = 0.92  # share of the usable memory for weights, activations and KV cache
     max_model_len: int | None = None  # [tokens] of the longest request; None: the model's limit
     reserve: Share = 1.0  # share of the answer that must have memory before a request starts
+    full_length_kv: Share = 0.0  # share of a sequence that windowed and chunked layers keep at least, seen or not
     tunings: tuple[KernelOverride, ...] = ()
     overlaps: tuple[str, ...] = ()  # of `OVERLAPS`: run on a second stream, where other kernels hide their start
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, beyond the kernels' own

@@ -1,4 +1,4 @@
-"""Kinds of loads: a burst on an idle server, users (closed loop), Poisson arrivals (open loop).
+"""Kinds of loads: a burst on an idle server, users (closed loop), Poisson arrivals (open loop), a queue (offline).
 
 A kind says how its amount is called, read, bounded, shared by ranks and put into words. A new one needs its class here,
 its argument and its option (docs/contributing.md); and, if its mean latencies are those of neither loop, a branch in
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
         @property
         def e2el(self) -> Any: ...
+        @property
+        def served(self) -> Any: ...
 
 
 _PROMPTS_PER_USER = 10.0  # of the usual benchmark
@@ -50,6 +52,7 @@ class Load:
     end: ClassVar[str]  # what ends a curve over it
     is_burst: ClassVar[bool] = False  # meets an idle server
     is_open: ClassVar[bool] = False  # requests come whether or not others are answered
+    is_queue: ClassVar[bool] = False  # all requests wait from the start
     answers: ClassVar[tuple[str, ...]] = ()  # of the flow, requests in flight and per second, what follows from it
 
     batch: Real = 1.0
@@ -70,6 +73,11 @@ class Load:
     @property
     def amount(self) -> Real:
         return getattr(self, self.option)
+
+    @property
+    def at_once(self) -> Real:
+        """Requests that need a slot at the same time; others may wait."""
+        return self.amount
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -118,6 +126,10 @@ class Load:
     def answered(self, answer: Timed) -> Any:  # noqa: ARG002
         """Requests answered per second, by Little's law [1/s]; None for a burst."""
         return None
+
+    def duration(self, answer: Timed) -> Any:
+        """Time from the start of a run to its last answer [s]; None in the steady state, and for a burst."""
+        return self.num_prompts / self.answered(answer) if self.is_run else None
 
     @classmethod
     def words(cls, amount: str) -> str:
@@ -216,6 +228,39 @@ class Users(Load):
             raise BadInput(f"{stated} must be at least concurrency = {shown(written['concurrency'])}")
 
 
+@comparable
+@dataclass(frozen=True, slots=True, eq=False)
+class Queue(Load):
+    """Requests that all wait from the start, as in an offline run; stated by their number alone."""
+
+    num_prompts: Real  # [requests] at the whole deployment
+
+    name, option, short, unit, end = "num_prompts", "num_prompts", "requests", "requests", "all slots taken"
+    options, heading = ("num_prompts",), "requests"
+    measure, meaning = "requests", "requests in the run"
+    one, many, largest = " request", " requests queued at once", "most requests queued at once"
+    answers = ("concurrency", "request_rate")
+    is_queue = True
+
+    @property
+    def at_once(self) -> Real:
+        return 1.0
+
+    def users_on(self, ranks: Real) -> Real:
+        return maximum(self.num_prompts / ranks, 1.0)
+
+    def in_flight(self, answer: Timed) -> Real:
+        return self.answered(answer) * answer.e2el
+
+    def answered(self, answer: Timed) -> Real:
+        """Requests over the time of the run, which is longer where a measurement makes each of them longer."""
+        served = answer.served
+        return served.request_rate * (served.ttft + served.decode) / answer.e2el
+
+    def flow(self, rate: str, users: str) -> str:
+        return f"{rate}, {users} in flight on average"
+
+
 class Open(Load):
     """Requests that come at random times, whether or not others are answered: open loop."""
 
@@ -272,7 +317,7 @@ KIND_OF: dict[str, type[Load]] = {kind.option: kind for kind in KINDS}
 LASTING = {name: kind for name, kind in KIND_OF.items() if not kind.is_burst}
 #: Arguments that state a load.
 OPTIONS = tuple(dict.fromkeys(name for kind in KINDS for name in kind.options))
-#: Argument beside users, of a run.
+#: Argument of a run: beside users, or alone, of a queue.
 RUN = "num_prompts"
 
 
@@ -281,7 +326,7 @@ def stated(options: Mapping[str, Any]) -> type[Load]:
     given = [kind for kind in KINDS if options.get(kind.option) is not None]
     if len(given) > 1:
         raise BadInput(f"a case has one load; {' and '.join(kind.option for kind in given)} are given; keep one")
-    return given[0] if given else Burst
+    return given[0] if given else _unless_stated(options)
 
 
 def lasting_named(against: Any) -> type[Load]:
@@ -294,7 +339,13 @@ def lasting_named(against: Any) -> type[Load]:
 
 def lasting(options: Mapping[str, Any]) -> type[Load]:
     """The kind of load whose amount is given, of several the first; a burst where none lasts."""
-    return next((kind for name, kind in LASTING.items() if options.get(name) is not None), Burst)
+    found = next((kind for name, kind in LASTING.items() if options.get(name) is not None), None)
+    return found or _unless_stated(options)
+
+
+def _unless_stated(options: Mapping[str, Any]) -> type[Load]:
+    """The kind where no amount is given: a queue of the requests of a run, or a burst."""
+    return Burst if options.get(RUN) is None or options.get(Burst.option) is not None else Queue
 
 
 def load_of(options: Mapping[str, Any]) -> Load:

@@ -157,7 +157,7 @@ def test_every_field_of_the_record_can_be_stated_and_an_older_file_says_stretch(
         "network": "network: 3 ms", "arrival": "arrival: 9 ms", "handover": "handover: 8 ms",
         "launch": "launch: 20 us", "launch_decode": "launch_decode: 10 us", "layer": "layer: 20 us",
         "all_reduce": "all_reduce: 9 us", "sigma_ttft": "sigma_ttft: 0.1",
-        "sigma_loaded_ttft": "sigma_loaded_ttft: 0.3",
+        "sigma_loaded_ttft": "sigma_loaded_ttft: 0.3", "full_length_kv": "full_length_kv: 0.8",
     }  # fmt: skip
     engine = load_engine(profile(("request: 5 ms", "\n".join(["request: 5 ms", *stated.values()]))))
     plain = Engine("none")

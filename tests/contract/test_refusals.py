@@ -57,7 +57,7 @@ INPUT = [
     (f"predict {CASE} --derate bandwidth", "share such as"),
     # loads, limits, pools
     (f"ttft {CASE} -b 4 --rate 1", "a case has one load"),
-    (f"ttft {CASE} --num-prompts 40", "--num-prompts needs concurrency"),
+    (f"ttft {CASE} --num-prompts 40 -b 4", "--num-prompts counts the requests of users"),
     (f"ttft {CASE} -c 8 --num-prompts 4", "--num-prompts 4"),
     (f"predict {CASE} --isl-cv 0.5", "give --concurrency or --request-rate"),
     (f"predict {CASE} --rate 4 --isl-cv -1", "--isl-cv -1"),

@@ -449,6 +449,26 @@ def test_the_fullest_stage_holds_at_least_its_share_of_the_model(name, pp):
         assert all_layers / pp * (1.0 - 1e-12) <= fullest < all_layers
 
 
+def test_an_engine_that_keeps_the_full_length_of_windowed_layers_holds_that_share_of_it_and_fewer_sequences():
+    model, quantization = rl.load_model("gpt-oss-120b"), deploy("gpt-oss-120b", "h100-sxm").quantization
+    full, windowed = 18, 18  # layers, the latter with 128 tokens
+    each = 2 * 8 * 64 * 2.0  # bytes of a token in a layer
+    for share, tokens in ((0.0, 128.0), (0.8, 800.0), (1.0, 1000.0)):
+        kept = kv_bytes_per_sequence(model, Plan(), quantization, 1000.0, share)
+        assert kept == each * (full * 1000.0 + windowed * tokens)
+    assert kv_bytes_per_sequence(model, Plan(), quantization, 100.0, 0.8) == each * 36 * 100.0  # all is still read
+    deployment = deploy("gpt-oss-120b", "b200")
+    batches = [
+        largest_batch(replace(deployment, engine=replace(deployment.engine, full_length_kv=share)), 9000.0)
+        for share in (0.0, 0.8, 1.0)
+    ]
+    assert batches == sorted(batches, reverse=True)
+    assert batches[0] > 1.7 * batches[2]
+    whole = deploy("llama-3.1-8b", "h100-sxm")  # no windows: nothing changes
+    keeping = replace(whole, engine=replace(whole.engine, full_length_kv=1.0))
+    assert largest_batch(keeping, 9000.0) == largest_batch(whole, 9000.0)
+
+
 def test_more_memory_never_fits_fewer_sequences():
     deployment = deploy("llama-3.1-8b", "h100-sxm")
     bigger = [replace(deployment.gpu, memory=deployment.gpu.memory * times) for times in (0.1, 0.5, 1.0, 1.3, 4.0)]

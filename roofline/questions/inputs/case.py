@@ -104,6 +104,11 @@ def workload(
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and kind.is_burst:
             raise BadInput(f"{name} need a load; give {' or '.join(LASTING)}")
+    if lengths is not None and kind.is_queue:
+        raise BadInput(
+            "num_prompts without another load is a queue of requests of one length; for lengths that spread give "
+            "concurrency, the users of the run"
+        )
     inputs = {"isl": isl, "osl": osl, "prefix": prefix, **_load_inputs(kind, loads)}
     values = _broadcast(_numbers(inputs))
     load = load_of(values)
@@ -116,7 +121,10 @@ def _load_inputs(kind: type[Load], loads: Mapping[str, Any]) -> dict[str, Any]:
     """What is stated of the load, by the names of its kind."""
     own = {name: loads[name] for name in kind.options if loads.get(name) is not None}
     if loads.get(RUN) is not None and RUN not in own:
-        raise BadInput("num_prompts needs concurrency, the users of the run")
+        raise BadInput(
+            "num_prompts counts the requests of users, or of a queue where no other load is given; leave out "
+            f"{kind.option}"
+        )
     return own
 
 

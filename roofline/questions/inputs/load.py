@@ -32,6 +32,10 @@ MOST_USERS = 4096.0  # of a load that is varied
 _GROWTH = 2.0**0.5  # factor on the users from one point to the next
 _GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
 _LEAST_EXCESS = NANO
+_QUEUED = (
+    "all requests wait from the start and are equally long: they take the slots in waves, and steps with prompts are "
+    "full of them"
+)
 
 
 def user_counts(end: float) -> list[float]:
@@ -109,7 +113,7 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
     if workload.load.is_burst:
         return _Score(value=1.0, gain=0.0, is_enough=True)
     takes, load = _capacity(deployment, workload), workload.load
-    return _Score(takes, _GAIN_OF_WIDER, takes > load.request_rate if load.is_open else takes >= load.amount)
+    return _Score(takes, _GAIN_OF_WIDER, takes > load.request_rate if load.is_open else takes >= load.at_once)
 
 
 def _possible(deployment: Deployment) -> list[Deployment]:
@@ -215,6 +219,8 @@ def notes_of_cases(prediction: Prediction) -> tuple[list[Real], Callable[[int], 
         if load is not None:
             fails = [note for is_outside, note in conditions if element(is_outside, place)]
             texts = [domain(fails, element(region, place)), *on_cold(place)]
+            if prediction.workload.load.is_queue:
+                texts.append(_QUEUED)
         if prediction.allow_oversize and not element(fits, place):
             texts.append(f"{oversize_text(prediction, place)}; times are hypothetical")
         return texts
@@ -239,4 +245,4 @@ def _share_outside(prediction: Prediction) -> list[str]:
         note = f"some cases are outside the validated range ({', '.join(reasons)})"
     if not all_of(load.is_stable):
         note = f"{note}; overloaded cases have no times (max_request_rate)"
-    return [f"{UNDER_LOAD}: {note}"]
+    return [f"{UNDER_LOAD}: {note}", *([_QUEUED] if prediction.workload.load.is_queue else [])]

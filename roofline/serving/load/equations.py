@@ -33,6 +33,7 @@ from roofline.serving.load.server import (
     link_wait,
     prompt_of,
 )
+from roofline.serving.load.waves import queue
 from roofline.specs.engine import HBM
 from roofline.specs.load import Users
 from roofline.support.records import NamedTuple, replace
@@ -57,8 +58,9 @@ def server_of(deployment: Deployment, workload: Workload) -> Server:
     users = workload.load.users_on(deployment.replicas * deployment.plan.pp)
     lengths = workload.lengths or EQUAL
     return Server(
-        deployment, workload.isl, workload.osl, workload.prefix, users, lengths, workload.cold_start, workload.cache
-    )
+        deployment, workload.isl, workload.osl, workload.prefix, users, lengths, workload.cold_start, workload.cache,
+        workload.load.is_queue,
+    )  # fmt: skip
 
 
 def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
@@ -88,6 +90,8 @@ def served_by_formulas(deployment: Deployment, workload: Workload, start: Sequen
     """As `served`, without a program."""
     server = server_of(deployment, workload)
     prompt = prompt_of(server)
+    if workload.load.is_queue:
+        return queue(server, prompt, workload)
     full = saturation(replace(server, users=UNLIMITED), prompt)
     loop = _open_loop if workload.load.is_open else _closed_loop
     return loop(server, prompt, full, workload, tuple(start) or None)
@@ -592,17 +596,13 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
     if workload.load.is_open:
         yield under_load.util > MOST_UTIL, f"utilisation above {MOST_UTIL:.0%}"
         yield under_load.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
-    else:
+    elif not workload.load.is_queue:
         yield under_load.rho_chunks > MOST_UTIL, "prefill near the token budget"
-    if workload.load.is_run:
-        yield workload.osl > 0.0, "a run that includes its start"
-    yield under_load.rho > _MOST_RHO, f"prefill over {_MOST_RHO:.0%} of the time"
-    has_decode = workload.osl > 1.0
-    yield (
-        has_decode & (under_load.prompt_share > _MOST_PROMPT),
-        "one prefill over half of a request's decode steps",
-    )
-    yield workload.osl <= 1.0, "single-token answers"
+    if workload.load.is_queue:
+        if deployment.draft is not None:
+            yield workload.osl > 0.0, "a queue with drafts, whose answers do not end together"
+    else:
+        yield from _outside_of_steady(workload, under_load)
     if workload.lengths is not None and workload.lengths.prompts.cv > _MOST_CV:
         yield workload.osl > 0.0, f"prompt length cv above {_MOST_CV:g}"
     cache = workload.cache
@@ -612,6 +612,19 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
         yield busy > _MOST_LOADS, f"loads of prefixes over {_MOST_LOADS:.0%} of the time of their link"
     if deployment.plan.pp > 1:
         yield workload.osl > 0.0, "pipeline parallelism"
+
+
+def _outside_of_steady(workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
+    """Conditions of loads that last."""
+    if workload.load.is_run:
+        yield workload.osl > 0.0, "a run that includes its start"
+    yield under_load.rho > _MOST_RHO, f"prefill over {_MOST_RHO:.0%} of the time"
+    has_decode = workload.osl > 1.0
+    yield (
+        has_decode & (under_load.prompt_share > _MOST_PROMPT),
+        "one prefill over half of a request's decode steps",
+    )
+    yield workload.osl <= 1.0, "single-token answers"
 
 
 def benchmark_note(deployment: Deployment, workload: Workload, under_load: Served) -> tuple[str, ...]:

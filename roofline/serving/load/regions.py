@@ -68,7 +68,7 @@ def leaves() -> dict[str, tuple[str, ...]]:
 
 
 def region(deployment: Deployment, workload: Workload, under_load: Served) -> Any:
-    """Name of the region whose errors are stated for each case; None under overload.
+    """Name of the region whose errors are stated for each case; None for a queue and under overload.
 
     >>> import roofline as rl
     >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000, osl=300, request_rate=2)
@@ -82,6 +82,8 @@ def by_region(
     deployment: Deployment, workload: Workload, under_load: Served, figure: Callable[[str], Any], without: Any = None
 ) -> Any:
     """A figure of the region of each case, by its name in `leaves`; `without` under overload."""
+    if workload.load.is_queue:  # nothing but its equations: docs/method.md states their errors
+        return without
     answers: dict[str, Real] = {SINGLE: workload.osl <= 1.0, SHORT: (workload.osl > 1.0) & (workload.osl < _LONG)}
     answers[LONG] = workload.osl >= _LONG
     kind = _name(ARRIVALS if workload.load.is_open else USERS, deployment.engine.scheduler)

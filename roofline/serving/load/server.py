@@ -73,6 +73,7 @@ class Server:
     lengths: Lengths = EQUAL  # spread of prompts beyond their prefix, and of answers
     cold_start: tuple[float, float] | None = None  # share of requests [1], start-up time [s]
     cache: PromptCache | None = None  # None: all prefixes are in GPU memory
+    is_fed: bool = False  # requests always wait, so that steps that compute prompts are full of them
 
     @cached_property
     def kinds(self) -> tuple[PromptKind, ...]:
@@ -113,8 +114,8 @@ class Server:
 
     @property
     def slowdown(self) -> Real:
-        """Factor on a prompt's passes while others decode; nobody does where answers are single tokens [1]."""
-        return where(self.osl > 1.0, self.engine.prefill_slowdown, 1.0)
+        """Factor on a prompt's passes while others decode; 1 in full steps, and where answers are single tokens [1]."""
+        return 1.0 if self.is_fed else where(self.osl > 1.0, self.engine.prefill_slowdown, 1.0)
 
     @property
     def budget(self) -> Real:

@@ -361,7 +361,7 @@ class _Simulation:
         self.handover = float(decode.engine.handover)  # from one pool to the other
         self.cold = server.cold_start
         self.is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
-        self.slowdown, self.prefill = float(server.engine.prefill_slowdown), float(server.engine.prefill)
+        self.slowdown, self.prefill = float(server.slowdown), float(server.engine.prefill)
         self.budget, self.queries = int(server.budget), float(decode.deployment.queries)
         engine, plan = decode.deployment.engine, decode.deployment.plan  # its limits hold on the ideal basis too
         self.reserve = engine.reserve  # share of an answer for which there must be room at its start
