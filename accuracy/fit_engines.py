@@ -49,6 +49,8 @@ LOADED = {
     "sequence": (5e-6, 1.5),
     "all_reduce": (2e-6, 1.5),  # of ranks that wait for the slowest
 }
+#: Constants of an idle server that servers with users tell better: the engine has too few single requests.
+FROM_USERS = {"trtllm": ("launch",)}
 #: Change of the logarithm of a constant, in a round, below which it has settled: SGLang's step is known to 6 % only.
 STAYS = 0.08
 MOST_ROUNDS = 15
@@ -111,8 +113,9 @@ def fitted_idle(engine: str, loaded: dict[str, float]) -> dict[str, float]:
             times.append(float(prefill(replace(case.deployment, engine=own), case.workload).time))
         return weight * np.log(np.asarray(times) / np.asarray([measured for _, measured, _ in known]))
 
-    centre, width = np.asarray(list(IDLE.values())).T
-    return _nearest(tuple(IDLE), np.log(centre), width, off, [-np.inf] * len(IDLE), [np.inf] * len(IDLE), LOSS_SCALE)
+    sought = [name for name in IDLE if name not in loaded]
+    centre, width = np.asarray([IDLE[name] for name in sought]).T
+    return _nearest(sought, np.log(centre), width, off, [-np.inf] * len(sought), [np.inf] * len(sought), LOSS_SCALE)
 
 
 def fitted_loaded(
@@ -135,7 +138,7 @@ def fitted_loaded(
             step.append(_off(again.tpot / row.tpot))
         return np.concatenate([TTFT_WEIGHT * weight * np.asarray(first), weight * np.asarray(step)])
 
-    centre, width = np.asarray([LOADED[name] for name in start]).T
+    centre, width = np.asarray([{**IDLE, **LOADED}[name] for name in start]).T
     low = [0.0 if name == "prefill_slowdown" else -np.inf for name in start]
     prior = LOSS_SCALE * len(known) ** 0.5 / 10.0
     return _nearest(
@@ -146,6 +149,7 @@ def fitted_loaded(
 def fitted(rows: list[ServingRow], engine: str) -> dict[str, float]:
     """All constants of a profile, where those of an idle and of a loaded server agree."""
     loaded = {name: centre for name, (centre, _) in LOADED.items()}
+    loaded |= {name: IDLE[name][0] for name in FROM_USERS.get(engine, ())}
     before: dict[str, float] = {}
     for _ in range(MOST_ROUNDS):
         idle = fitted_idle(engine, loaded)
@@ -184,6 +188,7 @@ def _nearest(
         constants = dict(zip(names, map(float, np.exp(point)), strict=True))
         return np.concatenate([off(constants), prior * (point - centre) / np.asarray(width)])
 
+    names = tuple(names)
     start = centre if first is None else np.log([first[name] for name in names])
     start = np.clip(start, np.asarray(low) + 1e-3, np.asarray(high) - 1e-3)
     found = least_squares(residuals, start, bounds=(low, high), loss=loss, f_scale=LOSS_SCALE, xtol=1e-4, ftol=1e-4)

@@ -74,7 +74,7 @@ class Pass:
     @property
     def launches(self) -> Real:
         """Kernels that the host launches [1]."""
-        return sum(kernel.count for kernel in self.kernels if kernel.kind is not HOST)
+        return sum(kernel.count * kernel.kind.launches for kernel in self.kernels if kernel.kind is not HOST)
 
     @property
     def time(self) -> Real:

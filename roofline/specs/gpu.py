@@ -161,6 +161,7 @@ class KernelKind:
     order: float = inf  # p of the norm; collectives and the host take the maximum
     depth: str = ""  # serial length of a tile: d (inside the norm) or d_s (outside)
     columns: tuple[str, ...] = ()  # of its shape in tables of timed kernels; empty if never timed
+    launches: int = 1  # by the host, where no CUDA graph replays them: small kernels around it are not counted apart
     stand_in: KernelKind | None = None  # kind whose constants it takes if never timed
     group: str = ""  # label of the coarser part of a pass that it belongs to
     bears_weights: bool = False  # most traffic is weights: turns compute-bound as the batch grows
@@ -195,10 +196,13 @@ def _collective(name: str, label: str, *more: str, **facts: Any) -> KernelKind:
     return KernelKind(name, label, terms, columns=columns, group="collectives", is_collective=True, **facts)
 
 
-def _untimed(name: str, label: str, depth: str, like: KernelKind, group: str = "") -> KernelKind:
+def _untimed(
+    name: str, label: str, depth: str, like: KernelKind, group: str = "", launches: int = 1
+) -> KernelKind:
     return KernelKind(
-        name, label, like.terms, like.order, depth, stand_in=like, group=group, is_per_sequence=True, is_novel=True
-    )
+        name, label, like.terms, like.order, depth, launches=launches, stand_in=like, group=group, is_per_sequence=True,
+        is_novel=True,
+    )  # fmt: skip
 
 
 GEMM = KernelKind(
@@ -214,7 +218,7 @@ ATTENTION_DECODE = KernelKind(
     is_attention=True, is_per_sequence=True,
 )  # fmt: skip
 MLA_PREFILL = KernelKind(
-    "mla_prefill", _ATTENTION, ("t0", "eta_c", "eta_m", "kappa_s"), 1.0, "length", _LATENT,
+    "mla_prefill", _ATTENTION, ("t0", "eta_c", "eta_m", "kappa_s"), 1.0, "length", _LATENT, launches=8,
     is_attention=True, is_per_sequence=True, is_novel=True,
 )  # fmt: skip
 MLA_DECODE = KernelKind(
@@ -223,7 +227,7 @@ MLA_DECODE = KernelKind(
 )  # fmt: skip
 MOE = KernelKind(
     "moe", "experts", ("t0", "t0_ep", "eta_c", "eta_m", "eta_s", "kappa_s", "eps"), 3.0, "H + I/t_e",
-    ("tokens", "hidden", "width", "top_k", "experts", "tp", "ep"), bears_weights=True,
+    ("tokens", "hidden", "width", "top_k", "experts", "tp", "ep"), launches=6, bears_weights=True,
 )  # fmt: skip
 ELEMENTWISE = KernelKind("elementwise", "element-wise passes", ("t0", "eta_m"), 3.0, columns=("nbytes",), is_minor=True)
 ALL_REDUCE = _collective("all_reduce", "all-reduces", "eta_switch")
@@ -234,9 +238,9 @@ MOE_DISPATCH = _collective("moe_dispatch", "expert exchange", is_exchange=True)
 MOE_COMBINE = _collective("moe_combine", "expert exchange", is_exchange=True)
 P2P = _collective("p2p", "stage hand-overs", is_minor=True)
 #: Stand-ins: a chunked scan has attention's shape, streaming a state is element-wise, index scores are a GEMM.
-STATE_PREFILL = _untimed("state_prefill", "recurrence", "length", ATTENTION_PREFILL)
+STATE_PREFILL = _untimed("state_prefill", "recurrence", "length", ATTENTION_PREFILL, launches=10)
 STATE_DECODE = _untimed("state_decode", "recurrence", "1", ELEMENTWISE)
-INDEXER = _untimed("indexer", "index scores", "index width", GEMM, group=_ATTENTION)
+INDEXER = _untimed("indexer", "index scores", "index width", GEMM, group=_ATTENTION, launches=4)
 HOST = KernelKind("host", "host", goes_by_part=True)
 
 #: All kinds by name.
