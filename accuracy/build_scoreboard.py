@@ -15,19 +15,20 @@ import json
 import math
 import statistics
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from aiconfigurator_rows import read_answers
 from cases import Case, Score, is_impossible, offline_cases, predicted, published_cases, score, server_cases, sliced
-from kernel_rows import GPUS, kernel_rows, write_rows
+from kernel_rows import GPUS, kernel_rows, write_tables
 from pool_rows import pool_cases, pool_rows
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
+from roofline.catalog.find import load_engine, run_by
 from roofline.measurements.tables import kernel_groups
-from roofline.questions.calibrate import judged
+from roofline.questions.calibrate import Judged, judged
 from roofline.serving.verdict import HALF_WIDTH, INHERITED
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -38,6 +39,8 @@ Table = list[dict[str, Any]]
 USERS, RUN = "`-c`, a steady state", "`-c` with `--num-prompts`, a run"
 #: Which slices are held to their intervals: by size, and the share that must lie inside [%].
 SLICE, LEAST, MOST = 50, 70.0, 90.0
+#: Kind of kernel and engine that are in the tables by engine alone.
+JUDGED_APART = {("elementwise", "sglang"), ("all_reduce", "nccl")}
 #: Why an interval misses: part of a slice's name -> cause, the first that fits.
 CAUSES = {
     "moe_dispatch": "timed under one engine, on one GPU a generation: boards of the same chip differ by a quarter",
@@ -74,35 +77,44 @@ HEADINGS = {
 
 
 def kernel_table(folder: Path) -> Table:
-    """Rows of the scoreboard for kernels: one a GPU, kind and dtype."""
+    """Rows of the scoreboard for kernels: one a GPU, kind, dtype and version of an engine.
+
+    An engine's kernels are judged by its own sets, those of NCCL by the pooled ones.
+    """
     found: Table = []
     for name in GPUS.values():
         gpu = rl.load_gpu(name)
-        if gpu.calibration is None or not (folder / f"{name}.csv").exists():
-            continue
-        fitted_on = gpu.calibration.measured_on
-        for group in kernel_groups([str(folder / f"{name}.csv")]):
-            result = judged(group, gpu, gpu.calibration)
-            if result is None:
-                continue
-            spread = [ep > 1 for ep in group.columns.get("ep", [1] * len(group.engines))]
-            for engine, is_spread in sorted(set(zip(group.engines, spread, strict=True))):
-                keep = [each == (engine, is_spread) for each in zip(group.engines, spread, strict=True)]
-                logs = [float(value) for value, wanted in zip(result.log_ratios, keep, strict=True) if wanted]
-                ideal = [float(value) for value, wanted in zip(result.ideal_log_ratios, keep, strict=True) if wanted]
-                found.append(
-                    {
-                        "gpu": name,
-                        "kind": f"{group.kind}, ep > 1" if is_spread else group.kind,
-                        "dtype": group.dtype,
-                        "engine": engine,
-                        "split": "fit" if name in fitted_on else "held out",
-                        "logs": logs,
-                        "ideal_logs": ideal,
-                        "sigma": result.sigma and result.sigma * (1.0 if name in fitted_on else INHERITED),
-                    }
-                )
+        for path in sorted((folder / name).glob("*.csv")):
+            engine, _, version = path.stem.partition("-")
+            own = gpu if engine == "nccl" else run_by(gpu, load_engine(f"{engine}@{version}"))
+            for group in kernel_groups([str(path)]):
+                for basis, calibration in (("own", own.calibration), ("pooled", gpu.calibration)):
+                    assert calibration is not None
+                    result = judged(group, gpu, calibration)
+                    if result is None:
+                        continue
+                    found += _judged_rows(result, name in gpu.calibration.measured_on, engine, version, basis)
     return found
+
+
+def _judged_rows(result: Judged, is_fitted: bool, engine: str, version: str, basis: str) -> Iterator[dict[str, Any]]:
+    """A judged group; of experts, those that are spread over ranks apart."""
+    group = result.group
+    spread = [ep > 1 for ep in group.columns.get("ep", [1] * len(group.engines))]
+    for is_spread in sorted(set(spread)):
+        keep = [each == is_spread for each in spread]
+        yield {
+            "gpu": group.gpu,
+            "kind": f"{group.kind}, ep > 1" if is_spread else group.kind,
+            "dtype": group.dtype,
+            "engine": engine,
+            "version": version,
+            "basis": basis,
+            "split": "fit" if is_fitted else "held out",
+            "logs": [float(value) for value, wanted in zip(result.log_ratios, keep, strict=True) if wanted],
+            "ideal_logs": [float(value) for value, wanted in zip(result.ideal_log_ratios, keep, strict=True) if wanted],
+            "sigma": result.sigma and result.sigma * (1.0 if is_fitted else INHERITED),
+        }
 
 
 def kernel_rows_of(table: Table, by: Callable[[dict[str, Any]], str]) -> Table:
@@ -274,9 +286,12 @@ by model (Kimi-K2.5, GLM-5, Qwen3.5-397B, MiniMax-M2.5); `not fitted` rows are t
 sorted worst first.
 
 What any choice has looked at: kernels of A100, L40S, H100, B200, GB300 and RTX PRO 6000 (constants and forms); servers on
-H100 and B200 with models that are not held out (constants of engines, lengths of runs that are not stated, widths); 13 single requests
+H100 and B200 with models that are not held out (constants of engines, which sets are an engine's own, how many kernels
+the host launches around one, slow versions, lengths of runs that are not stated, widths); 13 single requests
 and the static batches and programs that profiles were fitted on (`fit` below, and `eager`); GB300 is fitted in kernels and
-held out in servers. Coverage of held-out rows was in view when widths were chosen, their errors never moved a constant.
+held out in servers. Coverage of held-out rows was in view when widths were chosen. Their errors were printed beside those
+of the development rows while engines got kernels of their own; no constant, set or form was chosen by them, and where
+they grew that was left.
 
 Worst, and why: collectives of the L40S (errors above 80 %: its PCIe rates fall with the group in a way that no form here
 follows), element-wise passes under SGLang (zeros in its tables where passes are fused, so that they are not fitted),
@@ -300,15 +315,17 @@ def page(parts: dict[str, Any]) -> str:
             parts["coverage"], {"slice": "slice", "split": "split", "count": "n", "coverage": "in 80 %", "cause": "why"}
         ),
         "## Kernels\n",
-        "Timed kernels of `aiconfigurator-core` 0.12.0 (TensorRT-LLM, vLLM, SGLang), thinned by a hash of their shape; one "
-        "GPU a generation is fitted, on TensorRT-LLM and vLLM rows; SGLang rows are mostly kept to judge and are in the "
-        "tables by engine alone.\n",
-        "### By GPU and kind (TensorRT-LLM and vLLM)\n",
+        "Timed kernels of `aisimulate` 0.13 (versions of TensorRT-LLM, vLLM and SGLang), thinned by a hash of their shape; one "
+        "GPU a generation is fitted. Each row is judged by the sets of its engine and version. SGLang's element-wise passes and "
+        "NCCL's all-reduces, which no engine runs so, are in the tables by engine alone.\n",
+        "### By GPU and kind\n",
         markdown(parts["kernels_by_kind"], HEADINGS),
-        "### By GPU, kind and dtype (TensorRT-LLM and vLLM)\n",
+        "### By GPU, kind and dtype\n",
         markdown(parts["kernels_by_dtype"], HEADINGS),
         "### By engine and kind\n",
         markdown(parts["kernels_by_engine"], HEADINGS),
+        "### By engine and kind, under the pooled sets (`--engine generic`)\n",
+        markdown(parts["kernels_pooled"], HEADINGS),
         "## Servers under load\n",
         "End-to-end runs in the same wheel, mostly InferenceX: 1 to 512 requests in flight. Left out: duplicates, "
         "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those listed below as "
@@ -395,19 +412,22 @@ def main() -> None:
         folder = options.kernels or Path(scratch)
         if options.kernels is None:
             for gpu, name in GPUS.items():
-                write_rows(folder / f"{name}.csv", kernel_rows(gpu))
-        kernels = kernel_table(folder)
+                write_tables(folder / name, kernel_rows(gpu))
+        judged_kernels = kernel_table(folder)
     every = serving_rows(impossible=is_impossible)
     rows = [row for row in every if row.excluded is None]
     servers, published = server_cases(rows), published_cases()
-    named = [row for row in kernels if row["engine"] != "sglang" or row["kind"].startswith(("mla", "moe_"))]
-    named = [row for row in named if not (row["kind"] == "all_reduce" and row["engine"] == "nccl")]
+    kernels = [row for row in judged_kernels if row["basis"] == "own"]
+    named = [row for row in kernels if (row["kind"], row["engine"]) not in JUDGED_APART]
     offline = offline_cases()
     pools = list(pool_cases(pool_rows(is_unique=True)))
     parts: dict[str, Any] = {
         "kernels_by_kind": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']}"),
         "kernels_by_dtype": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']} {row['dtype']}"),
         "kernels_by_engine": kernel_rows_of(kernels, lambda row: f"{row['engine']} {row['kind']}"),
+        "kernels_pooled": kernel_rows_of(
+            [row for row in judged_kernels if row["basis"] == "pooled"], lambda row: f"{row['engine']} {row['kind']}"
+        ),
         "servers_generic": case_rows(server_cases(rows, "generic"), lambda case: f"{case.metric} {case.engine}"),
         "servers_once": case_rows(server_cases(rows, corrected=True), lambda case: case.metric),
         "servers_arrivals": arrival_rows(rows, servers),

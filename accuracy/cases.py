@@ -161,6 +161,7 @@ def _offline(row: dict[str, str]) -> Case:
     predicted = each / float(found.served.request_rate)
     first, step = found.ideal
     slots = float(found.served.batch) * found.deployment.plan.pp
+    low, high = found.tpot_interval
     light = each * (step.time / slots + first.time)
     model = found.deployment.model
     return Case(
@@ -170,8 +171,8 @@ def _offline(row: dict[str, str]) -> Case:
         measured=1.0 / float(row["output_tok_s_per_gpu"]),
         predicted=predicted,
         ideal=light,
-        low=math.nan,  # a throughput is stated without an interval
-        high=math.nan,
+        low=predicted * float(low / found.tpot),  # a step's interval: a full server computes nothing else
+        high=predicted * float(high / found.tpot),
         gpu=found.deployment.gpu.name,
         model=model.short_name,
         kind=kind(model),

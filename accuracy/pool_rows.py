@@ -199,9 +199,10 @@ def pool_cases(rows: Iterable[PoolRow]) -> Iterator[Case]:
         ideal = predicted(row, basis="ideal")
         model = found.model
         for metric in ("ttft", "tpot"):
+            low, high = (found.intervals or {}).get(metric, (float("nan"), float("nan")))
             yield Case(
                 dataset="pools", split=row.split, metric=metric, measured=getattr(row, metric),
-                predicted=getattr(found, metric), ideal=getattr(ideal, metric), low=float("nan"), high=float("nan"),
+                predicted=getattr(found, metric), ideal=getattr(ideal, metric), low=low, high=high,
                 gpu=row.gpu, model=row.model, kind=kind(model),
                 dtype=found.pools.decode.quantization.sections["experts" if model.is_moe else "linear"].format,
                 engine=row.engine, tp=row.decode.tp * row.decode.dp, batch=row.concurrency,

@@ -46,7 +46,9 @@ def test_the_shipped_profiles_are_listed_none_first_which_adds_nothing():
 def test_a_shipped_profile_is_named_after_its_file_and_states_versions_and_dated_sources(path):
     content = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert content["name"] == path.stem
-    assert load_engine(path.stem) == engine_record(content)
+    engine = engine_record(content)
+    newest = tuple(tuning for tuning in engine.tunings if not tuning.before)
+    assert load_engine(path.stem) == replace(engine, tunings=newest)
     assert load_engine(path.stem) == load_engine(str(path))
     engine = load_engine(path.stem)
     assert engine.versions
@@ -158,6 +160,7 @@ def test_every_field_of_the_record_can_be_stated_and_an_older_file_says_stretch(
         "launch": "launch: 20 us", "launch_decode": "launch_decode: 10 us", "layer": "layer: 20 us",
         "all_reduce": "all_reduce: 9 us", "sigma_ttft": "sigma_ttft: 0.1",
         "sigma_loaded_ttft": "sigma_loaded_ttft: 0.3", "full_length_kv": "full_length_kv: 0.8",
+        "overlaps": "overlaps: [shared experts]",
     }  # fmt: skip
     engine = load_engine(profile(("request: 5 ms", "\n".join(["request: 5 ms", *stated.values()]))))
     plain = Engine("none")
