@@ -63,6 +63,7 @@ NOT_OWN = {
 #: its sigma is so many times larger or smaller.
 DIFFERS, DIFFERS_SIGMA = 0.01, 1.35
 LEAST_ROWS = 60
+MOST_RESIDUAL = 0.3  # of a set of its own: rows that fit no better are of several kernels
 UNFITTED = ("residual", "sigma", "measurements", "source")
 
 #: Engines left out of the fit of all engines together: generation ("*": all), kind, dtype ("*": all) -> engine, and why.
@@ -294,7 +295,7 @@ def engine_documents(generation: str, groups: list[KernelGroup], base: dict[str,
             newer, chosen_ = entry, []
             for group in versions:
                 own = own_set(group, gpu)
-                if differs(group, gpu, newer, own):
+                if own["residual"] <= MOST_RESIDUAL and differs(group, gpu, newer, own):
                     chosen_.append(group)
                     newer = own
             if chosen_ and chosen_[0] is not versions[0]:  # the newest is as all engines, an older one is not

@@ -571,7 +571,8 @@ def _user_engine(path: str) -> Engine:
     document = _checked(path, "engine")
     if "stretch" in document:  # the key of older files
         document["prefill_slowdown"] = document.pop("stretch")
-    return engine_record(document)
+    engine = engine_record(document)
+    return _of_version(engine, engine.name)
 
 
 @lru_cache(maxsize=16)

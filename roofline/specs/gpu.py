@@ -145,7 +145,7 @@ class Calibration:
     year: str = ""  # of the measurements
     link: str = "nvlink"  # of the timed collectives: nvlink or pcie
     by_engine: tuple[Timed, ...] = ()  # what engines run differently, each in a file of its own
-    run_by: str = ""  # engine and version whose kernels these are; empty: all engines together
+    run_by: tuple[str, ...] = ()  # engines and versions whose kernels these are; empty: all engines together
 
 
 # Kinds of kernels: their names, the terms of the equation that each has, and facts that hold for all of a kind.

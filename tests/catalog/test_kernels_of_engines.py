@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -70,9 +71,8 @@ def test_a_sibling_inherits_the_sets_with_its_sustained_clocks():
 
 
 def test_your_own_calibration_holds_for_every_engine(tmp_path):
-    source = next(timed.path for timed in rl.load_gpu("h100").calibration.by_engine)
-    text = open(source.rsplit("/", 1)[0] + "/hopper.yaml", encoding="utf-8").read()
-    (tmp_path / "hopper.yaml").write_text(text, encoding="utf-8")
+    source = Path(next(timed.path for timed in rl.load_gpu("h100").calibration.by_engine))
+    (tmp_path / "hopper.yaml").write_text(source.with_name("hopper.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     gpu = rl.load_gpu("h100", specs=str(tmp_path))
     assert run_by(gpu, load_engine("vllm")) is gpu
 
@@ -123,18 +123,18 @@ def test_the_basis_names_the_versions_whose_kernels_were_used():
 def test_a_version_gives_one_answer_whichever_door():
     from click.testing import CliRunner
 
-    from roofline.cli.main import main
+    from roofline.cli.main import cli
 
     lengths = [500.0, 1000.0, 4000.0]
-    options = {"tp": 2, "batch": 16, "osl": 200, "engine": "vllm@0.19"}
+    options = {"tp": 4, "batch": 16, "osl": 200, "engine": "vllm@0.19"}
     one = [rl.predict("llama-3.1-70b", "h100", isl=isl, **options) for isl in lengths]
     many = rl.predict("llama-3.1-70b", "h100", isl=lengths, **options)
     rows = list(rl.table("llama-3.1-70b", "h100", isl=lengths, **options))
     for place, scalar in enumerate(one):
         assert math.isclose(many.tpot[place], scalar.tpot, rel_tol=1e-12)
         assert math.isclose(rows[place]["tpot_ms"], 1e3 * scalar.tpot, rel_tol=1e-12)
-        words = ["predict", "llama-3.1-70b", "h100", "--isl", f"{lengths[place]:g}", "--tp", "2", "--batch", "16"]
-        printed = CliRunner().invoke(main, [*words, "--osl", "200", "--engine", "vllm@0.19", "--json"]).output
+        words = ["predict", "llama-3.1-70b", "h100", "--isl", f"{lengths[place]:g}", "--tp", "4", "--batch", "16"]
+        printed = CliRunner().invoke(cli, [*words, "--osl", "200", "--engine", "vllm@0.19", "--json"]).output
         assert math.isclose(json.loads(printed)["rows"][0]["tpot_ms"], 1e3 * scalar.tpot, rel_tol=1e-12)
 
 
