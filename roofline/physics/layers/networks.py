@@ -154,13 +154,14 @@ def fullest_rank(number: Real, ep: Real, routing_skew: Real | None) -> Real:
     >>> round(fullest_rank(256, 8, 0.66), 3)
     1.908
     """
-    if never(ep > 1) or routing_skew is None:
+    is_spread = ep > 1
+    if never(is_spread) or routing_skew is None:
         return 1.0
     shape = routing_skew * number / (_LOAD_VARIANCE * ep)
     centre, width = 1.0 - 1.0 / (9.0 * shape), 1.0 / (3.0 * shape**0.5)
     first, second, third = (_largest_normal(ep, power) for power in (1, 2, 3))
     ratio = centre**3 + 3.0 * centre**2 * width * first + 3.0 * centre * width**2 * second + width**3 * third
-    return minimum(ratio, 1.0 * ep, "one rank receives every token")
+    return where(is_spread, minimum(ratio, 1.0 * ep, "one rank receives every token"), 1.0)
 
 
 def fullest_touched(distinct: Real, number: Real, ep: Real, routing_skew: Real | None) -> Real:
