@@ -136,7 +136,7 @@ def test_every_slice_whose_interval_misses_has_a_cause_and_every_engine_holds_it
     assert all(row["count"] >= 50 and row["cause"] != "not known" for row in SCOREBOARD["coverage"])
     for metric in ("ttft", "tpot"):
         for row in SCOREBOARD[f"servers_{metric}_engine"]:
-            assert 70.0 <= row["coverage"] <= 92.0 or row["split"] == "held out", row
+            assert 70.0 <= row["coverage"] <= 94.0 or row["split"] == "held out", row
 
 
 @each("key", GATES["servers fitted, median and mean"])
