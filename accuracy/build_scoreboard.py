@@ -19,9 +19,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from aiconfigurator_rows import read_answers
 from cases import Case, Score, is_impossible, offline_cases, predicted, published_cases, score, server_cases, sliced
 from kernel_rows import GPUS, kernel_rows, write_rows
+from peer_rows import read_answers
 from pool_rows import pool_cases, pool_rows
 from serving_rows import ServingRow, serving_rows
 
@@ -337,7 +337,7 @@ def page(parts: dict[str, Any]) -> str:
         "the median over its loads; what remains is what `--measured` can reach.\n",
         markdown(parts["servers_once"], HEADINGS),
         "### Beside aiconfigurator 0.12.0\n",
-        "The same rows, those that it answers (`accuracy/aiconfigurator_rows.py`: mode agg, SILICON tables, mean lengths and KV "
+        "The same rows, those that it answers (`accuracy/peer_rows.py`: mode agg, SILICON tables, mean lengths and KV "
         "formats of the row). Not a fair trial in every row: its tables are of newest engines, the rows of those of 2025-26; "
         "its vLLM TTFT terms are calibrated to silicon rows, ours to the `fit` rows alone; ours also gets `--num-prompts`; and 236 vLLM rows (MiniMax-M2.5 and Llama-8B in FP8), "
         "whose small GEMMs its tables time as launch-bound, make half of its mean TPOT error.\n",
