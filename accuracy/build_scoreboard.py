@@ -15,13 +15,13 @@ import json
 import math
 import statistics
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from aiconfigurator_rows import read_answers
 from cases import Case, Score, is_impossible, offline_cases, predicted, published_cases, score, server_cases, sliced
 from kernel_rows import GPUS, kernel_rows, write_tables
+from peer_rows import PEERS, read_answers
 from pool_rows import pool_cases, pool_rows
 from serving_rows import ServingRow, serving_rows
 
@@ -32,8 +32,8 @@ from roofline.questions.calibrate import Judged, judged
 from roofline.serving.verdict import HALF_WIDTH, INHERITED
 
 DOCS = Path(__file__).parent.parent / "docs"
-PEER = Path(__file__).parent / "aiconfigurator.csv"
 Table = list[dict[str, Any]]
+Answers = dict[str, dict[str, dict[str, Any]]]
 
 #: What the product is asked of a server with users, and what is then compared.
 USERS, RUN = "`-c`, a steady state", "`-c` with `--num-prompts`, a run"
@@ -186,38 +186,62 @@ def arrival_rows(rows: list[ServingRow], runs: list[Case]) -> Table:
     ]
 
 
-def peer_rows(rows: list[ServingRow]) -> Table:
-    """Ours and aiconfigurator's errors on the rows that both answer."""
-    if not PEER.exists():
-        return []
-    answers = read_answers(PEER)
+def peer_answers() -> Answers:
+    """What other calculators answer: name of the tool -> name of the row -> ttft and tpot [s], or error."""
+    return {peer.name: read_answers(peer.path) for peer in PEERS.values()}
+
+
+def peer_coverage(rows: list[ServingRow], answers: Answers) -> Table:
+    """How many rows each calculator answers."""
+    return [
+        {
+            "tool": name,
+            "version": PEERS[name].version,
+            "asked": len(rows),
+            "answered": sum(_is_answered(row, found) for row in rows),
+        }
+        for name, found in answers.items()
+    ]
+
+
+def peer_rows(
+    rows: list[ServingRow], runs: list[Case], answers: Answers, by: Callable[[Case], str] | None = None
+) -> Table:
+    """Errors of ours and of other calculators by a slice, on the rows that all answer.
+
+    Args:
+        rows: usable runs.
+        runs: `server_cases` of them.
+        answers: as of `peer_answers`.
+        by: name of the slice; None for all rows.
+
+    Returns:
+        One record a metric, slice and split; who has the smallest median leads.
+    """
     found = []
-    for split in ("fit", "held out"):
-        common = [row for row in rows if row.split == split and "ttft" in answers.get(row.name, {})]
-        if not common:
-            continue
-        ours = server_cases(common)
-        for metric in ("ttft", "tpot"):
-            mine = [case for case in ours if case.metric == metric]
-            theirs = [
-                100.0 * abs(answers[row.name][metric] / getattr(row, metric) - 1.0)
-                for row in common
-                if answers[row.name].get(metric)
-            ]
-            ours_score = score(mine)
+    for metric in ("ttft", "tpot"):
+        cases = [case for case in runs if case.metric == metric]
+        groups: dict[tuple[str, str], list[tuple[str, Case]]] = {}
+        for row, case in zip(rows, cases, strict=True):
+            if all(_is_answered(row, each) for each in answers.values()):
+                groups.setdefault((by(case) if by else "all", case.split), []).append((row.name, case))
+        for (name, split), members in sorted(groups.items()):
+            ours = score(case for _, case in members)
+            medians, means = {"ours": ours.median}, {"ours": ours.mean}
+            for tool, each in answers.items():
+                errors = [100.0 * abs(each[row][metric] / case.measured - 1.0) for row, case in members]
+                medians[tool], means[tool] = statistics.median(errors), statistics.fmean(errors)
             found.append(
-                {
-                    "metric": metric,
-                    "split": split,
-                    "count": len(common),
-                    "ours median": ours_score.median,
-                    "ours mean": ours_score.mean,
-                    "aiconfigurator median": statistics.median(theirs),
-                    "aiconfigurator mean": statistics.fmean(theirs),
-                    "ideal median": ours_score.ideal,
-                }
+                {"metric": metric, "slice": name, "split": split, "count": ours.count}
+                | {f"{tool} median": median for tool, median in medians.items()}
+                | {f"{tool} mean": mean for tool, mean in means.items()}
+                | {"ideal median": ours.ideal, "leads": min(medians, key=lambda tool: medians[tool])}
             )
     return found
+
+
+def _is_answered(row: ServingRow, answers: Mapping[str, Mapping[str, Any]]) -> bool:
+    return "ttft" in answers.get(row.name, {})
 
 
 def _regime(case: Case) -> str:
@@ -269,6 +293,11 @@ def markdown(rows: Table, headings: dict[str, str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _whole(rows: Table) -> str:
+    """A table in Markdown with a column for every key."""
+    return markdown(rows, {key: key for row in rows for key in row})
+
+
 def _cell(value: Any) -> str:
     if value is None:
         return "-"
@@ -298,6 +327,21 @@ Worst, and why: collectives of the L40S (errors above 80 %: its PCIe rates fall 
 follows), element-wise passes under SGLang (zeros in its tables where passes are fused, so that they are not fitted),
 FP8 experts of vLLM on Hopper (four times TensorRT-LLM's time), first tokens of SGLang servers (seconds that no term
 explains), and accelerators whose kernels were never timed.
+"""
+
+PEERS_TEXT = """Two calculators of NVIDIA, asked for the same rows by `accuracy/peer_rows.py`; compared are the rows that both answer, and the
+smallest median leads. AISimulate is the successor of aiconfigurator: it replays the scheduler step by step over all requests
+of the run (`aisimulate predict`), where aiconfigurator estimates a steady state (`cli_estimate`, mode agg). All three are
+told the plan, the formats and the mean lengths of the row; ours and AISimulate also the number of requests, and the token
+budget and share of memory of the launch script where it is known.
+
+Not a fair trial in every row, either way. For them: both come with the rows that we judge by (`silicon_sample.csv` is in
+their wheels). The terms of aiconfigurator for the first tokens of vLLM are calibrated to a corpus of such runs, so that what
+we hold out it may have seen; whether AISimulate was tuned on them its compiled replay does not say. Ours are fitted on the
+`fit` rows alone, and `held out` is the comparison to read. Against them: their tables are of newer engines (vLLM 0.24,
+SGLang 0.5.14, TensorRT-LLM 1.3) than the rows of 2025-26, some formats are those of the nearest checkpoint that they know, and AISimulate
+takes 8,192 tokens a step where the launch script is not known. The small GEMMs of MiniMax-M2.5 and Llama-8B in FP8 on vLLM,
+236 rows, which its tables time as launch-bound, make half of the mean TPOT error of aiconfigurator.
 """
 
 
@@ -354,12 +398,13 @@ def page(parts: dict[str, Any]) -> str:
         "An oracle: every deployment (GPU, model, engine, formats, plan, lengths) multiplied by one constant of its own, "
         "the median over its loads; what remains is what `--measured` can reach.\n",
         markdown(parts["servers_once"], HEADINGS),
-        "### Beside aiconfigurator 0.12.0\n",
-        "The same rows, those that it answers (`accuracy/aiconfigurator_rows.py`: mode agg, SILICON tables, mean lengths and KV "
-        "formats of the row). Not a fair trial in every row: its tables are of newest engines, the rows of those of 2025-26; "
-        "its vLLM TTFT terms are calibrated to silicon rows, ours to the `fit` rows alone; ours also gets `--num-prompts`; and 236 vLLM rows (MiniMax-M2.5 and Llama-8B in FP8), "
-        "whose small GEMMs its tables time as launch-bound, make half of its mean TPOT error.\n",
-        markdown(parts["peer"], {key: key for key in (parts["peer"][0] if parts["peer"] else {})}),
+        "### Beside aiconfigurator and AISimulate\n",
+        PEERS_TEXT,
+        _whole(parts["peer_coverage"]),
+        "#### By split\n",
+        _whole(parts["peer"]),
+        "#### By engine and kind of model\n",
+        _whole(parts["peer_families"]),
         "## Separate pools\n",
         "Runs of the same wheel with prefill and decode on GPUs of their own, where the row states both pools and is not "
         "printed by another export, too (`accuracy/pool_rows.py`); nothing is fitted on them but the factor 2 of a run's "
@@ -422,6 +467,7 @@ def main() -> None:
     named = [row for row in kernels if (row["kind"], row["engine"]) not in JUDGED_APART]
     offline = offline_cases()
     pools = list(pool_cases(pool_rows(is_unique=True)))
+    answers = peer_answers()
     parts: dict[str, Any] = {
         "kernels_by_kind": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']}"),
         "kernels_by_dtype": kernel_rows_of(named, lambda row: f"{row['gpu']} {row['kind']} {row['dtype']}"),
@@ -433,7 +479,9 @@ def main() -> None:
         "servers_once": case_rows(server_cases(rows, corrected=True), lambda case: case.metric),
         "servers_arrivals": arrival_rows(rows, servers),
         "servers_impossible": impossible_rows(every),
-        "peer": peer_rows(rows),
+        "peer_coverage": peer_coverage(rows, answers),
+        "peer": peer_rows(rows, servers, answers),
+        "peer_families": peer_rows(rows, servers, answers, lambda case: f"{case.engine} {case.kind}"),
         "pools_deployment": case_rows(pools, lambda case: f"{case.metric} {case.gpu} {case.model}"),
         "pools_engine": case_rows(pools, lambda case: f"{case.metric} {case.gpu} {case.engine}"),
         "offline_kind": case_rows(offline, lambda case: case.kind),
@@ -482,7 +530,7 @@ def main() -> None:
     (options.out / "accuracy.md").write_text(page(parts), encoding="utf-8")
     small = {key: parts[key] for key in ("summary", "kernels_by_kind", "servers_ttft_engine", "servers_tpot_engine",
              "servers_arrivals", "servers_impossible", "servers_ttft_family", "servers_tpot_family", "servers_ttft_ep", "servers_tpot_ep", "servers_once",
-             "servers_generic", "peer", "published_engine", "published_metric", "offline_kind", "coverage", "pools_deployment", "pools_engine")}  # fmt: skip
+             "servers_generic", "peer_coverage", "peer", "peer_families", "published_engine", "published_metric", "offline_kind", "coverage", "pools_deployment", "pools_engine")}  # fmt: skip
     rounded = json.loads(json.dumps(small), parse_float=lambda text: round(float(text), 2))
     (options.out / "accuracy.json").write_text(compact(rounded), encoding="utf-8")
     for row in summary:

@@ -21,8 +21,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from roofline.catalog.find import profile_of
-
 Raw = Mapping[str, str]
 
 GPUS = {
@@ -176,6 +174,8 @@ class ServingRow:
     @property
     def profile(self) -> str:
         """Engine with its version: that of the row, or the one that the configurations of InferenceX named that day."""
+        from roofline.catalog.find import profile_of  # the tools that are asked these rows need no roofline
+
         version = self.engine_version
         if version is None and self.measured is not None:
             used = [each for engine, first, each in VERSIONS_USED if engine == self.engine and first <= self.measured]
