@@ -396,7 +396,7 @@ def _run_by(gpu: Gpu, calibration: Calibration, timed: Sequence[Timed], version:
     links: dict[str, CollectiveEfficiency] = {}
     used, measurements = [], 0
     for each in sorted(timed, key=lambda each: (abs(_number(each.version) - wanted), -_number(each.version))):
-        own = sustained_efficiencies(gpu.name, gpu.sustained, _engine_calibration(each.path))
+        own = sustained_efficiencies(gpu.name, gpu.sustained, _engine_calibration(each.path)) or calibration
         if not (own.kernels.keys() <= kernels.keys() and own.collectives.keys() <= links.keys()):
             used.append(f"{each.engine} {each.version}")
             measurements += own.measurements
@@ -429,6 +429,8 @@ def _number(version: str) -> float:
 NO_ENGINE_NAME = "none"
 _DEFAULT = "generic"
 _EAGER = "eager"
+
+
 class _Older(NamedTuple):
     """Profile of the older versions of an engine."""
 

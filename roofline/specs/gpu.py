@@ -196,9 +196,7 @@ def _collective(name: str, label: str, *more: str, **facts: Any) -> KernelKind:
     return KernelKind(name, label, terms, columns=columns, group="collectives", is_collective=True, **facts)
 
 
-def _untimed(
-    name: str, label: str, depth: str, like: KernelKind, group: str = "", launches: int = 1
-) -> KernelKind:
+def _untimed(name: str, label: str, depth: str, like: KernelKind, group: str = "", launches: int = 1) -> KernelKind:
     return KernelKind(
         name, label, like.terms, like.order, depth, launches=launches, stand_in=like, group=group, is_per_sequence=True,
         is_novel=True,

@@ -102,8 +102,10 @@ def test_what_is_no_name_of_a_profile_is_answered_with_those_that_exist():
 @each(
     ("engine", "version", "profile"),
     [
-        (None, None, "generic"), ("", None, "generic"), ("vLLM", "0.11.0", "vllm@0.11.0"), ("vllm-openai", None, "vllm"),
-        ("SGLang", "v0.5.3", "sglang@v0.5.3"), ("TensorRT-LLM", None, "trtllm"), ("TensorRT-LLM", "1.2.0rc5", "trtllm@1.2.0rc5"), ("SGLang", "nightly", "sglang"),
+        (None, None, "generic"), ("", None, "generic"), ("vLLM", "0.11.0", "vllm@0.11.0"),
+        ("vllm-openai", None, "vllm"),
+        ("SGLang", "v0.5.3", "sglang@v0.5.3"), ("TensorRT-LLM", None, "trtllm"),
+        ("TensorRT-LLM", "1.2.0rc5", "trtllm@1.2.0rc5"), ("SGLang", "nightly", "sglang"),
         ("TensorRT-LLM", "0.9.0", "trtllm-0.9"), ("trtllm", "v0.9", "trtllm-0.9"), ("NIM", "1.0.0", "nim-2024"),
         ("NVIDIA NIM", None, "nim-2024"), ("none", None, "none"), ("my own loop", "3.1", "generic"),
         ("trt", None, "trtllm"), ("dynamo-trt", None, "trtllm"), ("MiniMax engine", None, "generic"),

@@ -411,7 +411,7 @@ def test_answers_of_another_length_show_in_the_end_to_end_latency_alone():
 def test_a_prediction_that_agrees_needs_no_explanation():
     (row,) = rows("check", VLLM)
     measured = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "isl": 2000, "osl": 300, "concurrency": 16}
-    measured["engine"] = "vllm"
+    measured |= {"engine": "vllm", "engine_version": "0.24.0"}
     times = {"ttft_ms": row["predicted_ttft_ms"] * 1.01, "tpot_ms": row["predicted_tpot_ms"] * 0.99}
     table = [",".join(map(str, {**measured, **times})), ",".join(map(str, {**measured, **times}.values()))]
     text = piped("\n".join(table)).stdout
@@ -463,7 +463,7 @@ def test_equal_notes_of_several_files_are_one():
 def test_a_dash_reads_standard_input(data):
     result = piped(data)
     assert result.exit_code == 0
-    assert "(median, calibrated, engine vllm, stdin)" in result.stdout
+    assert "(median, calibrated, engine vllm@0.24.0, stdin)" in result.stdout
     assert piped(b"").exit_code == 1
     assert "stdin: the file is empty" in piped(b"").stderr
 
@@ -534,7 +534,7 @@ def test_a_rate_alone_is_predicted_as_random_arrivals():
     assert result.exit_code == 0
     (row,) = json.loads(result.stdout)["rows"]
     assert (row["batch"], row["concurrency"], row["request_rate"]) == (None, None, 5.0)
-    direct = rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=2000, osl=300, request_rate=5, engine="vllm")
+    direct = rl.predict("llama-3.1-8b", "h100-sxm", tp=1, isl=2000, osl=300, request_rate=5, engine="vllm@0.24.0")
     assert [row["predicted_ttft_ms"], row["predicted_tpot_ms"]] == pytest.approx([direct.ttft * 1e3, direct.tpot * 1e3])
     assert "5 requests/s: predicted as Poisson arrivals" in piped(data, "--notes").output
 

@@ -263,7 +263,7 @@ def test_what_was_checked_is_said_of_the_load_that_solves_the_question_and_of_th
     said = noted("solve", *SHORT, "--for", "request-rate", "--tpot", "40ms")
     assert "outside the" in said
     assert "inside the" not in said
-    said = noted("sweep", *SHORT, "--request-rate", "1,18")
+    said = noted("sweep", *SHORT, "--request-rate", "1,19")
     assert "inside the" in said
     assert re.search(r"outside the .*\(utili[sz]ation above (0.8|80)", said)
 

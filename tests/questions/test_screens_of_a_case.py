@@ -414,7 +414,7 @@ UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 def evaluated(equation):
     """Left and right side of a printed equation, worked out from its own numbers [s]."""
-    left, right = equation.split(" = ")
+    left, right = equation.replace(" of the engine", "").split(" = ")
     left = re.sub(r"([\d.]+(?:e[+-]?\d+)?) (s|ms|us|ns)\b", lambda m: f"({m[1]} * {UNITS[m[2]]})", left)
     left = re.sub(r"\|\| (.+?) , (.+?) \|\|_([\d.]+|inf)", r"norm(\1, \2, \3)", left).replace(" x ", " * ")
     assert re.fullmatch(r"[\d.e+\-*/(), a-z]+", left), left
