@@ -153,7 +153,7 @@ def test_a_faster_gpu_never_answers_later(server, engine, rate):
         )
         # Users who are answered sooner ask again sooner, and may meet more of each other's prompts.
         # Where prompts come first, a pass that begins sooner holds fewer of them.
-        assert fast.ttft <= base.ttft * (1.02 if "concurrency" in load or engine == "sglang" else 1.0 + 1e-9)
+        assert fast.ttft <= base.ttft * (1.03 if "concurrency" in load or engine == "sglang" else 1.0 + 1e-9)
         more_passes = 1.01 if engine == "sglang" else 1.0 + 1e-9
         assert fast.e2el <= base.e2el * more_passes
         assert fast.tpot <= base.tpot * more_passes
@@ -398,13 +398,13 @@ def test_a_rate_far_below_the_largest_is_answered_where_the_equations_have_no_st
     found = rl.predict("llama-3.1-8b", "h100", engine="sglang", isl=100, osl=64, request_rate=40, slo="tpot:10s")
     assert found.max_request_rate > 130
     assert found.verdict == "pass?"
-    assert found.ttft == pytest.approx(0.83, rel=0.1)  # a simulation of 20,000 requests
-    assert found.e2el == pytest.approx(12.8, rel=0.1)
-    full = rl.predict("qwen3-32b", "b200", engine="sglang", isl=80, osl=39, tp=1, quantization="fp8", request_rate=63)
-    # a turn of all slots, less those that are free for a while: 60 s, and 2.7 s to the first token, in a simulation
-    assert full.served.decode == pytest.approx(full.served.slots / 63 * (1 - 1 / (2 + 38 / 15)), rel=1e-9)
-    assert full.served.decode == pytest.approx(60.0, rel=0.2)
-    assert full.ttft == pytest.approx(2.7, rel=0.25)
+    assert found.ttft == pytest.approx(0.513, rel=0.1)  # a simulation of 20,000 requests
+    assert found.e2el == pytest.approx(4.44, rel=0.1)
+    full = rl.predict("qwen3-32b", "b200", engine="sglang", isl=80, osl=39, tp=1, quantization="fp8", request_rate=58)
+    # a turn of all slots, less those that are free for a while: 57 s, and 2.2 s to the first token, in a simulation
+    assert full.served.decode == pytest.approx(full.served.slots / 58 * (1 - 1 / (2 + 38 / 15)), rel=1e-9)
+    assert full.served.decode == pytest.approx(57.1, rel=0.1)
+    assert full.ttft == pytest.approx(2.22, rel=0.1)
     assert full.latency("tpot_p99") == pytest.approx(full.tpot, rel=0.02)
 
 

@@ -152,7 +152,7 @@ def fullest_rank(number: Real, ep: Real, routing_skew: Real | None) -> Real:
         vary more than the number of touched experts implies.
 
     >>> round(fullest_rank(256, 8, 0.66), 3)
-    1.908
+    1.784
     """
     is_spread = ep > 1
     if never(is_spread) or routing_skew is None:
