@@ -74,7 +74,10 @@ def test_the_readme_is_two_screens_and_its_python_answers():
     p = names["p"]
     assert isinstance(p.slo_met, bool)
     assert p.ttft < p.latency("ttft_p95")
-    scalar, element = rl.ttft("llama-3.1-8b", "h100", isl=1000, batch=8), rl.ttft("llama-3.1-8b", "h100", isl=[1000], batch=8)
+    scalar, element = (
+        rl.ttft("llama-3.1-8b", "h100", isl=1000, batch=8),
+        rl.ttft("llama-3.1-8b", "h100", isl=[1000], batch=8),
+    )
     assert element[0] == pytest.approx(scalar, rel=1e-12)
     assert len(README.splitlines()) <= 135
     first = README.split("```console\n")[1].split("```")[0].splitlines()

@@ -118,8 +118,10 @@ def test_percentiles_are_ordered_and_more_requests_lower_none(first, spread):
                 for lower, upper in pairwise(found[f"{metric}_p{level}"] for level in LEVELS):
                     assert 0.0 < lower <= upper * (1.0 + 1e-9)
                     assert math.isfinite(upper)
-        for (_, fewer), (util, more) in pairwise(points):
-            fallen = [key for key in KEYS if more[key] < 0.995 * fewer[key]]
+        for (before, fewer), (util, more) in pairwise(points):
+            # On an idle server a prompt's kernels wait for the host; a busy one launches them ahead.
+            idle = before == UTILS[0] and [key for key in KEYS if key.startswith("ttft")]
+            fallen = [key for key in KEYS if key not in (idle or ()) and more[key] < 0.995 * fewer[key]]
             assert not fallen, (seed, util)
         looked_at += len(points)
     assert looked_at >= 3 * len(UTILS)
