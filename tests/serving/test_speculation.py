@@ -16,10 +16,10 @@ from roofline.specs.model import Ngrams
 from roofline.specs.written import acceptance_of_text
 from roofline.support.errors import BadInput
 
-R1 = {"quantization": "nvfp4", "engine": "trtllm", "isl": 1024, "osl": 2048, "tp": 8, "ep": 4}
+R1 = {"quantization": "nvfp4", "engine": "trtllm@0.18", "isl": 1024, "osl": 2048, "tp": 8, "ep": 4}
 LLAMA = ("llama-3.3-70b", "h200:tp4:fp8")
-#: NVIDIA's TensorRT-LLM blog "Pushing Latency Boundaries", DeepSeek-R1 NVFP4 on 8 B200 at batch 1:
-#: proposed tokens -> tokens per step, tok/s.
+#: NVIDIA's TensorRT-LLM blog "Pushing Latency Boundaries", DeepSeek-R1 NVFP4 on 8 B200 at batch 1
+#: as of March 2025 ("before GTC"): proposed tokens -> tokens per step, tok/s.
 PUBLISHED = {1: (1.92, 198), 2: (2.58, 250), 3: (2.82, 253), 4: (2.99, 245), 5: (3.01, 239)}
 WITHOUT = 111
 
@@ -171,12 +171,12 @@ def test_memory_holds_what_proposes():
 
 def test_published_speeds_of_r1_with_and_without_mtp():
     plain = r1().tok_s_user
-    assert plain == pytest.approx(WITHOUT, rel=0.35)  # small kernels of a step of one sequence are missing
+    assert plain == pytest.approx(WITHOUT, rel=0.15)
     speeds = {}
     for tokens, (per_step, measured) in PUBLISHED.items():
         found = r1(draft="mtp", draft_tokens=tokens, acceptance="deepseek-r1-mtp")
         assert round(found.deployment.tokens_per_step, 2) == per_step
-        assert found.tok_s_user == pytest.approx(measured, rel=0.45), tokens
+        assert found.tok_s_user == pytest.approx(measured, rel=0.2), tokens
         assert found.tok_s_user / plain == pytest.approx(measured / WITHOUT, rel=0.11), tokens
         speeds[tokens] = found.tok_s_user
     assert speeds[3] / plain == pytest.approx(253 / WITHOUT, rel=0.10)
