@@ -47,9 +47,10 @@ def test_aisimulate_is_asked_for_the_plan_the_load_and_the_run_of_a_row():
     assert worker["kv_cache"] == {}
 
 
-def test_aisimulate_gets_the_budget_and_the_memory_of_a_launch_script_that_is_known():
+def test_aisimulate_gets_the_memory_of_a_launch_script_that_is_known_and_keeps_its_own_budget():
+    assert R1.settings.keys() == {"max_num_batched_tokens", "gpu_memory_utilization"}
     worker = peer_rows.aisimulate_question(R1)["engine"]["workers"]["aggregated"]
-    assert worker["scheduler"] == {"max_sequences": 256, "max_batched_tokens": 8192}
+    assert worker["scheduler"] == {"max_sequences": 256}
     assert worker["kv_cache"] == {"capacity": {"memory_fraction": 0.95}}
 
 
