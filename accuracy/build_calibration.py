@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel_rows import DATE, POOLED, WHEEL, is_pooled, number
+from kernel_rows import DATE, POOLED, WHEEL, is_pooled
 
 import roofline as rl
+from roofline.catalog.find import place_of
 from roofline.measurements.tables import kernel_groups
 from roofline.numbers.quantity import from_text
 from roofline.questions.calibrate import calibrated_sets, calibration_text, kernel_sample, log_ratio
@@ -285,7 +286,7 @@ def engine_documents(generation: str, groups: list[KernelGroup], base: dict[str,
         mine = [group for group in groups if version_of(group)[0] == engine and len(group.engines) >= LEAST_ROWS]
         mine = [group for group in mine if not is_left_out(engine, generation, group)]
         kinds: dict[tuple[str, str], list[KernelGroup]] = {}
-        for group in sorted(mine, key=lambda group: number(version_of(group)[1]), reverse=True):
+        for group in sorted(mine, key=lambda group: place_of(version_of(group)[1]), reverse=True):
             kinds.setdefault((group.kind, group.dtype), []).append(group)
         kept: dict[str, list[KernelGroup]] = {}
         for (kind, dtype), versions in kinds.items():
@@ -365,7 +366,7 @@ def nvfp4_of_vllm(groups: list[KernelGroup], gpu: rl.Gpu) -> dict[str, Any]:
     """NVFP4 multiplications in vLLM's newest timings, as another engine's."""
     timings = [group for group in groups if (group.kind, group.dtype) == ("gemm", "nvfp4")]
     timings = [group for group in timings if version_of(group)[0] == "vllm"]
-    newest = own_set(max(timings, key=lambda group: number(version_of(group)[1])), gpu)
+    newest = own_set(max(timings, key=lambda group: place_of(version_of(group)[1])), gpu)
     entry = {name: value for name, value in newest.items() if name not in ("residual", "measurements")}
     return {**entry, "source": "assumed-nvfp4-of-vllm"}
 

@@ -1,13 +1,14 @@
 """Fits the engine profiles generic, trtllm, vllm and sglang, and prints what their files state.
 
-    python accuracy/fit_engines.py [ENGINE ...] [--only NAME ...]
+    python accuracy/fit_engines.py [ENGINE ...] [--only NAME ... | --leave-out]
 
 What an idle server takes: `request` and `launch` bring the TTFT of single requests (tests/measured/published.csv)
 nearest to the measured ones. What users add: each row of the wheel's servers is predicted as users in a run with the
 limits that its launch script set (serving_rows.py), and five constants bring TTFT and TPOT nearest. Each takes the other
 as known, in turn, until both stay; priors are written here, so that the answer does not depend on what the files state.
-With `--only` some of these constants are sought and all others taken as the profiles state them. Kernels are not
-touched. Rows of held-out GPUs and models are left out, and single requests to GPUs whose own kernels were not timed:
+With `--only` some of these constants are sought and all others taken as the profiles state them. With `--leave-out` the
+constants that users add are sought without the rows of one GPU or of one model, which they are then judged by, each in
+turn (slow versions and what an idle server takes as the profiles state them). Kernels are not touched. Rows of held-out GPUs and models are left out, and single requests to GPUs whose own kernels were not timed:
 what remains there is not the server's alone.
 Needs the extras `accuracy` and `calibrate`; takes some minutes an engine.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from scipy.optimize import least_squares
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
-from roofline.catalog.find import constants_of, load_engine
+from roofline.catalog.find import load_engine
 from roofline.numbers.quantity import MILLI
 from roofline.serving.latency import decode, prefill
 from roofline.serving.load.equations import served
@@ -54,9 +55,15 @@ FROM_USERS = {"trtllm": ("launch",)}
 #: Change of the logarithm of a constant, in a round, below which it has settled: SGLang's step is known to 6 % only.
 STAYS = 0.08
 MOST_ROUNDS = 15
+LEAST_ROWS = 40  # to fit constants on
 TTFT_WEIGHT = 0.5  # a first token scatters more than a step
 #: Some runs take several times longer to a first token than any term explains: they must not pull.
 LOADED_LOSS = "cauchy"
+
+
+def has_constants(row: ServingRow, engine: str) -> bool:
+    """Whether a profile holds for the version of the row's engine."""
+    return load_engine(row.profile).versions == load_engine(engine).versions
 
 
 def single_requests(engine: str) -> list[tuple[rl.Prediction, float, str]]:
@@ -146,6 +153,45 @@ def fitted_loaded(
     )
 
 
+def left_out(rows: list[ServingRow], engine: str, field: str) -> Iterator[tuple[str, list[float], list[float]]]:
+    """Each GPU or model, judged by constants that the others were fitted on: |error| [%] of TTFT and of TPOT."""
+    stated = load_engine(engine)
+    idle = {name: getattr(stated, name) for name in IDLE}
+    start = {name: centre for name, (centre, _) in LOADED.items()}
+    for name in sorted({getattr(row, field) for row in rows}):
+        rest = [row for row in rows if getattr(row, field) != name]
+        if len(rest) < LEAST_ROWS:
+            continue
+        constants = {**idle, **fitted_loaded(rest, engine, idle, start)}
+        errors: tuple[list[float], list[float]] = [], []
+        for row in rows:
+            if getattr(row, field) == name:
+                found = predicted(row)
+                own = replace(found.deployment.engine, **constants)
+                again = served(replace(found.deployment, engine=own), found.workload)
+                for of, ratio in zip(errors, (again.ttft / row.ttft, again.tpot / row.tpot), strict=True):
+                    of.append(100.0 * abs(float(ratio) - 1.0))
+        yield name, *errors
+
+
+def print_left_out(rows: list[ServingRow], engines: Sequence[str]) -> None:
+    """Print the errors of all that was left out, and those of all rows together."""
+    for field in ("gpu", "model"):
+        every: tuple[list[float], list[float]] = [], []
+        for engine in engines:
+            mine = [row for row in rows if has_constants(row, engine)]
+            for name, ttft, tpot in left_out(mine, engine, field):
+                print(f"{engine} without {name}: {_errors(ttft, tpot)}", flush=True)
+                every[0].extend(ttft)
+                every[1].extend(tpot)
+        print(f"each {field} left out: {_errors(*every)}", flush=True)
+
+
+def _errors(ttft: list[float], tpot: list[float]) -> str:
+    texts = [f"{name} {np.median(of):.1f} / {np.mean(of):.1f} %" for name, of in (("TTFT", ttft), ("TPOT", tpot)) if of]
+    return f"{len(ttft)} rows, median / mean {', '.join(texts)}"
+
+
 def fitted(rows: list[ServingRow], engine: str) -> dict[str, float]:
     """All constants of a profile, where those of an idle and of a loaded server agree."""
     loaded = {name: centre for name, (centre, _) in LOADED.items()}
@@ -205,15 +251,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Fits the engine profiles.")
     parser.add_argument("engines", nargs="*", metavar="ENGINE", default=(*ENGINES, "eager"))
     parser.add_argument("--only", nargs="+", choices=LOADED, metavar="NAME", default=())
+    parser.add_argument("--leave-out", action="store_true", help="judge by GPUs and models that the fit has not seen")
     options = parser.parse_args()
     rows = [row for row in serving_rows(impossible=is_impossible) if row.excluded is None and row.split == "fit"]
     print(f"{len(rows)} rows of servers with users")
+    if options.leave_out:
+        print_left_out(rows, [engine for engine in options.engines if engine not in ("eager", "generic")])
+        return
     for engine in options.engines:
         if engine == "eager":
             for name, value in fitted_eager().items():
                 print(f"eager.{name}: {value:.3g}")
             continue
-        mine = [row for row in rows if engine in ("generic", constants_of(row.profile))]
+        mine = [row for row in rows if engine == "generic" or has_constants(row, engine)]
         stated = {name: getattr(load_engine(engine), name) for name in options.only}
         found = fitted_loaded(mine, engine, {}, stated) if stated else fitted(mine, engine)
         for name, value in found.items():

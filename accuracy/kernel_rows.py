@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.util
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 from zlib import crc32
 
 import roofline as rl
+from roofline.catalog.find import place_of
 from roofline.specs.gpu import KINDS
 
 Row = dict[str, Any]
@@ -121,13 +121,8 @@ def is_pooled(kind: str, engine: str, version: str, versions: Iterable[tuple[str
     pooled = (AMPERE_POOLED if gpu == GPUS["a100_sxm"] else POOLED)[engine]
     if not KINDS[kind].is_collective:
         return version == pooled
-    known = [each for name, each in versions if name == engine and number(each) <= number(pooled)]
-    return version == max(known, key=number, default=None)
-
-
-def number(version: str) -> list[int]:
-    """Numbers of a version, to compare it with others."""
-    return [int(part) for part in re.findall(r"\d+", version)]
+    known = [each for name, each in versions if name == engine and place_of(each) <= place_of(pooled)]
+    return version == max(known, key=place_of, default=None)
 
 
 def write_rows(path: Path, rows: list[Row]) -> None:

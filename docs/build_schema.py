@@ -99,6 +99,7 @@ _DESCRIPTIONS = {
     "KernelOverride.start": "Time beyond `t0` of each kernel.",
     "KernelOverride.before": "First version of the engine that it does not hold for; empty: it holds for all.",
     "KernelOverride.note": "What a reader of any figure that it changes should know.",
+    "runs": "Engine and version whose kernels it runs, such as `vllm@0.19`; left out: those of the engine of its name.",
     "overlaps": "Parts of a layer that run on a second stream, where other kernels hide their start.",
     "Memory.kind": "Its technology, e.g. HBM3.",
     "label": "Capacity as sold; vendors mean GB or GiB.",

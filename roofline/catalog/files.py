@@ -29,6 +29,8 @@ _FIELDS = {
         "reserve",
         "full_length_kv",
         "tunings",
+        "overlaps",
+        "runs",
         "scheduler",
         "max_num_batched_tokens",
         "max_num_seqs",

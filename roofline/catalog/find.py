@@ -37,7 +37,7 @@ from roofline.specs.build import (
     workload_record,
 )
 from roofline.specs.engine import Engine
-from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu, Timed
+from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu, TimedEngine
 from roofline.specs.model import Model
 from roofline.specs.names import (
     LABELS,
@@ -315,8 +315,9 @@ def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] 
         calibration = _calibration(content["generation"], specs)
         if entry.own and calibration is not None and calibration is _shipped_calibration(content["generation"]):
             calibration = replace(calibration, measured_on=())  # it was the shipped GPU
-        timed = sustained_efficiencies(content["name"], sustained_share(content), calibration)
-        return gpu_record(content, timed)
+        if calibration is not None:
+            calibration = sustained_efficiencies(content["name"], sustained_share(content), calibration)
+        return gpu_record(content, calibration)
     except (KeyError, TypeError, ValueError, AttributeError, BadInput) as fault:
         raise BadSpec(f"{entry.path}:1: {type(fault).__name__}: {fault}") from None
 
@@ -353,24 +354,27 @@ def _shipped_calibration(generation: str) -> Calibration | None:
     return _shipped_calibration(_GENERIC) if generation != _GENERIC else None
 
 
-def _timed_apart(generation: str) -> tuple[Timed, ...]:
+def _timed_apart(generation: str) -> tuple[TimedEngine, ...]:
     """Engines that have calibrations of their own: files such as ``hopper-vllm-0.31.0.yaml``."""
-    found = []
-    for path in _calibration_paths():
-        engine, _, version = os.path.basename(path)[: -len(ENDINGS[0])].removeprefix(f"{generation}-").partition("-")
-        if engine in _VERSIONED and os.path.basename(path) == f"{generation}-{engine}-{version}{ENDINGS[0]}":
-            found.append(Timed(engine, version, path))
-    return tuple(found)
+    names = [name.removesuffix(ENDINGS[0]) for name in _calibrations()]
+    starts = {engine: f"{generation}-{engine}-" for engine in _VERSIONED}
+    folder = os.path.join(shipped_root("gpu"), "calibration")
+    return tuple(
+        TimedEngine(engine, name.removeprefix(start), os.path.join(folder, name + ENDINGS[0]))
+        for engine, start in starts.items()
+        for name in names
+        if name.startswith(start)
+    )
 
 
 @cache
-def _calibration_paths() -> tuple[str, ...]:
-    folder = os.path.join(shipped_root("gpu"), "calibration")
-    return tuple(os.path.join(folder, name) for name in sorted(os.listdir(folder)) if name.endswith(ENDINGS))
+def _calibrations() -> tuple[str, ...]:
+    """Names of the shipped files."""
+    return tuple(sorted(os.listdir(os.path.join(shipped_root("gpu"), "calibration"))))
 
 
-#: GPU and engine, by identity and name -> both, and the GPU with that engine's kernels.
-_RUN_BY: dict[tuple[int, str], tuple[Gpu, Gpu]] = {}
+#: GPU by identity, engine and version -> the GPU, and the same with that engine's kernels.
+_RUN_BY: dict[tuple[int, str, str], tuple[Gpu, Gpu]] = {}
 _MOST_RUN_BY = 512
 
 
@@ -379,7 +383,7 @@ def run_by(gpu: Gpu, engine: Engine) -> Gpu:
     calibration = gpu.calibration
     if calibration is None or not any(timed.engine == engine.family for timed in calibration.by_engine):
         return gpu
-    key = id(gpu), engine.name
+    key = id(gpu), engine.family, engine.version
     known = _RUN_BY.get(key)
     if known is None:
         if len(_RUN_BY) >= _MOST_RUN_BY:
@@ -389,14 +393,14 @@ def run_by(gpu: Gpu, engine: Engine) -> Gpu:
     return known[1]
 
 
-def _run_by(gpu: Gpu, calibration: Calibration, timed: Sequence[Timed], version: str) -> Calibration:
+def _run_by(gpu: Gpu, calibration: Calibration, timed: Sequence[TimedEngine], version: str) -> Calibration:
     """A calibration with the sets of an engine in place of those of all engines: the newest, or the nearest to one."""
-    wanted = _number(version) if version else max(_number(each.version) for each in timed)
+    wanted = place_of(version) if version else max(place_of(each.version) for each in timed)
     kernels: dict[tuple[str, str], Efficiency] = {}
     links: dict[str, CollectiveEfficiency] = {}
     used, measurements = [], 0
-    for each in sorted(timed, key=lambda each: (abs(_number(each.version) - wanted), -_number(each.version))):
-        own = sustained_efficiencies(gpu.name, gpu.sustained, _engine_calibration(each.path)) or calibration
+    for each in sorted(timed, key=lambda each: (abs(place_of(each.version) - wanted), -place_of(each.version))):
+        own = sustained_efficiencies(gpu.name, gpu.sustained, _engine_calibration(each.path))
         if not (own.kernels.keys() <= kernels.keys() and own.collectives.keys() <= links.keys()):
             used.append(f"{each.engine} {each.version}")
             measurements += own.measurements
@@ -415,10 +419,10 @@ def _engine_calibration(path: str) -> Calibration:
     return calibration_record(shipped_figures(path))
 
 
-def _number(version: str) -> float:
+def place_of(version: str) -> float:
     """Place of a version among others: two digits for each of its numbers.
 
-    >>> _number("0.5.6.post2") < _number("0.5.14") < _number("1.3.0rc20")
+    >>> place_of("0.5.6.post2") < place_of("0.5.14") < place_of("1.3.0rc20")
     True
     """
     return sum(int(number) / 100.0**place for place, number in enumerate(re.findall(r"\d+", version)[:5]))
@@ -431,17 +435,9 @@ _DEFAULT = "generic"
 _EAGER = "eager"
 
 
-class _Older(NamedTuple):
-    """Profile of the older versions of an engine."""
-
-    before: tuple[int, int]  # first version that it does not hold for
-    profile: str
-    has_kernels: bool  # of the engine, where they were timed apart; else its tunings say how they differ from all
-
-
-#: Engines timed by version -> profiles of older versions, the oldest first.
-_VERSIONED: Mapping[str, tuple[_Older, ...]] = {
-    "trtllm": (_Older((0, 13), "trtllm-0.9", has_kernels=False), _Older((1, 1), "trtllm-1.0", has_kernels=True)),
+#: Engines timed by version -> profiles of older versions, each with the first version that it does not hold for.
+_VERSIONED: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "trtllm": (("0.13", "trtllm-0.9"), ("1.1", "trtllm-1.0")),
     "vllm": (),
     "sglang": (),
 }
@@ -449,10 +445,10 @@ _VERSIONED: Mapping[str, tuple[_Older, ...]] = {
 #: precedence, and those whose host launches every kernel.
 _REPLAYED = ("graph", "gptfast", "torchao", "mlc", "tinychat", "gaudi")
 _LAUNCHED = ("pytorch", "transformers", "huggingface", "llamacpp", "awq", "gptq", "exllama")
-_VERSION = re.compile(r"v?(\d{1,9})\.(\d{1,9})[\w.+-]{0,40}$")
+_VERSION = re.compile(r"v?\d{1,9}\.\d{1,9}[\w.+-]{0,40}$")
 #: Profile -> pattern of the folded names of its engine.
 _FAMILIES = (("trtllm", r"tensorrtllm|trtllm|^trt$|dynamotrt$"), ("vllm", "vllm"), ("sglang", "sgl"))
-_NEW_NIM = (1, 3)  # first version with the current decode attention kernels
+_NEW_NIM = "1.3"  # first version with the current decode attention kernels
 
 
 def engine_names() -> tuple[str, ...]:
@@ -476,9 +472,7 @@ def load_engine(name: str, specs: str | None = None) -> Engine:
         if kind_of(spec_text(path)) == "engine" and fold(os.path.splitext(os.path.basename(path))[0]) == fold(name):
             return _user_engine(path)
     family, at, version = name.partition("@")
-    if at:
-        return _versioned_engine(family.strip(), version.strip())
-    return _shipped_engine(fold(name), name)
+    return _versioned_engine(family.strip(), version.strip()) if at else _shipped_engine(fold(name), name)
 
 
 @lru_cache(maxsize=64)
@@ -487,43 +481,25 @@ def _versioned_engine(family: str, version: str) -> Engine:
     engine = _shipped_engine(fold(family), family)
     if engine.name not in _VERSIONED:
         raise UnknownName(f"engine {engine.name} has no versions here, unlike {', '.join(_VERSIONED)}")
-    numbers = _version_numbers(version)
-    if numbers is None:
+    if _VERSION.match(version) is None:
         raise UnknownName(f"version {shown(version)} of {engine.name} must be numbers, such as {engine.name}@0.19")
-    older = next((each for each in _VERSIONED[engine.name] if numbers < each.before), None)
-    if older is not None and not older.has_kernels:
-        return _shipped_engine(older.profile, older.profile)
-    content = shipped_by_name(engine.name if older is None else older.profile, engine_paths(), _engine_content) or {}
-    return _of_version(engine_record(content), f"{engine.name}@{version}")
+    older = (name for before, name in _VERSIONED[engine.name] if place_of(version) < place_of(before))
+    content = shipped_by_name(next(older, engine.name), engine_paths(), _engine_content) or {}
+    of_version = _of_version(engine_record(content), f"{engine.name}@{version}")
+    # A profile without the engine's kernels says in its tunings how they differ from those of all engines together.
+    has_kernels = engine.name in (content["name"], content.get("runs", "").partition("@")[0])
+    return replace(of_version, runs="") if has_kernels else _shipped_engine(content["name"], content["name"])
 
 
 def _of_version(engine: Engine, name: str) -> Engine:
     """A profile with what holds for the version in its name; without one, for the newest."""
     version = name.partition("@")[2]
     held = tuple(
-        tuning for tuning in engine.tunings
-        if not tuning.before or (version and _number(version) < _number(tuning.before))
-    )  # fmt: skip
+        tuning
+        for tuning in engine.tunings
+        if not tuning.before or (version and place_of(version) < place_of(tuning.before))
+    )
     return replace(engine, name=name, tunings=held)
-
-
-def constants_of(engine: str) -> str:
-    """Name of the profile whose constants an engine has, which may be that of its older versions.
-
-    >>> constants_of("trtllm@1.0.0"), constants_of("trtllm@1.2"), constants_of("vllm")
-    ('trtllm-1.0', 'trtllm', 'vllm')
-    """
-    family, _, version = engine.partition("@")
-    numbers = _version_numbers(version)
-    if numbers is None:
-        return engine
-    return next((each.profile for each in _VERSIONED[family] if numbers < each.before), family)
-
-
-def _version_numbers(version: str | None) -> tuple[int, int] | None:
-    """First two numbers of a version; None where it has none."""
-    found = _VERSION.match(version or "")
-    return (int(found.group(1)), int(found.group(2))) if found else None
 
 
 def profile_of(engine: str | None, version: str | None = None) -> str:
@@ -542,12 +518,12 @@ def profile_of(engine: str | None, version: str | None = None) -> str:
     if fold(engine) in engine_names() and fold(engine) not in _VERSIONED:
         return fold(engine)
     folded = re.sub(r"[^a-z0-9]", "", engine.lower())
-    numbers = _version_numbers(version)
+    known = version if _VERSION.match(version or "") else None
     if re.search(r"(?<![a-z])nim(?![a-z])", engine.lower()):
-        return "trtllm" if numbers is not None and numbers >= _NEW_NIM else "nim-2024"
+        return "trtllm" if known is not None and place_of(known) >= place_of(_NEW_NIM) else "nim-2024"
     for name, pattern in _FAMILIES:
         if re.search(pattern, folded):
-            return name if numbers is None else _versioned_engine(name, str(version)).name
+            return name if known is None else _versioned_engine(name, known).name
     if any(program in folded for program in _REPLAYED):
         return NO_ENGINE_NAME
     return _EAGER if any(program in folded for program in _LAUNCHED) else _DEFAULT

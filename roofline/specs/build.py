@@ -44,12 +44,12 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
     return Gpu(**_fields(Gpu, stated), **derived)
 
 
-def sustained_efficiencies(name: str, sustained: float, calibration: Calibration | None) -> Calibration | None:
+def sustained_efficiencies(name: str, sustained: float, calibration: Calibration) -> Calibration:
     """Inherited efficiencies, with compute shares scaled by what the GPU sustains under load (at most 1).
 
     Unchanged for a GPU that was timed itself or states no `sustained`.
     """
-    if calibration is None or sustained == 1.0 or name in calibration.measured_on:
+    if sustained == 1.0 or name in calibration.measured_on:
         return calibration
     sets = {key: replace(entry, eta_c=min(entry.eta_c * sustained, 1.0)) for key, entry in calibration.kernels.items()}
     return replace(calibration, kernels=sets)

@@ -78,6 +78,7 @@ class Engine:
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, beyond the kernels' own
     sigma_tpot: float | None = None
     sigma_loaded_ttft: float | None = None  # likewise of TTFT under a load
+    runs: str = ""  # engine and version whose kernels it runs, such as vllm@0.19; empty: those of its name
     versions: str = ""  # on which the constants were fitted
     year: str = ""
     stated: tuple[str, ...] = ()  # settings that a question states in place of the profile's
@@ -85,17 +86,17 @@ class Engine:
 
     @property
     def family(self) -> str:
-        """Name without the version that was asked for.
+        """Engine whose kernels it runs, where they were timed apart.
 
-        >>> Engine("vllm@0.19").family
-        'vllm'
+        >>> Engine("vllm@0.19").family, Engine("mine", runs="vllm@0.19").family
+        ('vllm', 'vllm')
         """
-        return self.name.partition("@")[0]
+        return (self.runs or self.name).partition("@")[0]
 
     @property
     def version(self) -> str:
-        """Version that was asked for; empty: the newest that was timed."""
-        return self.name.partition("@")[2]
+        """Version of these kernels; empty: the newest that was timed."""
+        return (self.runs or self.name).partition("@")[2]
 
     def on(self, gpu: Gpu) -> Engine:
         """The engine as it starts on a GPU: the defaults that depend on the GPU are plain numbers."""

@@ -124,7 +124,7 @@ class CollectiveEfficiency:
     sigma: float | None = None
 
 
-class Timed(NamedTuple):
+class TimedEngine(NamedTuple):
     """A version of a serving engine whose kernels were timed apart."""
 
     engine: str  # name of its profile
@@ -144,7 +144,7 @@ class Calibration:
     engines: tuple[str, ...] = ()  # source of the kernels, with versions
     year: str = ""  # of the measurements
     link: str = "nvlink"  # of the timed collectives: nvlink or pcie
-    by_engine: tuple[Timed, ...] = ()  # what engines run differently, each in a file of its own
+    by_engine: tuple[TimedEngine, ...] = ()  # what engines run differently, each in a file of its own
     run_by: tuple[str, ...] = ()  # engines and versions whose kernels these are; empty: all engines together
 
 

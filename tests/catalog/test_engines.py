@@ -162,7 +162,7 @@ def test_every_field_of_the_record_can_be_stated_and_an_older_file_says_stretch(
         "launch": "launch: 20 us", "launch_decode": "launch_decode: 10 us", "layer": "layer: 20 us",
         "all_reduce": "all_reduce: 9 us", "sigma_ttft": "sigma_ttft: 0.1",
         "sigma_loaded_ttft": "sigma_loaded_ttft: 0.3", "full_length_kv": "full_length_kv: 0.8",
-        "overlaps": "overlaps: [shared experts]",
+        "overlaps": "overlaps: [shared experts]", "runs": "runs: vllm@0.19",
     }  # fmt: skip
     engine = load_engine(profile(("request: 5 ms", "\n".join(["request: 5 ms", *stated.values()]))))
     plain = Engine("none")

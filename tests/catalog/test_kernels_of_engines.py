@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 import roofline as rl
-from roofline.catalog.find import constants_of, load_engine, run_by
-from roofline.specs.gpu import Timed
+from roofline.catalog.find import load_engine, run_by
+from roofline.specs.gpu import TimedEngine
 from roofline.support.records import replace
 
 each = pytest.mark.parametrize
@@ -58,7 +58,7 @@ def test_a_version_takes_the_nearest_that_was_timed_and_none_the_newest():
 def test_a_tie_goes_to_the_newer_version():
     gpu = rl.load_gpu("h100")
     paths = {timed.version: timed.path for timed in gpu.calibration.by_engine if timed.engine == "vllm"}
-    timed = (Timed("vllm", "0.24.0", paths["0.25.0"]), Timed("vllm", "0.26.0", paths["0.31.0"]))
+    timed = (TimedEngine("vllm", "0.24.0", paths["0.25.0"]), TimedEngine("vllm", "0.26.0", paths["0.31.0"]))
     tied = replace(gpu, calibration=replace(gpu.calibration, by_engine=timed))
     assert run_by(tied, load_engine("vllm@0.25")).calibration.run_by[0] == "vllm 0.26.0"
 
@@ -95,9 +95,10 @@ def test_versions_that_nobody_knows_are_refused_in_a_sentence(engine, words):
 def test_constants_of_older_versions_are_those_of_their_profile():
     assert load_engine("trtllm@0.9").name == "trtllm-0.9"
     assert load_engine("TensorRT-LLM@1.0.0rc3").arrival == load_engine("trtllm-1.0").arrival
+    assert load_engine("TensorRT-LLM-1.0").family == "trtllm"
     assert load_engine("trtllm@1.0").name == "trtllm@1.0"
     assert load_engine("trtllm@1.2").arrival == load_engine("trtllm").arrival != load_engine("trtllm-1.0").arrival
-    assert constants_of("vllm@0.19") == "vllm"
+    assert sets_of("h100", "trtllm-1.0") == sets_of("h100", "trtllm@1.0")  # by either name the engine's own kernels
     assert sets_of("h100", "trtllm@1.0")["moe", "bf16"] == sets_of("h100", "trtllm@1.3.0rc10")["moe", "bf16"]
 
 
@@ -147,3 +148,11 @@ def test_shared_experts_have_no_start_of_their_own_where_an_engine_overlaps_them
         assert served[name].roof.efficiency.t0 == 0.0
         assert launched[name].roof.efficiency.t0 > 0.0
     assert served["o"].roof.efficiency.t0 > 0.0
+
+
+def test_a_profile_of_ones_own_runs_the_kernels_that_it_names(tmp_path):
+    profile = tmp_path / "mine.yaml"
+    lines = ["name: mine", 'title: "Mine"', 'versions: "1"', "year: 2026", "request: 5 ms"]
+    for more, same_as in ([], "generic"), (["runs: vllm@0.19"], "vllm@0.19"), (["runs: sglang"], "sglang"):
+        profile.write_text("\n".join([*lines, *more, 'sources: {a: {title: "A", url: https://a.b, date: 2026-01}}']))
+        assert sets_of("h100", str(profile)) == sets_of("h100", same_as)

@@ -189,7 +189,9 @@ UNREAD = {
         "aliases", "vendor", "memory_label", "power", "cache", "price", "sustained", "other_nodes", "status", "cautions"
     ),
     KernelOverride: ("before", "note"),
-    Engine: ("max_model_len", "sigma_ttft", "sigma_tpot", "sigma_loaded_ttft", "versions", "year", "stated", "by_gpu"),
+    Engine: (
+        "max_model_len", "sigma_ttft", "sigma_tpot", "sigma_loaded_ttft", "runs", "versions", "year", "stated", "by_gpu"
+    ),
 }  # fmt: skip
 #: What is handled by name: peaks and calibration are tables, a name is for messages, the rest is in `structure`.
 HANDLED = {
