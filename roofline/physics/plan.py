@@ -159,14 +159,12 @@ class Deployment(_HasMemo):
 
     @property
     def drafting(self) -> Deployment | None:
-        """The draft model on the same GPUs, as one pipeline stage without engine; None without a draft model."""
+        """The draft model on the same GPUs and engine, as one pipeline stage; None without a draft model."""
         draft = self.draft
         if draft is None or draft.model is None or draft.quantization is None:
             return None
         plan = Plan(self.plan.tp, 1, self.plan.ep if draft.model.is_moe else 1, self.plan.dp)
-        return replace(
-            self, model=draft.model, quantization=draft.quantization, plan=plan, engine=NO_ENGINE, draft=None
-        )
+        return replace(self, model=draft.model, quantization=draft.quantization, plan=plan, draft=None)
 
     @property
     def num_gpus(self) -> int:
