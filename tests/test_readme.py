@@ -35,8 +35,9 @@ def plain_commands(text):
     return [command for command in (*starts, *inline) if " -" in command and not any(no in command for no in _NOT_RUN)]
 
 
-@pytest.mark.parametrize("text", [README, GUIDE], ids=["README", "guide"])
-def test_every_output_shown_is_what_the_command_prints(text):
+@pytest.mark.parametrize("page", EXAMPLES["PAGES"], ids=lambda page: page.stem)
+def test_every_output_shown_is_what_the_command_prints(page):
+    text = page.read_text(encoding="utf-8")
     assert EXAMPLES["commands"](text)
     assert EXAMPLES["with_outputs"](text) == text, "run: python docs/build_examples.py"
 

@@ -18,6 +18,8 @@ from roofline.specs.model import DenseFfn, Group, Layer, Model, Ngrams
 from roofline.support.errors import BadInput
 from roofline.support.records import replace
 
+#: Kernel that stands for the time by which the host launches slower than the GPU computes.
+LAUNCHES = "host, launches"
 _MOVES = "a stage moves to another domain"
 
 
@@ -225,7 +227,7 @@ def _launch(assembly: Assembly, overhead: Real) -> None:
     waiting = maximum(
         overhead * passed.launches - passed.time, 0.0, "the host launches kernels as fast as the GPU computes them"
     )
-    assembly.host("host, launches", waiting)
+    assembly.host(LAUNCHES, waiting)
 
 
 def every_kernel(deployment: Deployment) -> tuple[Kernel, ...]:

@@ -176,8 +176,8 @@ def predict(
         compute: dtype at which weights are multiplied.
         routing: ``uniform``, or the skew c of the expert choice [1].
         basis: ``calibrated`` or ``ideal``.
-        engine: profile of a serving engine: ``generic``, ``trtllm``, ``vllm``, ``sglang``, ``none`` for the
-            kernels alone, or the path of your own profile.
+        engine: profile of a serving engine: ``generic``, ``trtllm``, ``vllm``, ``sglang``, ``vllm@0.19`` for a
+            version, ``none`` for the kernels alone, or the path of your own profile.
         network: round trip between client and server [s].
         max_num_batched_tokens: most tokens that a step computes; None for the engine's default [tokens].
         max_num_seqs: most sequences that a data-parallel rank runs; None for the engine's default [sequences].

@@ -65,7 +65,7 @@ class Speculation(Answer[dict[str, Json]]):
     >>> import roofline as rl
     >>> result = rl.speculate("llama-3.1-8b", "h100-sxm", draft="ngram", acceptance=0.3, draft_tokens=3, batch=[1, 256])
     >>> result.best(1.0), result.best(256.0), round(result.stops_paying(3))
-    (3, 1, 131)
+    (3, 1, 132)
     >>> [round(gain, 2) for gain in result.speedup(3)], result.tpot(0)[0] > result.tpot(3)[0], len(result.to_rows())
     ([1.41, 0.86], True, 8)
     >>> result.to_dict(["batch", "draft_tokens", "is_best"])["rows"][3]
@@ -241,8 +241,8 @@ def speculate(
     >>> import roofline as rl
     >>> result = rl.speculate("llama-3.1-8b", "h100-sxm", draft="ngram", acceptance=0.3, draft_tokens=3, batch=[1, 256])
     >>> print(result)  # doctest: +NORMALIZE_WHITESPACE
-    3 proposed tokens are fastest at batch 1: TPOT 4.65 ms instead of 6.57 ms (1.41x);
-    they stop paying at batch 131
+    3 proposed tokens are fastest at batch 1: TPOT 4.65 ms instead of 6.58 ms (1.41x);
+    they stop paying at batch 132
     """
     loads = {"batch": batch, "concurrency": concurrency, "request_rate": request_rate}
     case = asked_case("speculate", model, gpu, options, ("slo", "gpu_price"))

@@ -45,8 +45,8 @@ def deployment(model, gpu, options):
 
 
 def ask_often(read, make, one, numbers):
-    """What a program answers, after as many questions as it takes."""
-    for _ in range(programs._FEW + 1):
+    """What a program answers, after as many questions as it takes, counts being cleared now and then."""
+    for _ in range(2 * programs._FEW + 2):
         found = programs.recurring(make, one, numbers).by_program(read, Pass)
     return found
 
@@ -181,6 +181,14 @@ def test_a_case_is_deployed_once_but_for_files_of_ones_own(tmp_path):
     assert times[1] == pytest.approx(times[0] + 0.1)
     deployed_room._KNOWN.clear()
     assert ask(isl=100) == one
+
+
+@pytest.mark.parametrize("name", ["network", "routing"])
+def test_true_is_refused_whatever_number_was_asked_before(name):
+    ask = functools.partial(rl.predict, "mixtral-8x7b", "h100-sxm", tp=8)
+    ask(**{name: 1.0})
+    with pytest.raises(rl.RooflineError, match=f"{name}.*True"):
+        ask(**{name: True})
 
 
 #: What no formula of physics computes with: names, prices and texts; tables of efficiencies are looked up by key.

@@ -109,6 +109,15 @@ def test_a_request_that_arrives_waits_as_long_in_a_simulation_as_in_the_equation
     assert close(closed[1] - closed[0], stepped[1] - stepped[0], 0.05)
 
 
+@each("engine", ["trtllm", "vllm", "sglang", "generic"])
+@each("rate", [0.2, 0.5, 2.0])
+def test_prompts_whose_launches_take_longest_wait_for_them_in_a_simulation_as_in_the_equations(engine, rate):
+    # experts in FP8 on eight GPUs: the host launches a prompt for longer than it is computed
+    case = {"quantization": "fp8", "tp": 8, "engine": engine, "isl": 211, "osl": 383, "request_rate": rate}
+    found = rl.simulate("qwen3-235b-a22b", "b200", requests=2000, seed=3, **case)
+    assert (found.prediction.ttft, found.prediction.tpot) == pytest.approx((found.ttft, found.tpot), rel=0.03)
+
+
 def test_a_run_counts_every_request_from_the_burst_on():
     found = rl.simulate(*SMALL, concurrency=16, num_prompts=16, spread=0.0, **CASE)
     assert found.requests == 16

@@ -152,11 +152,12 @@ def test_a_prompt_of_several_passes_is_computed_between_the_steps_of_an_answer()
     assert_seen(seen(Arrivals(1, users=1, is_burst=True), isl=250.0), [(0, 9.75, 1, 12.75)])
 
 
-def test_the_host_launches_kernels_of_a_prompt_alone_and_not_beside_others():
+def test_the_host_launches_kernels_of_a_prompt_alone_and_while_others_decode():
     # ten seconds for the launches of a pass, and 3 for the pass itself
     engine = {"launch": 10.0 / float(prefill_pass(deployment(), 1.0, 50.0).launches)}
-    # burst: 0.75 + 13; the second prompts: one alone, from 17.5 to 30.5; the other beside its decode, 1 + 3
-    expected = [(0, 13.75, 1, 16.75), (0, 13.75, 1, 16.75), (0, 13.75, 2, 19.75), (11, 17.75, 1, 20.75)]
+    # burst: 0.75 + 13; the second prompts: one alone, from 17.5 to 30.5; the other, launched
+    # by 29.5 (2 of them since it arrives as another still decodes), beside its decode, 1 + 3
+    expected = [(0, 13.75, 1, 16.75), (0, 13.75, 1, 16.75), (0, 13.75, 2, 19.75), (1, 17.75, 1, 20.75)]
     assert_seen(seen(Arrivals(4, users=2, is_burst=True), engine), expected)
 
 
@@ -368,7 +369,7 @@ def test_the_interval_of_a_mean_is_that_of_batches_of_requests():
 def test_near_saturation_more_requests_are_counted_until_means_are_known():
     case = {"isl": 1000, "osl": 20, "tp": 1}
     most = rl.predict("llama-3.1-8b", "h100", request_rate=1.0, **case).max_request_rate
-    calm, busy = (rl.simulate("llama-3.1-8b", "h100", request_rate=share * most, **case) for share in (0.3, 0.6))
+    calm, busy = (rl.simulate("llama-3.1-8b", "h100", request_rate=share * most, **case) for share in (0.3, 0.75))
     assert calm.requests == 4000 < busy.requests
     for found in (calm, busy):
         for name, (low, high) in found.intervals.items():

@@ -177,7 +177,7 @@ def routing_skew(routing: str | float) -> float | None:
     if routing == "uniform":
         return None
     try:
-        value = float(routing)
+        value = float(str(routing))  # True is no number
     except (TypeError, ValueError, OverflowError):
         raise BadInput(f"routing = {shown(routing)} must be uniform or a number") from None
     if not LEAST_SKEW <= value <= MOST_SKEW:

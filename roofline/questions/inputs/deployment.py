@@ -378,16 +378,17 @@ class Deployed(NamedTuple):
 
 
 # Values keep alive the records whose ids are in the keys.
-_KNOWN: dict[DeploymentOptions, tuple[DeploymentOptions, Deployed]] = {}
+_KNOWN: dict[tuple[Any, ...], tuple[DeploymentOptions, Deployed]] = {}
 
 
 def deployed_case(options: DeploymentOptions) -> Deployed:
     """One replica; the same object for the same names and options, so that cases share its programs."""
     if not _is_of_catalog(options):
         return _deployed(options)
-    key = options
+    named = options
     if type(options.model) is not str or type(options.gpu) is not str:
-        key = options._replace(model=_identity(options.model), gpu=_identity(options.gpu))
+        named = options._replace(model=_identity(options.model), gpu=_identity(options.gpu))
+    key = named, *map(type, options)  # True equals 1.0, and is refused
     try:
         known = _KNOWN.get(key)
     except (TypeError, ValueError):  # not hashable

@@ -210,7 +210,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
     ),
     "Engine and hardware": (
         Option("engine", ("--engine", "--backend"), ENGINE,
-               "Serving engine: {engines}, or the path of a profile of your own.", "generic"),
+               "Serving engine: {engines}, vllm@0.19 for a version, or the path of a profile of your own.", "generic"),
         Option("max_num_batched_tokens", ("--max-num-batched-tokens", "--max-num-tokens", "--chunked-prefill-size"),
                COUNT, "Token budget of a step.", "the engine's", "tokens"),
         Option("max_num_seqs", ("--max-num-seqs", "--max-running-requests", "--max-batch-size"), COUNT,

@@ -147,8 +147,9 @@ def _open_loop(
         wanted = maximum(rate * unbounded(values).decode, full.slots)
         kept = 1.0 - full.slots / wanted
         share, wait = maximum(share, kept), maximum(wait, kept / maximum(full.rate - rate, _TINY))
-    queue = maximum(met.stage - prompt.alone, 0.0) + wait + link_wait(server, rate, None).over_all
-    ttft = server.before + prompt.alone + queue
+    own = minimum(prompt.alone, met.stage)
+    queue = met.stage - own + wait + link_wait(server, rate, None).over_all
+    ttft = server.before + own + queue
     is_stable = (offered < full.rate) & (settled.is_found | is_found)
     ttft = where(is_stable, ttft, float("inf"))
     return Served(
@@ -221,7 +222,7 @@ def _closed_loop(
         ended = _is_same(_needed(server, met, values, users, inside), 1.0, _NEEDED_WITHIN)
     is_found = settled.is_found | (steps <= 0.0) | (followed[0] & followed[1] & ended)
     step, decode = over_all_answers(server, met)
-    least = before + link_delay + maximum(met.stage, prompt.alone)
+    least = before + link_delay + met.stage
     ttft = where(users > 1.0, maximum(users / rate - decode, least), least)
     if not never(steps <= 0.0):  # single tokens: prompts wait for prompts only
         ttft = where(steps <= 0.0, _prompts_alone(server, prompt, users), ttft)

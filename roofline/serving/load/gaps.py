@@ -147,7 +147,7 @@ def _of_steps(case: Case) -> tuple[Component, ...]:
         busy = case.rate * (met.plain + met.prompt * maximum(expected, 1.0))
         begins, follows = 1.0 - _none(quiet), 1.0 - _none(busy)
     else:  # answers end with steps, however long these are
-        way = where(case.is_full, 0.0, server.before + server.arrival(case.others, users))
+        way = where(case.is_full, 0.0, server.before + server.arrival(case.others, users) + prompt.lag)
         asked = 1.0 - _none(expected, users)
         begins = follows = asked / (1.0 + _SWALLOWED * asked * minimum(way, met.prompt) / met.plain)
         quiet = busy = expected

@@ -5,77 +5,77 @@ from __future__ import annotations
 #: Cases of a region, then mean and 90th percentile of |closed form / simulation - 1| of TTFT, TPOT and the p99 of both.
 ERRORS: dict[str, tuple[int, *tuple[float | None, ...]]] = {
     "random arrivals, decode first, 1 token, outside":
-        (22, 0.038, 0.083, None, None, 0.362, 0.79, None, None),
+        (22, 0.131, 0.097, None, None, 0.669, 0.611, None, None),
     "random arrivals, decode first, 1 token, util above 80 %":
-        (17, 0.107, 0.309, None, None, 0.296, 0.724, None, None),
+        (17, 0.09, 0.23, None, None, 0.334, 0.627, None, None),
     "random arrivals, decode first, 2 to 19 tokens, inside":
-        (16, 0.046, 0.082, 0.04, 0.075, 0.051, 0.115, 0.245, 0.753),
+        (20, 0.027, 0.053, 0.025, 0.038, 0.039, 0.077, 0.171, 0.391),
     "random arrivals, decode first, 2 to 19 tokens, outside":
-        (22, 0.148, 0.474, 0.209, 0.593, 0.155, 0.317, 0.186, 0.291),
+        (22, 0.146, 0.459, 0.208, 0.556, 0.151, 0.327, 0.183, 0.287),
     "random arrivals, decode first, 2 to 19 tokens, util above 80 %":
-        (22, 0.236, 0.488, 0.081, 0.149, 0.322, 0.576, 0.381, 1.891),
+        (22, 0.274, 0.6, 0.087, 0.161, 0.347, 0.751, 0.315, 1.416),
     "random arrivals, decode first, 20 tokens and more, inside":
-        (22, 0.011, 0.025, 0.011, 0.033, 0.044, 0.112, 0.036, 0.096),
+        (22, 0.012, 0.038, 0.01, 0.03, 0.042, 0.102, 0.035, 0.084),
     "random arrivals, decode first, 20 tokens and more, outside":
-        (22, 0.045, 0.113, 0.046, 0.124, 0.102, 0.201, 0.074, 0.154),
+        (22, 0.035, 0.09, 0.037, 0.076, 0.097, 0.212, 0.068, 0.162),
     "random arrivals, decode first, 20 tokens and more, util above 80 %":
-        (22, 0.353, 0.788, 0.102, 0.209, 0.455, 0.904, 0.241, 0.543),
+        (22, 0.369, 0.784, 0.072, 0.135, 0.41, 0.835, 0.239, 0.542),
     "random arrivals, prompts first, 1 token, outside":
-        (22, 0.027, 0.074, None, None, 0.341, 0.637, None, None),
+        (22, 0.027, 0.076, None, None, 0.307, 0.597, None, None),
     "random arrivals, prompts first, 1 token, util above 80 %":
-        (16, 0.132, 0.429, None, None, 0.385, 0.992, None, None),
+        (16, 0.125, 0.422, None, None, 0.431, 1.086, None, None),
     "random arrivals, 2 to 19 tokens, inside":
-        (19, 0.043, 0.082, 0.047, 0.207, 0.053, 0.115, 0.243, 0.753),
+        (24, 0.029, 0.054, 0.034, 0.136, 0.043, 0.083, 0.175, 0.391),
     "random arrivals, prompts first, 2 to 19 tokens, outside":
-        (22, 0.063, 0.115, 0.184, 0.374, 0.281, 0.541, 0.24, 0.499),
+        (22, 0.061, 0.13, 0.179, 0.312, 0.277, 0.485, 0.244, 0.501),
     "random arrivals, prompts first, 2 to 19 tokens, util above 80 %":
-        (22, 0.562, 1.266, 0.951, 2.581, 0.694, 1.0, 0.759, 1.926),
+        (22, 0.522, 1.104, 0.925, 2.545, 0.665, 1.0, 0.751, 1.753),
     "random arrivals, prompts first, 20 tokens and more, inside":
-        (22, 0.007, 0.01, 0.009, 0.019, 0.04, 0.105, 0.045, 0.071),
+        (22, 0.006, 0.01, 0.009, 0.017, 0.045, 0.097, 0.046, 0.074),
     "random arrivals, prompts first, 20 tokens and more, outside":
-        (22, 0.097, 0.2, 0.091, 0.181, 0.225, 0.613, 0.176, 0.289),
+        (22, 0.084, 0.173, 0.082, 0.19, 0.199, 0.516, 0.163, 0.301),
     "random arrivals, prompts first, 20 tokens and more, util above 80 %":
-        (22, 0.414, 0.989, 0.298, 1.193, 0.619, 1.0, 0.415, 1.089),
+        (22, 0.403, 0.987, 0.257, 1.109, 0.611, 1.0, 0.329, 1.028),
     "users, decode first, 1 token, outside":
-        (22, 0.023, 0.052, None, None, 0.071, 0.185, None, None),
+        (22, 0.019, 0.039, None, None, 0.069, 0.18, None, None),
     "users, decode first, 2 to 19 tokens, inside":
-        (14, 0.022, 0.049, 0.016, 0.047, 0.072, 0.168, 0.05, 0.138),
+        (15, 0.038, 0.096, 0.013, 0.043, 0.096, 0.222, 0.092, 0.233),
     "users, decode first, 2 to 19 tokens, outside":
-        (22, 0.103, 0.254, 0.255, 0.718, 0.27, 0.804, 0.12, 0.281),
+        (22, 0.123, 0.297, 0.267, 0.764, 0.329, 0.747, 0.104, 0.267),
     "users, decode first, 20 tokens and more, inside":
-        (22, 0.018, 0.033, 0.009, 0.022, 0.047, 0.117, 0.014, 0.025),
+        (22, 0.024, 0.043, 0.007, 0.011, 0.048, 0.092, 0.013, 0.026),
     "users, decode first, 20 tokens and more, outside":
-        (22, 0.07, 0.23, 0.059, 0.081, 0.074, 0.149, 0.047, 0.107),
+        (22, 0.067, 0.136, 0.056, 0.084, 0.071, 0.141, 0.051, 0.129),
     "users, prompts first, 1 token, outside":
-        (22, 0.022, 0.058, None, None, 0.071, 0.219, None, None),
+        (22, 0.026, 0.083, None, None, 0.073, 0.203, None, None),
     "users, 2 to 19 tokens, inside":
-        (18, 0.019, 0.049, 0.024, 0.105, 0.063, 0.168, 0.103, 0.546),
+        (20, 0.03, 0.077, 0.02, 0.086, 0.083, 0.183, 0.097, 0.233),
     "users, prompts first, 2 to 19 tokens, outside":
-        (22, 0.039, 0.104, 0.055, 0.12, 0.101, 0.2, 0.139, 0.314),
+        (22, 0.03, 0.084, 0.085, 0.166, 0.103, 0.214, 0.108, 0.314),
     "users, prompts first, 20 tokens and more, inside":
-        (22, 0.022, 0.062, 0.012, 0.04, 0.09, 0.161, 0.048, 0.102),
+        (22, 0.019, 0.025, 0.012, 0.031, 0.095, 0.275, 0.053, 0.134),
     "users, prompts first, 20 tokens and more, outside":
-        (22, 0.047, 0.111, 0.032, 0.128, 0.117, 0.272, 0.133, 0.28),
+        (22, 0.049, 0.122, 0.024, 0.058, 0.113, 0.275, 0.141, 0.247),
     "a run with its start, 1 token, outside":
-        (22, 0.125, 0.69, None, None, None, None, None, None),
+        (22, 0.103, 0.502, None, None, None, None, None, None),
     "a run with its start, 2 to 19 tokens, outside":
-        (22, 0.079, 0.176, 0.257, 0.386, None, None, None, None),
+        (22, 0.089, 0.182, 0.266, 0.456, None, None, None, None),
     "a run with its start, 20 tokens and more, outside":
-        (22, 0.126, 0.278, 0.036, 0.086, None, None, None, None),
+        (22, 0.116, 0.272, 0.032, 0.075, None, None, None, None),
     "speculative decoding, inside":
-        (22, 0.018, 0.047, 0.038, 0.095, 0.051, 0.082, 0.072, 0.159),
+        (22, 0.017, 0.029, 0.032, 0.088, 0.05, 0.096, 0.076, 0.178),
     "speculative decoding, outside":
-        (22, 0.062, 0.161, 0.157, 0.58, 0.183, 0.408, 0.321, 1.0),
+        (22, 0.059, 0.161, 0.162, 0.585, 0.177, 0.381, 0.326, 1.0),
     "speculative decoding, util above 80 %":
-        (22, 0.533, 1.608, 0.462, 1.31, 0.657, 1.0, 0.761, 2.611),
+        (22, 0.508, 1.505, 0.483, 1.358, 0.642, 1.0, 0.741, 2.65),
     "prompt cache, inside":
-        (22, 0.02, 0.042, 0.02, 0.059, 0.056, 0.107, 0.039, 0.09),
+        (22, 0.027, 0.06, 0.022, 0.054, 0.064, 0.174, 0.055, 0.129),
     "prompt cache, outside":
-        (22, 0.055, 0.075, 0.058, 0.122, 0.211, 0.596, 0.18, 0.375),
+        (22, 0.057, 0.127, 0.087, 0.18, 0.193, 0.417, 0.138, 0.311),
     "prompt cache, util above 80 %":
-        (22, 0.377, 0.993, 0.166, 0.522, 0.468, 0.994, 0.237, 0.703),
+        (22, 0.367, 0.992, 0.157, 0.405, 0.452, 0.993, 0.189, 0.702),
     "separate pools, inside":
-        (18, 0.011, 0.041, 0.005, 0.009, 0.064, 0.168, 0.014, 0.045),
+        (18, 0.009, 0.041, 0.006, 0.021, 0.055, 0.176, 0.02, 0.089),
     "separate pools, outside":
-        (70, 0.065, 0.199, 0.012, 0.025, 0.232, 0.362, 0.052, 0.115),
+        (70, 0.059, 0.181, 0.014, 0.031, 0.2, 0.286, 0.054, 0.127),
 }  # fmt: skip

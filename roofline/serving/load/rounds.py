@@ -195,7 +195,8 @@ def _decode_first(
     wait = maximum(queue, 0.0) * (1.0 if users is None else 1.0 - rho_chunks)
     extra = wait + (taken - 1.0) * plain
     own_step = plain + alone + rate * biased * usual
-    nobody, arrival = _nobody(others, users), server.arrival(others, users)
+    nobody = _nobody(others, users)
+    arrival = server.arrival(others, users) + (1.0 - nobody) * prompt.lag
     if users is None:
         first = biased / 2.0 + own_step + extra
     else:

@@ -8,7 +8,7 @@ from functools import cached_property
 from roofline.numbers.operations import Real, always, comparable, floor, maximum, minimum, never, where
 from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.memory import largest_batch
-from roofline.physics.passes import Pass, decode_pass, prefill_pass
+from roofline.physics.passes import LAUNCHES, Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
 from roofline.physics.programs import figures_of
 from roofline.serving.latency import (
@@ -59,6 +59,7 @@ class PromptTimes(NamedTuple):
     head: Real  # [s] for one sequence
     alone: Real  # [s] on an idle server, without request time
     launches: Real  # [s] of the host to launch the kernels of a chunk
+    lag: Real = 0.0  # [s] by which the launches of all chunks take longer than their kernels, part of `alone`
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,8 @@ def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[R
     chunk = prompt_chunk(deployment, 1.0, cached + tokens, tokens)
     attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
     head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
-    return attention, head, count * chunk.time, engine.launch * chunk.launches
+    lag = sum(kernel.time for kernel in chunk.kernels if kernel.name == LAUNCHES)
+    return attention, head, count * chunk.time, engine.launch * chunk.launches, count * lag
 
 
 def attention_time(deployment: Deployment, cached: Real, new: Real, prompts: Real = 1.0) -> Real:
@@ -283,6 +285,7 @@ class Prompt(NamedTuple):
     head: Real  # [s] of one sequence
     alone: Real  # [s] on an idle server
     launches: Real = 0.0  # [s] of the host to launch the kernels of a prefill-only pass
+    lag: Real = 0.0  # [s] by which they delay a prompt where others decode; 0 for prompts first, whose passes wait
     nodes: tuple[PromptNode, ...] = ()  # empty where all prompts are equal, and all hits or all misses
 
     def mean(self, value: Callable[[PromptNode], Real]) -> Real:
@@ -298,10 +301,11 @@ def prompt_of(server: Server) -> Prompt:
     length = server.computed
     if spread.is_fixed and len(kinds) == 1:
         times = server.prompt(length, kinds[0].cached)
-        return Prompt(length, times.attention, times.head, times.alone, times.launches)
+        return _lagging(server, Prompt(length, times.attention, times.head, times.alone, times.launches, times.lag))
     nodes: list[PromptNode] = []
     head: Real = 0.0
     launches: Real = 0.0
+    lag: Real = 0.0
     for kind in kinds:
         for node_weight, share in spread.nodes:
             weight = kind.weight * node_weight
@@ -309,8 +313,13 @@ def prompt_of(server: Server) -> Prompt:
             times = server.prompt(tokens, kind.cached)
             nodes.append(PromptNode(weight, tokens, times.attention, times.alone))
             head, launches = head + weight * times.head, launches + weight * times.launches
-    mean = Prompt(length, 0.0, head, 0.0, launches, tuple(nodes))
+            lag = lag + weight * times.lag
+    mean = _lagging(server, Prompt(length, 0.0, head, 0.0, launches, lag, tuple(nodes)))
     return mean._replace(attention=mean.mean(lambda node: node.attention), alone=mean.mean(lambda node: node.alone))
+
+
+def _lagging(server: Server, prompt: Prompt) -> Prompt:
+    return prompt._replace(lag=0.0) if server.engine.scheduler == PROMPTS_FIRST else prompt
 
 
 def prompt_tokens(server: Server, kind: PromptKind, share: Real) -> Real:

@@ -332,8 +332,8 @@ class _Simulation:
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
         "alike", "answer", "answered", "arrivals", "budget", "cold", "decode", "delay", "drafting", "draw",
-        "events", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "layers", "linear", "link", "only",
-        "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate", "receivers",
+        "events", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "lags", "layers", "linear", "link",
+        "only", "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate", "receivers",
         "reserve", "room_beside", "senders", "sent", "server", "slowdown", "steps", "transfer_time", "way",
     )  # fmt: skip
 
@@ -357,7 +357,10 @@ class _Simulation:
             self.kinds.append((float(kind.cached), more, float(kind.loading), self.prompt_of(1.0, more)))
         self.hits = float(server.kinds[0].weight)
         self.way = float(server.engine.network + server.engine.request)
-        self.delay = 0.0 if pools else float(server.engine.arrival)  # who only computes prompts decodes nobody
+        # Who only computes prompts decodes nobody.
+        self.delay = 0.0 if pools else float(server.engine.arrival)
+        is_late = pools is None and server.engine.scheduler != PROMPTS_FIRST
+        self.lags = _Tables(lambda cached: _Table(lambda tokens: server.prompt(tokens, cached).lag if is_late else 0.0))
         self.handover = float(decode.engine.handover)  # from one pool to the other
         self.cold = server.cold_start
         self.is_prompts_first = server.engine.scheduler == PROMPTS_FIRST
@@ -483,8 +486,8 @@ class _Simulation:
         rank = self.only
         if rank is None:
             rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
-        if self.delay:
-            ready += self.delay * len(rank.running) ** 0.5
+        if rank.running:
+            ready += self.delay * len(rank.running) ** 0.5 + self.lags[cached][prompt]
         if self.cold is not None and self.random.random() < self.cold[0]:
             ready += self.cold[1]
         steps = drawn_steps(answer - 1, self.decode.deployment, self.random) if self.drafting else answer - 1

@@ -294,7 +294,8 @@ def _arrival(case: _Settled, busy: Real) -> tuple[Real, Real]:
     It goes with the square root of their number, so that its mean square goes with their mean number.
     """
     mean = case.met.late / busy
-    return mean, maximum(case.server.engine.arrival**2 * case.others / busy - mean * mean, 0.0)
+    by_others = mean - case.prompt.lag
+    return mean, maximum(case.server.engine.arrival**2 * case.others / busy - by_others * by_others, 0.0)
 
 
 def _single_tokens(case: _Settled, users: Real, first: Sequence[Component]) -> tuple[Component, ...]:
