@@ -13,15 +13,24 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from roofline.catalog.files import ENDINGS, kind_of_fields, own_folder, shipped_entries, shipped_root, yaml_files
+from roofline.catalog.files import (
+    ENDINGS,
+    kind_of_fields,
+    own_folder,
+    shipped_document,
+    shipped_entries,
+    shipped_root,
+    yaml_files,
+)
 from roofline.catalog.schema import CalibrationSpec, EngineSpec, GpuSpec, ModelSpec, Strict, WorkloadSpec
 from roofline.catalog.yaml import Lines, fault_text, read_untrusted
 from roofline.numbers.quantity import BILLION, MEGA, from_text, rounded
 from roofline.physics.memory import CONVENTIONS, active_parameters, attends, kv_bytes_per_token, parameters
 from roofline.specs.build import model_record, without_nulls
 from roofline.specs.model import FFNS, MIXERS, Model
-from roofline.specs.names import fold
-from roofline.support.errors import BadInput, BadSpec, printable
+from roofline.specs.names import fold, match_name, nearest_names
+from roofline.specs.what_if import FIGURES, PEAK
+from roofline.support.errors import BadInput, BadSpec, did_you_mean, printable, shown
 from roofline.support.records import NamedTuple
 
 SCHEMAS: Mapping[str, type[Strict]] = {
@@ -33,6 +42,7 @@ SCHEMAS: Mapping[str, type[Strict]] = {
 }
 
 _MOST_FAULTS = 200  # reported faults of the schema
+_OWN = ("name", "aliases", "notes", "other_nodes")  # which no file inherits
 _Where = tuple[str | int, ...]
 
 
@@ -71,6 +81,8 @@ def checked(path: str, kind: str | None = None) -> Checked:
     if not isinstance(data, dict):
         raise BadSpec(fault_text(path, 1, "a specification must be a mapping of fields"))
     kind = kind or kind_of_fields(data)
+    if kind == "gpu" and "inherit" in data:
+        data = _heir(path, lines, data)
     try:
         SCHEMAS[kind].model_validate(data)
     except ValidationError as errors:
@@ -81,6 +93,45 @@ def checked(path: str, kind: str | None = None) -> Checked:
             faults.append(fault_text(path, 1, f"file: {len(details) - _MOST_FAULTS} more faults"))
     further = [*_unknown_sources((), data, data.get("sources")), *(slips(data) if kind == "gpu" else ())]
     return Checked(path, kind, data, lines, ordered(path, [*faults, *located(path, lines, further)]))
+
+
+def _heir(path: str, lines: Lines, data: Mapping[str, Any]) -> dict[str, Any]:
+    """Content of a GPU's file with what it leaves out: that of the catalog's GPU which `inherit` names."""
+    named = data["inherit"]
+    entry = None
+    if isinstance(named, str):
+        match = match_name(named, shipped_entries("gpu"), "gpu")
+        entry = None if match is None else match.entry
+    if entry is None:
+        known = nearest_names(str(named), shipped_entries("gpu"))
+        text = f"inherit: the catalog has no GPU {shown(named)}{did_you_mean(known)}"
+        raise BadSpec(fault_text(path, lines[("inherit",)], text))
+    parent = {key: value for key, value in shipped_document(entry.path).items() if key not in _OWN}
+    merged = _merged(parent, {key: value for key, value in data.items() if key != "inherit"})
+    cited, own = set(_cited(merged)), data.get("sources")
+    kept = cited | (set(own) if isinstance(own, Mapping) else set())
+    merged["sources"] = {key: value for key, value in merged["sources"].items() if key in kept}
+    return merged
+
+
+def _cited(value: Any) -> Iterator[str]:
+    """Keys of the sources that the figures of a document cite."""
+    if isinstance(value, Mapping):
+        if isinstance(value.get("source"), str):
+            yield value["source"]
+        for key, item in value.items():
+            if key != "sources":
+                yield from _cited(item)
+
+
+def _merged(parent: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of both; where both have one, those of `data`, and a figure as a whole with its source and notes."""
+    merged = dict(parent)
+    for key, value in data.items():
+        old = parent.get(key)
+        is_group = isinstance(old, Mapping) and isinstance(value, Mapping) and not {"value", "low", "title"} & set(old)
+        merged[key] = _merged(old, value) if is_group else value  # type: ignore[arg-type]
+    return merged
 
 
 def located(path: str, lines: Lines, faults: Iterable[Fault]) -> list[str]:
@@ -154,20 +205,8 @@ _LOWEST_RIDGE, _HIGHEST_RIDGE = 15.0, 500.0
 _HIGHEST_FP8_RATIO = 2.2
 
 # Figure -> dimension and range of GPUs on the market, with an order of magnitude to spare.
-_RANGES = {
-    "exp_per_s": ("exp/s", "10 Gexp/s", "1 Pexp/s"),
-    "clock": ("Hz", "0.1 GHz", "10 GHz"),
-    "cache": ("B", "100 kB", "100 GB"),
-    "memory.label": ("B", "1 GB", "10 TB"),
-    "memory.usable": ("B", "1 GB", "10 TB"),
-    "memory.bandwidth": ("B/s", "10 GB/s", "100 TB/s"),
-    "scale_up.bandwidth": ("B/s", "1 GB/s", "10 TB/s"),
-    "scale_up.peer_bandwidth": ("B/s", "1 GB/s", "10 TB/s"),
-    "scale_out.bandwidth": ("B/s", "0.1 GB/s", "10 TB/s"),
-    "host_link.bandwidth": ("B/s", "0.1 GB/s", "10 TB/s"),
-    "power": ("W", "5 W", "10 kW"),
-}
-_PEAKS = ("FLOP/s", "1 TFLOP/s", "100 PFLOP/s")
+_RANGES = {**FIGURES, "clock": ("Hz", "0.1 GHz", "10 GHz")}
+_PEAKS = PEAK
 _PRICES = ("USD/s", "0.01 USD/h", "1000 USD/h")
 _SMALLEST_USABLE_SHARE = 0.8
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import takewhile
 from typing import Any
@@ -55,11 +55,26 @@ def entries(kind: str, specs: str | None) -> tuple[Entry, ...]:
     merged = (*users, *(entry for entry in shipped_entries(kind) if entry.names[0] not in replaced))
     owners: dict[str, Entry] = {}
     for entry in reversed(merged):
-        for name in entry.names:
-            other = owners.setdefault(name, entry)
-            if other is not entry:
-                raise BadSpec(f"{entry.path}:1: the name {name!r} is already taken by {other.short}; choose another")
+        taken = {name: owner for name in entry.names if (owner := owners.setdefault(name, entry)) is not entry}
+        if taken:
+            raise BadSpec(_taken_names(entry, taken))
     return merged
+
+
+def _taken_names(entry: Entry, taken: Mapping[str, Entry]) -> str:
+    """A message on all names of a file that others have, with the lines to change."""
+    texts = []
+    for number, line in enumerate(spec_text(entry.path).split("\n"), 1):
+        field, _, value = line.partition(":")
+        words = {fold(word.strip(" \"'[]")) for word in value.partition("#")[0].split(",")}
+        found = [name for name in taken if field in _HEADER_FIELDS and name in words]
+        if found:
+            owners = ", ".join(dict.fromkeys(taken[name].short for name in found))
+            change = "choose another" if field == "name" else f"delete {'them' if len(found) > 1 else 'it'} here"
+            verb = "are" if len(found) > 1 else "is"
+            texts.append(f"{entry.path}:{number}: {', '.join(found)} {verb} already taken by {owners}; {change}")
+    name, owner = next(iter(taken.items()))
+    return "\n".join(texts) or f"{entry.path}:1: the name {name!r} is already taken by {owner.short}; choose another"
 
 
 def names_a_file(name: str) -> bool:

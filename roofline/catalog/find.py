@@ -52,6 +52,7 @@ from roofline.specs.names import (
     match_words,
     nearest_names,
 )
+from roofline.specs.what_if import Setting, changed, once, settings_of
 from roofline.specs.workload import NamedWorkload
 from roofline.specs.written import counted_refusal
 from roofline.support.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
@@ -82,24 +83,42 @@ class Listed(NamedTuple):
         return _entry_content(self.entry)
 
 
-def load_gpu(name: str, specs: str | None = None) -> Gpu:
+def load_gpu(name: str, specs: str | None = None, *, set: str | Mapping[str, float | str] | None = None) -> Gpu:  # noqa: A002 - as the option is named
     """GPU by name, with the calibration of its generation.
 
     Args:
         name: canonical name, alias or the beginning of one, regardless of case and separators; the label that tools
             print, such as ``NVIDIA H100 80GB HBM3``; or the path of a specification.
         specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
+        set: figures of hardware that does not exist, as paths of the GPU's file with values, such as
+            ``memory.bandwidth=12TB/s``, or a mapping of them, numbers in SI units. The record is named ``b200*``.
 
     Raises:
         UnknownName: no such GPU; the message names the nearest three.
         BadSpec: the file has faults; the message lists them all.
+        BadInput: a figure that cannot be set, or a value that no accelerator has.
 
     >>> import roofline as rl
     >>> rl.load_gpu("h100")
     <Gpu h100-sxm: 989 TFLOP/s bf16, 3.35 TB/s, 85.5 GB>
+    >>> rl.load_gpu("b200", set={"memory.bandwidth": "12 TB/s"})
+    <Gpu b200*: 2.25 PFLOP/s bf16, 12 TB/s, 192 GB>
     """
     record: Gpu = find_gpu(name, specs).record
-    return record
+    if set is None:
+        return record
+    return changed(record, named_settings(settings_of(set), specs))
+
+
+def named_settings(settings: Sequence[Setting], specs: str | None = None) -> tuple[Setting, ...]:
+    """Settings with the canonical names of the GPUs that they are of.
+
+    Raises:
+        UnknownName: no such GPU.
+        BadInput: a figure of one GPU is set twice, under two of its names.
+    """
+    named = [each._replace(gpu=find_gpu(each.gpu, specs).record.name) if each.gpu else each for each in settings]
+    return once(tuple(named))
 
 
 def load_model(name: str, specs: str | None = None, assume: str | None = None) -> Model:
@@ -174,6 +193,17 @@ def document(name: str, kind: str, specs: str | None = None, assume: str | None 
     from roofline.catalog.huggingface.files import file_document
 
     return file_document(place, assume=assume).document
+
+
+def written(name: str, kind: str, specs: str | None = None) -> str:
+    """Text of the file of a GPU or model, as it can be saved; a config.json is converted to a specification."""
+    place = _place(name, kind, _specs_folder(specs))
+    if not isinstance(place, str):
+        return spec_text(place.entry.path)
+    from roofline.catalog.entries import spec_yaml
+    from roofline.catalog.huggingface.files import file_document
+
+    return spec_yaml(file_document(place).document)
 
 
 def _specs_folder(specs: Any) -> str | None:

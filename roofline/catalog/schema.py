@@ -296,6 +296,7 @@ class _Memory(Strict):
     label: _Bytes
     usable: _Bytes
     bandwidth: _Bandwidth
+    unified: bool | None = None
 
 
 class _Network(Strict):
@@ -347,14 +348,24 @@ GpuSpec = of_record(
         "cores": (_Integer | None, None),
         "clock": (_Clock | None, None),
         "memory": (_Memory, ...),
-        "scale_up": (_LINK, ...),
+        "scale_up": (_LINK | None, None),
         "scale_out": (_Network | None, None),
         "host_link": (_HostLink | None, None),
         "sustained": (_Ratio | None, None),
         "price": (_Price | None, None),
     },
     base=Document,
-    without=("peaks", "bandwidth", "memory_label", "link", "exp_rate", "host_domain", "cautions", "calibration"),
+    without=(
+        "peaks",
+        "bandwidth",
+        "memory_label",
+        "is_unified",
+        "link",
+        "exp_rate",
+        "host_domain",
+        "cautions",
+        "calibration",
+    ),
     figures=_FIGURES,
 )
 

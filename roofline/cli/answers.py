@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
-from roofline.cli.screen import MOST_MS, Row, ScreenColumn, cell_text
+from roofline.cli.screen import ANNOUNCED, MOST_MS, Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, counted, rounded, to_text
 from roofline.questions.inputs.arguments import OF_REQUESTS, binding_text, limits_words, tokens_of_prefix
 from roofline.questions.inputs.case import (
@@ -37,6 +37,7 @@ _OPTION_TEXTS = {
     "max_num_seqs": "at most {} sequences",
     "gpu_memory_utilization": "{} of the memory",
     "max_model_len": "requests up to {} tokens",
+    "set": "set {}",
     "derate": "derated {}",
     "assume": "read as {}",
 }
@@ -150,6 +151,11 @@ def without_idle_prices(row: Row, *, is_load_stated: bool) -> Row:
     return {key: None if key.startswith(kinds) else value for key, value in row.items()}
 
 
+def rent_text(row: Row) -> str:
+    """Rent of the GPUs of a row, by the hour and by the month."""
+    return f"{rounded(row['usd_per_hour'])} USD/h ({row['usd_per_month']:,.0f} USD/month)"
+
+
 def output_price(usd: Any) -> str:
     """Rent per million output tokens; the rent over all tokens is another figure."""
     return f"{rounded(usd)} USD/M output tokens"
@@ -181,6 +187,11 @@ def answer_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[
 def passing(rows: Iterable[Row]) -> list[Row]:
     """Rows that meet the SLO by the central estimate."""
     return [row for row in rows if meets(row.get("slo_verdict"))]
+
+
+def for_sale(rows: Sequence[Row]) -> list[Row]:
+    """Rows of GPUs that are not only announced; all where there is none."""
+    return [row for row in rows if row.get("gpu_status") not in ANNOUNCED] or list(rows)
 
 
 def by_estimate(row: Row) -> str:
@@ -239,7 +250,7 @@ def _slo_answer(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[
     missed = miss_text(rows, options, gpus, is_part=is_part)
     if missed:
         return missed
-    meeting_rows = passing(rows)
+    meeting_rows = passing(for_sale(passing(rows)))
     if len(rows) == 1:
         return f"{gpus_text(rows[0])} meets it{by_estimate(rows[0])}: {_binding(rows[0], is_mean=differ(options))}"
     priced = [row for row in meeting_rows if row.get("usd_per_m_output_tok") is not None]
@@ -371,16 +382,20 @@ def split_by_rule(statuses: Iterable[str], rows: Sequence[Row], *, is_named: boo
     """Rows above and below the rule; all above where GPUs were named or no row qualifies.
 
     Above stand shipping GPUs with a known rental price and timed kernels; and where none of them meets the SLO, first
-    of all those that do.
+    of all those that do. GPUs that are only announced never lead; of named ones they follow those with their verdict.
     """
+    known = list(zip(statuses, rows, strict=True))
+    known.sort(key=lambda pair: (is_named and not passing([pair[1]]), pair[0] in ANNOUNCED))  # stable
     is_above = [
         is_named or (status == "shipping" and row["basis"] != "generic" and row.get("usd_per_hour") is not None)
-        for status, row in zip(statuses, rows, strict=True)
+        for status, row in known
     ]
+    ordered = [row for _, row in known]
     if not any(is_above):
-        return list(rows), []
-    first, others = list(compress(rows, is_above)), list(compress(rows, [not above for above in is_above]))
-    lifted = [] if passing(first) else passing(others)
+        return ordered, []
+    first, others = list(compress(ordered, is_above)), list(compress(ordered, [not above for above in is_above]))
+    sold = [row for status, row in known if status not in ANNOUNCED]
+    lifted = [] if passing(first) else [row for row in passing(others) if row in sold]
     return [*lifted, *first], [row for row in others if row not in lifted]
 
 
@@ -396,6 +411,10 @@ HBM = percent_column("HBM", "hbm_used_frac", 7)
 TOK_S_USER = ScreenColumn("tok/s/user", "tok_s_user", 3)
 TOK_S_GPU = ScreenColumn("tok/s/GPU", "output_tok_s_gpu", 3)
 USD_HOUR = ScreenColumn("USD/h", "usd_per_hour", 1)
+USD_MONTH = ScreenColumn(
+    "USD/month", "usd_per_month", 4,
+    cell=lambda row: "-" if row.get("usd_per_month") is None else f"{row['usd_per_month']:,.0f}",
+)  # fmt: skip
 USD_TOKENS = ScreenColumn("USD/M out", "usd_per_m_output_tok", 2)
 
 

@@ -20,12 +20,14 @@ from roofline.cli.answers import (
     TOK_S_USER,
     UNSURE,
     USD_HOUR,
+    USD_MONTH,
     USD_TOKENS,
     WEIGHTS,
     asked_format,
     by_estimate,
     case_text,
     deployed_text,
+    for_sale,
     gpus_text,
     is_idle,
     latency,
@@ -39,6 +41,7 @@ from roofline.cli.answers import (
     passing,
     percent_column,
     ranked,
+    rent_text,
     split_by_rule,
     verdict_columns,
     without_idle_prices,
@@ -59,6 +62,7 @@ from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of,
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text, is_on_mean
 from roofline.questions.inputs.case import KIND_OF, LOADS, Load
+from roofline.questions.inputs.deployment import check_settings, own_settings
 from roofline.questions.inputs.options import SHARE
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
@@ -79,6 +83,9 @@ _ALWAYS = (
     "num_gpus",
     "basis",
     "usd_per_hour",
+    "usd_per_month",
+    "price_source",
+    "gpu_status",
     "usd_per_m_output_tok",
     "slo_verdict",
     "slo_binding",
@@ -99,6 +106,7 @@ def _size_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]
         *load_columns(options),
         ranked(TOK_S_GPU, 5),
         ranked(USD_HOUR, 0),
+        ranked(USD_MONTH, 3),
         ranked(USD_TOKENS, 1),
         SLO_MET,
         ranked(HBM, 6),
@@ -194,12 +202,13 @@ def _size_answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[st
     """The cheapest GPUs that meet the SLO."""
     if not first:
         return "the only kind of GPU misses it" if misses == 1 else f"none of {misses} kinds of GPU meets it"
+    first = for_sale(first)
     best, *rest = first
     if best["slo_verdict"] is None:
         return _not_known(first, len(others), misses)
     unknown = sum(row["slo_verdict"] is None for row in first)
     tokens = best.get("usd_per_m_output_tok")
-    cost = [] if best.get("usd_per_hour") is None else [f"{rounded(best['usd_per_hour'])} USD/h"]
+    cost = [] if best.get("usd_per_hour") is None else [rent_text(best)]
     cost += [] if tokens is None else [output_price(tokens)]
     price = f" at {', '.join(cost)}" if cost else ""
     by = by_estimate(best) or ("" if best["slo_verdict"] == "pass" else " by the central estimate")
@@ -219,7 +228,7 @@ def _not_known(first: Sequence[Mapping[str, Any]], others: int, misses: int) -> 
     best = first[0]
     if best["slo_binding"] is None:
         return f"no limit of the SLO applies to answers of one token; {gpus_text(best)} holds the model"
-    rent = "" if best.get("usd_per_hour") is None else f" at {rounded(best['usd_per_hour'])} USD/h"
+    rent = "" if best.get("usd_per_hour") is None else f" at {rent_text(best)}"
     more = f", {others} more below the rule" if others else ""
     cannot = f"; {misses} cannot" if misses else ""
     return f"not known whether {gpus_text(best)} meets it{by_estimate(best)}{rent}, the fewest that may{more}{cannot}"
@@ -367,6 +376,7 @@ def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
     """The GPUs that answer cheapest per token, and their rate."""
     if not first:
         return ""
+    first = for_sale(first)
     best = first[0]
     cost = best.get("usd_per_m_output_tok")
     price = "" if cost is None else f" at {output_price(cost)}"
@@ -437,8 +447,9 @@ def curve(
     if not gpus:
         raise click.UsageError("curve needs one GPU or several, e.g. -g h100,b200")
     share = required_share(options, share)
+    check_settings(gpus, options)
     curves = [
-        curve_question.curve(model, gpu, against=against, share=share, **options)
+        curve_question.curve(model, gpu, against=against, share=share, **own_settings(gpu, options))
         for model, gpu in each(list(product(models, gpus)), "curves")
     ]
     picture = picture_file()
@@ -531,6 +542,7 @@ def _cost_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]
         ScreenColumn("cached", "usd_per_m_cached_tok", 1),
         ScreenColumn("decode", "usd_per_m_decode_tok", 1),
         ScreenColumn("USD/h", "usd_per_hour", 4, _ends("usd_per_hour")),
+        ranked(USD_MONTH, 4),
         ScreenColumn("req/s", "request_rate", 3, cell=_rate, also=("request_rate", "output_tok_s", "osl")),
         percent_column("util", "util", 2),
         ScreenColumn("pays", "break_even_util", 0, cell=_pays, also=("break_even_util", "pays")),
@@ -651,6 +663,7 @@ def _cost_answer(
     best: cost_question.GpuCost, rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], others: int
 ) -> str:
     """The cheapest GPUs per token that meet the SLO, the source of their rent, and how they compare with an API."""
+    rows = for_sale(rows)
     row = rows[0]
     slo = (options.get("slo") or {}) if best.prediction is not None else {}  # none is met at saturation
     missed = miss_text(rows, options if slo else {}, gpus, is_part=bool(others))

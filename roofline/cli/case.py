@@ -81,7 +81,7 @@ def option_of(option: Option, taken: Taken) -> click.Option:
         return _Option([option.name, *option.flags], is_flag=True, default=None, help=text)
     of_several = is_listed or (taken.each and option.name in LISTED)
     kind = _type(value, of_several=of_several)
-    return _Option([option.name, *option.flags], type=kind, multiple=of_several, help=text)
+    return _Option([option.name, *option.flags], type=kind, multiple=of_several or value.is_joined, help=text)
 
 
 def stated_options(question: str) -> Callable[[Answer], Answer]:
@@ -238,7 +238,18 @@ def _cases(values: Mapping[str, Any], taken: Taken) -> list[dict[str, Any]]:
         name: list(chain(*value)) if name in LISTED and isinstance(value, tuple) else value
         for name, value in values.items()
     }
+    texts = {
+        name: ",".join(value) if value else None
+        for name, value in joined.items()
+        if isinstance(value, tuple) and _is_joined(name)
+    }
+    joined.update(texts)
     return combinations({name: value for name, value in joined.items() if value not in (None, [])}, taken)
+
+
+def _is_joined(name: str) -> bool:
+    option = OPTIONS.get(name)
+    return option is not None and option.value.is_joined
 
 
 def _arguments(values: Mapping[str, Any], *, of_loads: bool, with_share: bool) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from roofline.cli.main import Question, with_formats
 from roofline.cli.options import (
     GPU,
     MODEL,
+    OUTPUT_FORMATS,
     PARAMETERS,
     echo,
     for_people,
@@ -28,6 +29,7 @@ from roofline.numbers.quantity import GIGA, counted, from_text, rounded, to_text
 from roofline.questions import catalog, listing
 from roofline.questions.catalog import spec_report
 from roofline.questions.listing import (
+    NO_LINK,
     Ffn,
     Gpu,
     Indexer,
@@ -41,6 +43,7 @@ from roofline.questions.listing import (
     sources,
     with_si,
 )
+from roofline.support.dates import OLD
 from roofline.support.errors import UnknownName
 
 _GPUS = (
@@ -56,6 +59,23 @@ _GPUS = (
     ScreenColumn("USD/h", "usd_per_hour", 1),
     ScreenColumn("domain", "domain", 4),
     ScreenColumn("status", "status", 5),
+)
+
+
+def _age(row: Mapping[str, Any]) -> str:
+    days = row["price_age_days"]
+    return "-" if days is None else f"{days} !" if days > OLD else str(days)
+
+
+_PRICES = (
+    ScreenColumn("GPU", "gpu"),
+    ScreenColumn("USD/h", "usd_per_hour"),
+    ScreenColumn("low", "usd_per_hour_low", 1),
+    ScreenColumn("high", "usd_per_hour_high", 1),
+    ScreenColumn("USD/month", "usd_per_month", 2, cell=lambda row: f"{row['usd_per_month']:,.0f}"),
+    ScreenColumn("date", "price_date", 2),
+    ScreenColumn("days old", "price_age_days", cell=_age),
+    ScreenColumn("source", "price_title", 4),
 )
 _MODELS = (
     ScreenColumn("model", "model"),
@@ -80,6 +100,7 @@ _WORKLOADS = (
     ScreenColumn("arrivals", "arrivals", 5),
     ScreenColumn("date of source", "date", 5),
 )
+_FILE = "yaml"  # format of a specification as it is in its file
 _NONE_LEFT = "nothing in the catalog matches all filters"
 
 
@@ -94,15 +115,37 @@ class _Catalog(click.Group):
         return super().resolve_command(ctx, args if known else ["show", *args])
 
 
+def _print_prices(rows: list[dict[str, Any]], output_format: str) -> None:
+    """Rents, the oldest first, and which GPUs that ship have none."""
+    priced = [row for row in rows if row["usd_per_hour"] is not None]
+    priced.sort(key=lambda row: -(row["price_age_days"] or 0))
+    without = [row["gpu"] for row in rows if row["usd_per_hour"] is None and row["status"] == "shipping"]
+    old = sum((row["price_age_days"] or 0) > OLD for row in priced)
+    said = [f"{old} of {counted(len(priced), 'price')} over {OLD} days old (!)"] if priced else [_NONE_LEFT]
+    said += [f"no rent known of {len(without)} that ship: {', '.join(without)}"] if without else []
+    notes_of = [f"{row['gpu']}: {row['price_note']}" for row in priced if row["price_note"]]
+    lines = [part for text in said for part in prose(text).split("\n")]
+    show(Screen(_PRICES, priced, lines=lines, notes=notes_of, is_list=True), output_format)
+
+
+def _file_options(function: Any) -> Any:
+    return output_options(function, (*OUTPUT_FORMATS, _FILE))
+
+
+def _print_file(name: str, kind: str, specs: str | None) -> None:
+    echo(listing.written(name, kind, specs).rstrip("\n"))
+
+
 @click.group(
     cls=_Catalog,
     invoke_without_command=True,
     epilog="\b\nExamples:\n  roofline gpus\n  roofline gpus --vendor amd --status shipping\n"
-    "  roofline gpus --generation blackwell\n  roofline gpus show h100-sxm",
+    "  roofline gpus --generation blackwell\n  roofline gpus --prices\n  roofline gpus show h100-sxm",
 )
 @click.option("--vendor", help="Only this vendor, e.g. amd.")
 @click.option("--generation", help="Only this generation; blackwell includes blackwell-ultra.")
 @click.option("--status", help="Only this status: shipping, announced, pre-release or end-of-life.")
+@click.option("--prices", is_flag=True, help="Rents with their range, age and source, the oldest first.")
 @output_options
 @specs_option
 @click.pass_context
@@ -113,24 +156,33 @@ def gpus(
     status: str | None,
     output_format: str,
     specs: str | None,
+    *,
+    prices: bool,
 ) -> None:
     """GPUs of the catalog: list them, or `show` one with the source of every figure."""
     ctx.default_map = {"show": {"output_format": output_format, "specs": specs}}
     if ctx.invoked_subcommand is not None:
-        _refuse_filters(ctx, vendor, generation, status)
+        _refuse_filters(ctx, vendor, generation, status, prices or None)
         return
-    _print(listing.gpu_rows(specs, vendor, generation, status), output_format, _GPUS)
+    rows = listing.gpu_rows(specs, vendor, generation, status)
+    if prices:
+        _print_prices(rows, output_format)
+        return
+    _print(rows, output_format, _GPUS)
 
 
 @gpus.command("show", epilog="\b\nExample:\n  roofline gpus show h100-sxm")
 @click.argument("name", type=GPU)
-@output_options
+@_file_options
 @specs_option
 def _show_gpu(name: str, output_format: str, specs: str | None) -> None:
-    """Every figure of one GPU with unit, source and date."""
+    """Every figure of one GPU with unit, source and date; --format yaml prints its file, to change and use as yours."""
     with _or_command("gpus", name):
         _refuse_pool(name, specs)
         gpu, note = catalog.find_gpu(name, specs)
+    if output_format == _FILE:
+        _print_file(name, "gpu", specs)
+        return
     content = listing.document(name, "gpu", specs)
     _print_entry([*_gpu_lines(gpu), *_figure_lines(content)], content, output_format, note)
 
@@ -168,12 +220,15 @@ def models(
 
 @models.command("show", epilog="\b\nExample:\n  roofline models show deepseek-v3 --format json")
 @click.argument("name", type=MODEL)
-@output_options
+@_file_options
 @specs_option
 def _show_model(name: str, output_format: str, specs: str | None) -> None:
-    """Layers, counts, formats and figures of one model with source and date."""
+    """Layers, counts, formats and figures of one model with source and date; --format yaml prints its file."""
     with _or_command("models", name):
         model, note = catalog.find_model(name, specs)
+    if output_format == _FILE:
+        _print_file(name, "model", specs)
+        return
     counts = {"counted": listing.model_counts(model)}
     _print_entry(list(_model_lines(model)), listing.document(name, "model", specs), output_format, note, counts)
 
@@ -429,12 +484,16 @@ def _gpu_lines(gpu: Gpu) -> Iterator[str]:
         yield f"also called {', '.join(gpu.aliases)}"
     rate = to_text(float(gpu.bandwidth), "B/s")
     usable = f"{_binary(gpu.memory)} usable ({_decimal(gpu.memory)})"
-    yield f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}"
+    shared = "; unified: CPU and GPU share it" if gpu.is_unified else ""
+    yield f"memory: {usable}, sold as {_decimal(gpu.memory_label)}; {rate}{shared}"
     link = gpu.link
     reduction = ", in-switch reduction" if link.in_switch_reduction else ""
     peer = f", {to_text(float(link.peer_bandwidth), 'B/s')} to one peer" if link.peer_bandwidth else ""
-    joins = "1 GPU: tp > 1 crosses the network" if link.domain == 1 else f"{link.domain} GPUs"
-    yield f"link: {link.kind}, {to_text(float(link.bandwidth), 'B/s')} per direction and GPU{peer}, {joins}{reduction}"
+    joins = f"{link.domain} GPUs"
+    if link.domain == 1:
+        joins = "1 GPU: it works alone" if gpu.scale_out is None else "1 GPU: tp > 1 crosses the network"
+    rate = "" if link.kind == NO_LINK else f", {to_text(float(link.bandwidth), 'B/s')} per direction and GPU"
+    yield f"link: {link.kind}{rate}{peer}, {joins}{reduction}"
     if gpu.host_domain is not None and gpu.host_link is not None:
         yield f"beyond the bridge: {gpu.node_link}, {to_text(float(gpu.host_link), 'B/s')}, {gpu.node} GPUs of a host"
     if gpu.other_nodes:

@@ -21,6 +21,7 @@ from roofline.cli.screen import (
     in_seconds,
     joined_cell,
     notes_footer,
+    old_prices,
     pressing_first,
     pressing_line,
     prose,
@@ -259,7 +260,7 @@ def show(
         columns = in_seconds([column for column in screen.columns if has_values(column, everything)], everything)
         cells = [[joined_cell(column, row) for column in columns] for row in everything]
         print_table([column.heading for column in columns], cells, output_format)
-        for line in screen.lines:
+        for line in (*screen.lines, *old_prices(screen.columns, everything)):
             echo(line)
         _print_notes(screen.notes)
         return

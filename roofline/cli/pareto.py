@@ -25,7 +25,7 @@ from roofline.cli.answers import (
 )
 from roofline.cli.case import question
 from roofline.cli.options import echo, for_people, picture_file, show
-from roofline.cli.screen import MARKS, Row, Screen, ScreenColumn, flags, keys_of, room, terminal_width
+from roofline.cli.screen import Row, Screen, ScreenColumn, flags, keys_of, mark_of, room, terminal_width
 from roofline.numbers.quantity import counted, rounded
 from roofline.questions.inputs.case import KIND_OF
 from roofline.support.errors import BadInput, RooflineError
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 _KNEE = ScreenColumn(
     "",
     "basis",
-    cell=lambda row: MARKS.get(str(row["basis"]), ("",))[0] + ("@" if row["frontier_knee"] else ""),
-    also=("basis", "frontier_knee"),
+    cell=lambda row: mark_of(row) + ("@" if row["frontier_knee"] else ""),
+    also=("basis", "frontier_knee", "gpu_status"),
 )
 _PLAN_AND_FORMAT = ScreenColumn(
     "plan", "tp", cell=lambda row: f"{plan_of(row)} {row['weight_dtype']}", also=(*PLAN_KEYS[1:], "weight_dtype")

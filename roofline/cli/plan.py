@@ -19,6 +19,7 @@ from roofline.cli.answers import (
     percent_column,
     plan_of,
     ranked,
+    rent_text,
     speedup_column,
     verdict_columns,
 )
@@ -569,7 +570,7 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     texts, ratio = answer.texts, answer.best_ratio(max_gpus)
     verdict = "" if answer.slo_verdict is None else f", SLO {answer.slo_verdict.text}"
     cost = answer.usd_per_m_output_tok
-    price = "" if cost is None else f", {output_price(cost)}"
+    price = "" if cost is None else f", {rent_text(row)}, {output_price(cost)}"
     tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
     busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
     lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]

@@ -22,6 +22,7 @@ from roofline.cli.answers import (
     answer_text,
     by_estimate,
     case_text,
+    for_sale,
     gpus_text,
     latency,
     load_columns,
@@ -219,6 +220,8 @@ _ALWAYS = (
     "util",
     "slo_binding",
     "slo_verdict",
+    "price_source",
+    "gpu_status",
     "warnings",
 )
 
@@ -492,7 +495,8 @@ def _answer_text(
         return ""
     kind = lasting(options)
     missed = miss_text(rows, options, gpus)
-    best = max(passing(rows) or rows, key=lambda row: float(row.get("knee") or 0.0))
+    knees = [row for row in passing(rows) or rows if float(row.get("knee") or 0.0) >= 1.0] or rows
+    best = max(for_sale(knees), key=lambda row: float(row.get("knee") or 0.0))
     if best["knee"] < 1.0:
         return f"{_LIMITS.get(str(best['knee_bound']), best['knee_bound'])} already by one request, on every GPU shown"
     beyond = _LIMITS.get(str(best["knee_bound"]), str(best["knee_bound"]))

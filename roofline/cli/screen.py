@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from roofline.numbers.quantity import MILLI, counted, rounded
+from roofline.support.dates import OLD, price_age
 from roofline.support.errors import printable
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -19,6 +20,9 @@ from roofline.support.records import NamedTuple, dataclass, field, replace
 MOST_ROWS = 10
 #: Milliseconds; longer times are in seconds.
 MOST_MS = 10_000.0
+#: Statuses of GPUs that nobody can buy or rent yet, and their mark.
+ANNOUNCED = ("announced", "pre-release")
+_ANNOUNCED_MARK = ("~", "announced")
 #: Basis -> mark in a table, meaning in the footer.
 MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
 
@@ -68,8 +72,15 @@ class ScreenColumn:
     factor: float = 1.0  # from the unit of the key to that of the heading
 
 
-#: The basis of a row as a mark.
-MARK = ScreenColumn("", "basis", cell=lambda row: MARKS.get(str(row.get("basis")), ("",))[0])
+def mark_of(row: Row) -> str:
+    """The basis of a row as a mark, or that its GPU is only announced."""
+    if row.get("gpu_status", row.get("status")) in ANNOUNCED:
+        return _ANNOUNCED_MARK[0]
+    return MARKS.get(str(row.get("basis")), ("",))[0]
+
+
+#: The basis of a row as a mark, or that its GPU is only announced.
+MARK = ScreenColumn("", "basis", cell=mark_of, also=("basis", "gpu_status"))
 
 
 @dataclass(frozen=True)
@@ -235,15 +246,16 @@ def _taken(lines: Iterable[str]) -> int:
 
 
 def in_seconds(columns: Iterable[ScreenColumn], rows: Sequence[Row]) -> list[ScreenColumn]:
-    """Columns; those of milliseconds are in seconds where one of them is above ten."""
+    """Columns; those of milliseconds are in seconds where half of the times are above ten."""
     return [_in_seconds(column) if _is_long(column, rows) else column for column in columns]
 
 
 def _is_long(column: ScreenColumn, rows: Sequence[Row]) -> bool:
     if column.cell is not None or not (column.key.endswith("_ms") or "ms" in column.heading.split()):
         return False
-    keys = (column.key, *(column.interval or ()))
-    return any(isinstance(row.get(key), float) and row[key] > MOST_MS for row in rows for key in keys)
+    highest = column.interval[-1] if column.interval else column.key
+    times = [float(row[highest]) for row in rows if isinstance(row.get(highest), float)]
+    return 2 * len([time for time in times if time > MOST_MS]) > len(times)
 
 
 def _in_seconds(column: ScreenColumn) -> ScreenColumn:
@@ -264,11 +276,21 @@ def _lines(screen: Screen, requested: Flags, most: int, width: int) -> list[str]
     lines += encodable(screen.picture).split("\n") if screen.picture else []
     if first or others:
         lines += _table(columns, first, others, encodable(screen.rule), width)
-    lines += [prose(printable(encodable(shell_words(line))), width, "  ") for line in screen.lines]
+    below = (*screen.lines, *old_prices(columns, rows))
+    lines += [prose(printable(encodable(shell_words(line))), width, "  ") for line in below]
     hidden = screen.hidden + len(screen.rows) + len(screen.others) - len(first) - len(others)
     notes = 0 if requested.with_notes else len(dict.fromkeys(pressing_first(screen.notes)[1]))
     footer = _footer(_more(hidden, screen.cut), notes, rows, columns, width, screen.legend)
     return [*lines, *([styled(footer, dim=True)] if footer else [])]
+
+
+def old_prices(columns: Iterable[ScreenColumn], rows: Iterable[Row]) -> list[str]:
+    """A line on rents of the catalog that are old, where a table shows what GPUs cost."""
+    if not any(column.key.startswith("usd_") for column in columns):
+        return []
+    priced = [row for row in rows if row.get("price_source")]
+    old = dict.fromkeys(str(row.get("gpu")) for row in priced if (price_age(row["price_source"]) or 0) > OLD)
+    return [f"rents over {OLD} days old: {', '.join(old)} (roofline gpus --prices)"] if old else []
 
 
 def encodable(text: str) -> str:
@@ -464,8 +486,9 @@ def _footer(
     parts = [f"{more}: --all"] if more else []
     parts += [notes_footer(notes)] if notes else []
     if any(column.key == "basis" and not column.heading for column in columns):
-        bases = {row.get("basis") for row in rows}
-        marks = "  ".join(f"{mark} {meaning}" for basis, (mark, meaning) in MARKS.items() if basis in bases)
+        used = {mark_of(row) for row in rows}
+        known = (*MARKS.values(), _ANNOUNCED_MARK)
+        marks = "  ".join(f"{mark} {meaning}" for mark, meaning in known if mark in used)
         parts += [marks] if marks else []
     parts += [legend] if legend else []
     return _wrapped_at_dots(encodable(_DOT.join(parts)), width)

@@ -22,7 +22,7 @@ from roofline.numbers.operations import (
 )
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import Engine, KernelOverride
-from roofline.specs.gpu import ALL_REDUCE, HOST, P2P, PCIE, CollectiveEfficiency, Efficiency, Gpu, KernelKind
+from roofline.specs.gpu import ALL_REDUCE, HOST, NO_LINK, P2P, PCIE, CollectiveEfficiency, Efficiency, Gpu, KernelKind
 from roofline.support.errors import BadInput, shown
 from roofline.support.records import NamedTuple, replace
 
@@ -484,6 +484,10 @@ def _beyond_domain(gpu: Gpu, collective: KernelKind, ranks: Real, in_switch: Rea
 
 def _across_nodes(gpu: Gpu, collective: KernelKind, ranks: Real, inside: Real, ideal: Real) -> tuple[Real, Real]:
     """`_beyond_domain` for several nodes; `inside`, `ideal` [s/B]: time in the node, calibrated and at the limit."""
+    if gpu.scale_out is None and gpu.link.kind == NO_LINK:
+        raise BadInput(
+            f"{ranks:g} ranks: {gpu.name} works alone, as its specification has neither scale_up nor scale_out; use one"
+        )
     if gpu.scale_out is None:
         raise BadInput(
             f"{ranks:g} ranks exceed the {gpu.node}-GPU {gpu.node_link} domain of {gpu.name}, whose "

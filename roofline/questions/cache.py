@@ -10,6 +10,7 @@ from roofline.numbers.quantity import GIGA, MEGA, MICRO, MILLI, NANO, rounded, t
 from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.arguments import each_model, one_case, plain_options
+from roofline.questions.inputs.deployment import own_settings
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, asked_case, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
@@ -196,7 +197,9 @@ def prompt_cache(
         raise BadInput("a prompt cache needs a prefix, the prompt tokens that it holds; give prefix, such as 2k or 80%")
 
     def answer(one: OneGpu) -> list[CacheTier]:
-        return sorted(_tiers(one.model, one.name, plain, one.model_notes), key=lambda tier: tier.load)
+        return sorted(
+            _tiers(one.model, one.name, own_settings(one.name, plain), one.model_notes), key=lambda tier: tier.load
+        )
 
     def refused(one: OneGpu, error: RooflineError) -> list[CacheTier]:
         if one.is_only or isinstance(error, BadInput):

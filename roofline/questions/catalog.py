@@ -39,7 +39,7 @@ def gpus(
 
     >>> import roofline as rl
     >>> rl.gpus(vendor="nvidia", generation="rubin")
-    ('rubin-cpx', 'vr200-nvl72')
+    ('rubin-cpx', 'rubin-ultra-nvl576', 'vr200-nvl72')
     """
     specs = folder(specs)
     if all(value is None for value in (vendor, generation, status)):

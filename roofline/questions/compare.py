@@ -22,7 +22,7 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.case import LENGTHS
-from roofline.questions.inputs.deployment import GpuChoice, choice, choice_of_formats, gpu_of
+from roofline.questions.inputs.deployment import GpuChoice, check_settings, choice, choice_of_formats, gpu_of
 from roofline.questions.inputs.options import QUESTIONS, understood
 from roofline.questions.predict import asked_case, given_gpu, meeting_first, predict
 from roofline.serving.answers import Answer, selected_rows
@@ -351,6 +351,7 @@ def _choices_by_label(gpus: Iterable[str | Gpu], options: Mapping[str, Any]) -> 
     named: dict[str, GpuChoice] = {}
     is_named = isinstance(scalar(gpus), str) or bool(values_of("gpus", gpus))
     listed = listed_names("gpus", gpus) if is_named else []
+    check_settings(listed, options)
     for gpu in listed:
         pooled = choice(gpu, options)
         name = gpu_of(gpu, options.get("specs")).name

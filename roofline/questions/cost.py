@@ -280,6 +280,7 @@ class GpuCost(Answer[CostRow]):
             **{name: _at_rent(name, "typical")(self) for name in _PLANNED},
             **self.shared,
             **({} if self.api is None else cells(BREAK_EVEN_KEYS, self.api)),
+            "gpu_status": self.gpu.status,
             "warnings": list(self.warnings),
             "reason": self.reason,
         }
@@ -494,7 +495,7 @@ def _refused(one: OneGpu, error: RooflineError) -> GpuCost | None:
     if isinstance(error, BadInput) and not isinstance(error, _Unpriced):
         return None
     reason = str(error) if isinstance(error, _Unpriced) else f"{error.short}: {error}"
-    row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
+    row = refused_row(one.model, one.gpu, error, **one.chosen.options)
     return GpuCost(one.model, one.gpu, reason=reason, warnings=one.notes, asked=row)
 
 

@@ -21,7 +21,7 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
-from roofline.questions.inputs.deployment import found_model, pool_of
+from roofline.questions.inputs.deployment import check_settings, found_model, pool_of
 from roofline.questions.inputs.options import understood
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
@@ -52,7 +52,7 @@ from roofline.serving.load.pools import (
 )
 from roofline.serving.load.regions import error_of, nearest, pool_region
 from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
-from roofline.serving.shown import KEYS, times_text, verdict_text
+from roofline.serving.shown import KEYS, rent_of_a_month, times_text, verdict_text
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     IN_RANGE,
@@ -155,6 +155,7 @@ def disaggregate(
     prefill_options = {**plain, "engine": prefill_engine or engine}
     if lengths is None or lengths.rows is None:  # not a trace
         prefill_options |= {"osl": 1, "osl_cv": None}
+    check_settings((prefill, decode), plain)
     first, prefill_notes = deployment_of_pool("prefill", record, prefill, prefill_options, prefill_gpu_price)
     second, decode_notes = deployment_of_pool("decode", record, decode, decode_options, decode_gpu_price)
     pools = Pools(first, second, kv_link_between(first, second, kv_link, layerwise))
@@ -618,7 +619,14 @@ POOL_KEYS: Keys[Disaggregation] = {
         "Sequences of a decode replica that decode together when a request does.",
         lambda d: float(d.found.batch),
     ),
-    **taken(KEYS, output_tok_s=None, output_tok_s_gpu=None, usd_per_hour=None, usd_per_m_output_tok=None),
+    **taken(
+        KEYS,
+        output_tok_s=None,
+        output_tok_s_gpu=None,
+        usd_per_hour=None,
+        usd_per_month=lambda d: rent_of_a_month(d.usd_per_hour),
+        usd_per_m_output_tok=None,
+    ),
     "exact_ratio": _best(
         Key.number, "1", "exact", "Prefill replicas per decode replica at which neither pool waits for the other."
     ),

@@ -190,7 +190,7 @@ def goodput(
 
     >>> import roofline as rl
     >>> rl.goodput("llama-3.1-8b", ["h100-sxm"], slo="tpot:25", basis="ideal", tp=1)
-    [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.165 USD per million output tokens>]
+    [<GpuGoodput 1x h100-sxm (tp 1): 38.7 requests/s, set by mean TPOT; 0.224 USD per million output tokens>]
     """
     model, gpus, asked = asked_case("goodput", model, gpus, options, OPTIONS)
     of_case = asked.pop("slo", None)
@@ -372,7 +372,7 @@ def _why_none(prediction: Prediction, nearest: Goodput, slo: Mapping[str, float]
 
 
 def _refused(one: OneGpu, share: float | None, error: RooflineError) -> GpuGoodput:
-    row = refused_row(one.model, one.gpu.name, error, **one.chosen.options)
+    row = refused_row(one.model, one.gpu, error, **one.chosen.options)
     return GpuGoodput(one.model, one.gpu, share, reason=f"{error.short}: {error}", warnings=one.notes, asked=row)
 
 

@@ -465,6 +465,8 @@ def _bandwidth(start: Start) -> Lever:
         more = f"{100.0 * (MORE_BANDWIDTH - 1.0):.0f} %"
         return Lever("more bandwidth", reason=f"no {gpu.vendor} GPU that can be rented has {more} more than {gpu.name}")
     changes: dict[str, Any] = {"gpu": wider.name}
+    if start.options.get("set") is not None:
+        changes["set"] = None  # it is of the GPU that the case names
     assumption = None
     if start.options.get("gpu_price") is not None:
         changes["gpu_price"] = None

@@ -17,8 +17,8 @@ from roofline.catalog.entries import (
     spec_yaml,
     with_si,
 )
-from roofline.catalog.find import Listed, document, load_workload, workload_names
-from roofline.numbers.quantity import BILLION, GIGA, HOUR, MINUTE, TERA, rounded, to_text
+from roofline.catalog.find import Listed, document, load_workload, workload_names, written
+from roofline.numbers.quantity import BILLION, GIGA, HOUR, MINUTE, MONTH, TERA, rounded, to_text
 from roofline.physics.equation import basis_of
 from roofline.physics.memory import (
     CONVENTIONS,
@@ -31,7 +31,7 @@ from roofline.physics.memory import (
 from roofline.questions.inputs.arguments import is_file, scalars
 from roofline.questions.inputs.arguments import path as path_of
 from roofline.serving.shown import KEYS, gpus_text
-from roofline.specs.gpu import Gpu
+from roofline.specs.gpu import NO_LINK, Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Ffn, Indexer, Mixer, Model
 from roofline.specs.workload import (
@@ -43,6 +43,7 @@ from roofline.specs.workload import (
     limits_of_text,
     metric_and_level,
 )
+from roofline.support.dates import days_since
 from roofline.support.errors import BadSpec, RooflineError, UnknownName
 from roofline.support.records import NamedTuple
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
 
 __all__ = [
+    "NO_LINK",
     "Ffn",
     "Gpu",
     "Indexer",
@@ -63,6 +65,7 @@ __all__ = [
     "si_value",
     "sources",
     "with_si",
+    "written",
 ]
 
 
@@ -126,6 +129,36 @@ def _price_date(entry: _Entry) -> str | None:
     return next((figure.date for figure in priced if figure.field == "price"), None)
 
 
+def _price_source(entry: _Entry) -> str | None:
+    price = entry.listed.content.get("price")
+    if price is None:
+        return None
+    source = entry.listed.content.get("sources", {}).get(price["source"], {})
+    return str(source.get("title", price["source"]))
+
+
+def _price_note(entry: _Entry) -> str | None:
+    price = entry.listed.content.get("price")
+    return None if price is None else price.get("note")
+
+
+def _price_days(entry: _Entry) -> int | None:
+    return days_since(_price_date(entry) or "")
+
+
+def _rent_of(end: str) -> Callable[[_Entry], float | None]:
+    return lambda e: None if e.gpu.price is None else float(getattr(e.gpu.price, end)) * HOUR
+
+
+def _month(entry: _Entry) -> float | None:
+    return None if entry.gpu.price is None else entry.gpu.price.typical * MONTH
+
+
+def _link_rate(entry: _Entry) -> float | None:
+    link = entry.gpu.link
+    return None if link.kind == NO_LINK else float(link.bandwidth) / GIGA
+
+
 #: Keys of a row of a GPU.
 GPU_KEYS: Keys[_Entry] = {
     **taken(KEYS, gpu=lambda e: e.gpu.name),
@@ -137,11 +170,15 @@ GPU_KEYS: Keys[_Entry] = {
     "bandwidth_tb_s": Key.number("TB/s", "HBM bandwidth.", lambda e: e.gpu.bandwidth / TERA),
     "memory_gb": Key.number("GB", "Usable memory.", lambda e: e.gpu.memory / GIGA),
     "link": Key.text("Scale-up fabric.", lambda e: e.gpu.link.kind),
-    "link_gb_s": Key.number("GB/s", "Its bandwidth per direction and GPU.", lambda e: e.gpu.link.bandwidth / GIGA),
+    "link_gb_s": Key.number("GB/s", "Its bandwidth per direction and GPU.", _link_rate),
     "domain": Key.integer("1", "GPUs that it joins.", lambda e: e.gpu.link.domain),
     "power_w": Key.number("W", "Board power.", lambda e: e.gpu.power),
     **taken(KEYS, usd_per_hour=lambda e: None if e.gpu.price is None else e.gpu.price.typical * HOUR),
+    **taken(KEYS, usd_per_month=_month, usd_per_hour_low=_rent_of("low"), usd_per_hour_high=_rent_of("high")),
     "price_date": Key.text("Date of the price.", _price_date),
+    "price_age_days": Key.integer("days", "Days since then.", _price_days),
+    "price_title": Key.text("Source of the typical price.", _price_source),
+    "price_note": Key.text("Which providers the range is of.", _price_note),
     **taken(KEYS, basis=lambda e: basis(e.gpu)),
 }
 

@@ -26,7 +26,7 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.case import LEAST_RATE, LENGTHS, LOADS, RUN, TRAFFIC
-from roofline.questions.inputs.deployment import choice, found_gpu, found_model
+from roofline.questions.inputs.deployment import check_settings, choice, found_gpu, found_model
 from roofline.questions.inputs.load import MOST_USERS, user_counts
 from roofline.questions.inputs.options import ALL, LISTED, QUESTIONS, understood
 from roofline.questions.predict import answer_row, asked_case, predict
@@ -39,6 +39,7 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, better, cells, taken
 from roofline.specs.load import Load, Users, lasting_named, stated
 from roofline.specs.model import Model
+from roofline.specs.what_if import CHANGED
 from roofline.specs.workload import LATENCIES
 from roofline.specs.written import Pool
 from roofline.support.errors import (
@@ -415,14 +416,16 @@ def _deployments(model: Any, record: Model, gpus: Any, options: Mapping[str, Any
     """Every GPU in every combination of the values given, and in every plan where none is."""
     several = [name for name in QUESTIONS["pareto"].several if name in options]
     cases = []
-    for name in listed_names("gpus", gpus):
+    names = listed_names("gpus", gpus)
+    check_settings(names, options)
+    for name in names:
         for values in product(*(options[option] for option in several)):
             chosen = choice(name, {**options, **dict(zip(several, values, strict=True))})
             kind = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
-            gpu, _ = found_gpu(kind, options.get("specs"))
+            gpu, _ = found_gpu(kind, chosen.options)
             replicas = chosen.gpu.replicas if isinstance(chosen.gpu, Pool) else None
             for plan in _plans(record, gpu, chosen.options):
-                named = {"model": model, "gpu": kind if isinstance(kind, Gpu) else gpu.name, **plan}
+                named = {"model": model, "gpu": kind if isinstance(kind, Gpu) else gpu.name.rstrip(CHANGED), **plan}
                 case = {**named, **chosen.options, **plan}
                 if replicas is not None:
                     case["num_gpus"] = replicas * math.prod(plan.get(name, 1) for name in ("tp", "pp", "dp"))
@@ -622,8 +625,8 @@ def _scatter(answer: Pareto, *, with_ranges: bool) -> Scatter:
     """Own frontiers of all GPUs, the points of the common one with plans and ranges, and its knee."""
     marked = []
     for point in answer.points:
-        gpu, ranges = point.options["gpu"], point.ranges if with_ranges else (None, None)
-        owner = gpu.name if isinstance(gpu, Gpu) else gpu
+        ranges = point.ranges if with_ranges else (None, None)
+        owner = point.prediction.deployment.gpu.name
         marked.append(Marked(*point.figures, owner, point.plan if with_ranges else "", *ranges))
     turn = next((place for place, point in enumerate(answer.points) if point.is_knee), None)
     x_label, y_label = map(figure_text, answer.keys)

@@ -55,6 +55,7 @@ def deployment_of_pool(
             }
         if parsed is None and not isinstance(pool, Gpu) and not isinstance(scalar(pool), str):
             raise BadInput(f"{shown(pool)} is no pool; write a GPU with its plan and replicas, such as b200:tp4x2")
+        stated_options = dict(choice(pool, stated_options).options) if stated_options.get("set") else stated_options
         choice(pool, stated_options)
         prediction = predict(model, pool, **{**stated_options, "request_rate": LEAST_RATE})
     except RooflineError as error:

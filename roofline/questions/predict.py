@@ -128,7 +128,9 @@ def predict(
     slo: str | Mapping[str, float | str] | None = None,
     allow_oversize: bool = False,
     specs: str | None = None,
+    set: str | Mapping[str, float | str] | None = None,  # noqa: A002 - as its flag is spelled
     gpu_price: float | str | tuple[float, float] | None = None,
+    price_file: str | None = None,
     assume: str | None = None,
 ) -> Prediction | Predictions:
     """Latencies of a model on GPUs under one load.
@@ -196,8 +198,12 @@ def predict(
             bare numbers in seconds [s].
         allow_oversize: predict a plan even if it does not fit.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        set: figures of hardware that does not exist, as paths of the GPU's file with values: a text such as
+            ``memory.bandwidth=12TB/s,peak.fp8=2PFLOP/s``, or a mapping, numbers in SI units; the GPU is then ``b200*``.
         gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``1500/month``; None for the catalog's
             [USD/h].
+        price_file: path of a CSV of rents, which replace the catalog's: columns gpu, and usd_per_hour or price (a text
+            as of `gpu_price`).
         assume: family, such as ``llama``, as which a config.json of an unknown `model_type` is read; None to refuse it.
 
     Returns:
@@ -225,7 +231,7 @@ def predict(
         DeploymentOptions(
             model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
             engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
-            draft_tokens, acceptance, derate, gpu_price, specs, assume,
+            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume,
         )
     )  # fmt: skip
     spread, start = None, None
@@ -328,16 +334,25 @@ def on_each_gpu(
     """
     specs = options.get("specs")
     names = catalog.gpus(specs) if gpus is None else arguments.listed_names("gpus", gpus)
+    deployments.check_settings(names, options)
     record, model_notes = deployments.found_model(model, options)
     wrong: list[BadInput] = []
     for name in each(names, "GPUs"):
         chosen = deployments.choice(name, options)
         if check is not None:
             check(chosen)
-        gpu, notes = deployments.found_gpu(chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu, specs)
+        kind = chosen.gpu.gpu if isinstance(chosen.gpu, Pool) else chosen.gpu
+        odd: BadInput | None = None
+        try:
+            gpu, notes = deployments.found_gpu(kind, chosen.options)
+        except BadInput as error:  # a figure that this GPU cannot have
+            gpu, notes = deployments.found_gpu(kind, {**chosen.options, "set": None})
+            odd = error
         one = OneGpu(record, gpu, name, chosen, model_notes, notes, is_only=len(names) == 1)
         result: _Answer | None
         try:
+            if odd is not None:
+                raise odd
             result = answer(one)
         except UnknownName:
             raise
@@ -374,11 +389,13 @@ def predict_each_gpu(
     """
     model, notes = deployments.found_model(model, options)
     predictions, refused = [], {}
+    deployments.check_settings(gpu_names, options)
+    own = {name: deployments.own_settings(name, options) for name in gpu_names}
     for name in gpu_names:
         deployments.choice(name, options)  # a faulty text is an error for all GPUs, not for one
     for name in each(gpu_names, "GPUs"):
         try:
-            prediction = predict(model, name, **options)
+            prediction = predict(model, name, **own[name])
             predictions.append(replace(prediction, said=(*notes, *prediction.said)))
         except UnknownName:
             raise
@@ -586,7 +603,7 @@ def answer_row(
     return {key: values.get(key) for key in columns}
 
 
-def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: Any) -> dict[str, Any]:
+def refused_row(model: str | Model, gpu: str | Gpu, error: RooflineError, **options: Any) -> dict[str, Any]:
     """Row of the JSON contract with nulls and the reason; `fits` is false where memory is the reason, else null."""
     record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
@@ -595,6 +612,7 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
     if not kind.is_burst:
         values["batch"] = options.get("batch")
     values["prefix"] = arguments.tokens_of_prefix(values["prefix"], values["isl"])
+    chosen = deployments.gpu_of(gpu, options.get("specs"))
     return {
         **dict.fromkeys(ROW_KEYS),
         **{name: value for name, value in values.items() if name in ROW_KEYS},
@@ -602,7 +620,8 @@ def refused_row(model: str | Model, gpu: str, error: RooflineError, **options: A
         "load": kind.name,
         "model": record.short_name,
         "model_id": record.name,
-        "gpu": deployments.gpu_of(gpu, options.get("specs")).name,
+        "gpu": chosen.name,
+        "gpu_status": chosen.status,
         "engine": options.get("engine", DEFAULT_ENGINE),
         "fits": False if isinstance(error, DoesNotFit) else True if isinstance(error, Overloaded) else None,
         **_refused_verdict(error, options.get("slo"), values["osl"]),

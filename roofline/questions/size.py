@@ -24,7 +24,7 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.case import LENGTHS, TRAFFIC, traffic
-from roofline.questions.inputs.deployment import choice, found_gpu, found_model
+from roofline.questions.inputs.deployment import check_settings, choice, found_gpu, found_model, own_settings
 from roofline.questions.inputs.options import ALL, understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, answer_row, asked_case, meeting_first, predict
 from roofline.serving.answers import Answer, listed_keys
@@ -80,7 +80,7 @@ class GpuSize(Answer[SizeRow]):
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").cheapest
     >>> result
-    <GpuSize 1x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 2.95 USD/h; SLO pass?>
+    <GpuSize 1x h100-sxm (tp 1): TTFT 16.6 ms, TPOT 4.53 ms, 3.99 USD/h; SLO pass?>
     >>> result.to_dict(["gpu", "num_gpus", "meets"])
     {'gpu': 'h100-sxm', 'num_gpus': 1, 'meets': True}
     """
@@ -156,7 +156,7 @@ class FleetSize(Answer[SizeRow]):
     >>> import roofline as rl
     >>> result = rl.size("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
     >>> result.cheapest
-    <GpuSize 2x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 1.98 USD/h; SLO pass?>
+    <GpuSize 2x l40s (tp 2): TTFT 42 ms, TPOT 8.8 ms, 3.14 USD/h; SLO pass?>
     >>> [row["meets"] for row in result.to_rows()]  # two L40S read 7.5 GB each in 9 ms
     [True, True]
     >>> result.to_dict(["gpu"])["rows"]
@@ -250,7 +250,7 @@ def size(
 
     >>> import roofline as rl
     >>> rl.size("llama-3.3-70b", "h100-sxm", slo="tpot:25", quantization="fp8", basis="ideal").cheapest
-    <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 2.95 USD/h; SLO pass?>
+    <GpuSize 1x h100-sxm (tp 1, fp8): TTFT 79.8 ms, TPOT 21.1 ms, 3.99 USD/h; SLO pass?>
     """
     model, gpu, asked = asked_case("size", model, None, options, ("num_gpus", "allow_oversize"), keeps_plan=False)
     of_case = asked.pop("slo", None)
@@ -276,9 +276,10 @@ def _of_case(
     fixed = _degrees(model, plain)
     answers: dict[Any, GpuSize] = {}
     choices: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
+    check_settings(choices, plain)
     for gpu in each(choices, "GPUs"):
         kind, formats, degrees = _with_pool(model, gpu, presets, fixed, plain.get("specs"))
-        answer = _on_gpu(model, kind, formats, degrees, limits, plain)
+        answer = _on_gpu(model, kind, formats, degrees, limits, dict(own_settings(gpu, plain)))
         answers[answer.gpu.name, formats, degrees] = answer
     sizes = tuple(sorted(answers.values(), key=_rank))
     notes = _notes(sizes, limits, plain.get("osl", DEFAULTS["osl"]))
@@ -293,7 +294,12 @@ def _on_gpu(
     slo: Mapping[str, float],
     options: Mapping[str, Any],
 ) -> GpuSize:
-    gpu, notes = found_gpu(name, options.get("specs"))
+    wrong: BadInput | None = None
+    try:
+        gpu, notes = found_gpu(name, options)
+    except BadInput as error:  # a figure that this GPU cannot have
+        gpu, notes = found_gpu(name, {**options, "set": None})
+        wrong = error
     load = {name: options[name] for name in _LOADS_OF_REPLICAS if options.get(name) is not None}
     shaping = {name: options[name] for name in TRAFFIC if name in options} if load else {}
     plain = {name: value for name, value in options.items() if name not in (*load, *shaping)}
@@ -310,8 +316,11 @@ def _on_gpu(
         "model": model.short_name,
         "model_id": model.name,
         "gpu": gpu.name,
+        "gpu_status": gpu.status,
         "engine": options.get("engine", DEFAULT_ENGINE),
     }
+    if wrong is not None:
+        return GpuSize(model, gpu, None, reason=str(wrong), asked=row, warnings=notes)
     stage = {"tp": 1, "pp": fixed.pp, "ep": 1, "dp": 1, "allow_oversize": True}
     alone: dict[str | None, Prediction] = {}
     refused: list[UnsupportedPrecision] = []

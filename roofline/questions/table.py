@@ -355,6 +355,8 @@ def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
         if name not in LENGTHS
     }
     plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
+    for plan in plans:
+        deployment.check_settings(gpu_names, plan)
     shares = {place: one.share for place, one in enumerate(lengths["prefix"]) if isinstance(one, PromptShare)}
     numbers = {
         name: [math.nan if isinstance(value, PromptShare) else float(value) for value in values]

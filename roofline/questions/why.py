@@ -19,7 +19,7 @@ from roofline.outputs.files import is_stream, write_whole
 from roofline.physics.passes import Pass
 from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits, values_of
 from roofline.questions.inputs.case import LOADS
-from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.deployment import check_settings, choice, own_settings
 from roofline.questions.inputs.options import SPELLINGS, understood
 from roofline.questions.predict import asked_case, given_gpu, meeting_first, predict, predicted, states_load
 from roofline.serving.answers import Answer, selected
@@ -32,7 +32,7 @@ from roofline.serving.quantization import PRESETS, summary
 from roofline.serving.shown import KEYS, row
 from roofline.serving.verdict import FAIL, Verdict
 from roofline.specs.formats import FORMATS, format_symbol
-from roofline.specs.gpu import HOST, Gpu
+from roofline.specs.gpu import ANNOUNCED, HOST, Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, LASTING
 from roofline.specs.model import Model
@@ -231,13 +231,15 @@ def solve_each_gpu(
     solutions: list[Solution] = []
     refused: dict[str, RooflineError] = {}
     limits = {name: time for name, time in targets.items() if time is not None}
+    check_settings(gpu_names, options)
     for name in each(gpu_names, "GPUs"):
         try:
-            solutions.append(solve(model, name, unknown, slo=limits, **options))
+            solutions.append(solve(model, name, unknown, slo=limits, **own_settings(name, options)))
         except RooflineError as error:
             refused[name] = error
     if not solutions and refused:
         raise next(iter(refused.values()))
+    solutions.sort(key=lambda solution: solution.base.deployment.gpu.status in ANNOUNCED)
     return meeting_first(solutions, lambda solution: solution.verdict), refused
 
 
@@ -333,6 +335,7 @@ def solution_keys(targets: Iterable[str] = ()) -> Keys[Solution]:
             gpu=lambda s: s.base.deployment.gpu.name,
             num_gpus=lambda s: int((s.prediction or s.base).deployment.num_gpus),
             tp=lambda s: int((s.prediction or s.base).deployment.plan.tp),
+            gpu_status=lambda s: s.base.deployment.gpu.status,
         ),
         "unknown": Key.text("Input that is sought.", is_open=False),
         **taken(SHARED, unit=None, value=None),

@@ -385,8 +385,11 @@ def _more_stages(deployment: Deployment, batch: Real, length: Real) -> list[str]
     """Fewest pipeline stages that fit, at the widest tp of a node."""
     plan, model = deployment.plan, deployment.model
     degrees = [tp for tp in possible_tp(model, deployment.gpu.node) if not plan_fault(model, replace(plan, tp=tp))]
+    gpu = deployment.gpu
     for pp in range(plan.pp + 1, min(model.layers, _MOST_STAGES) + 1):
         candidate = replace(deployment, plan=replace(plan, tp=max(degrees, default=1), pp=pp))
+        if gpu.scale_out is None and candidate.plan.num_gpus > gpu.node:
+            break  # without a network
         if memory(candidate, batch, length).fits:
             return [f"tp = {candidate.plan.tp}, pp = {pp}"]
     return []

@@ -134,6 +134,7 @@ class Row(TypedDict, total=False):
     hbm_used_frac: float | None
     usd_per_hour: float | None
     usd_per_m_output_tok: float | None
+    usd_per_month: float | None
     usd_per_hour_low: float | None
     usd_per_hour_high: float | None
     price_source: str | None
@@ -142,6 +143,7 @@ class Row(TypedDict, total=False):
     usd_per_m_cached_tok: float | None
     usd_per_m_decode_tok: float | None
     usd_per_m_blended_tok: float | None
+    gpu_status: str | None
     warnings: list[str]
     reason: str | None
 

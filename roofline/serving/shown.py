@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
-from roofline.numbers.quantity import GIGA, HOUR, MILLI, counted, distinct_texts, rounded, to_text
+from roofline.numbers.quantity import GIGA, HOUR, MILLI, MONTH, counted, distinct_texts, rounded, to_text
 from roofline.serving.answers import check_keys, listed_keys, selected
 from roofline.serving.latency import (
     Workload,
@@ -22,6 +22,7 @@ from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
 from roofline.specs.keys import LATENCY_NAMES, OVER, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, OPTIONS, RUN
+from roofline.specs.what_if import is_change
 from roofline.specs.workload import (
     JUDGED,
     LATENCIES,
@@ -32,6 +33,7 @@ from roofline.specs.workload import (
     limits_words,
     metric_and_level,
 )
+from roofline.support.dates import OLD, price_age
 
 if TYPE_CHECKING:
     from roofline.physics.plan import Deployment, Draft
@@ -127,6 +129,11 @@ def _token_price(kind: str, meaning: str) -> Key[Prediction]:
         return None if prediction.token_prices is None else _json_value(getattr(prediction.token_prices, kind))
 
     return Key.number("USD", meaning, value)
+
+
+def rent_of_a_month(usd_per_hour: float | None) -> float | None:
+    """Rent for 730 hours [USD/month]; None where that of an hour is not known."""
+    return None if usd_per_hour is None else usd_per_hour * MONTH / HOUR
 
 
 def _rent(end: int, meaning: str) -> Key[Prediction]:
@@ -335,6 +342,9 @@ KEYS: Keys[Prediction] = {
     "usd_per_m_output_tok": Key.number(
         "USD", "All of the rental per million output tokens; prompt tokens are not counted."
     ),
+    "usd_per_month": Key.number(
+        "USD/month", "The same for a month of 730 hours.", lambda p: rent_of_a_month(p.usd_per_hour)
+    ),
     "usd_per_hour_low": _rent(0, "The same rental at the low end of the price's range."),
     "usd_per_hour_high": _rent(1, "The same rental at the high end of it."),
     "price_source": Key.text("Where the price comes from: given, or the catalog with its date."),
@@ -349,6 +359,7 @@ KEYS: Keys[Prediction] = {
     "usd_per_m_blended_tok": _token_price(
         "blended", "All of the rental per million of all tokens, blended: input, cached and output."
     ),
+    "gpu_status": Key.text("Whether the GPU ships, as the catalog says.", lambda p: p.deployment.gpu.status),
     "warnings": Key.texts("What a reader of the figures should know.", lambda p: list(p.warnings)),
 }
 
@@ -383,7 +394,7 @@ def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = No
 #: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
 _LEAST_FIRST = (
     "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
-    "derated", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
+    "derated", "what if", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
 )  # fmt: skip
 
 
@@ -585,8 +596,11 @@ def _cost(prediction: Prediction) -> tuple[str, ...]:
     kinds = {"input": prices.input, "cached": prices.cached, "decode": prices.output}
     parts = ", ".join(f"{figure_text(value)} {name}" for name, value in kinds.items() if math.isfinite(value))
     low, high = (rounded(rent * HOUR * count) for rent in (price.low, price.high))
-    rent = price.source if low == high else f"{price.source}, {low}-{high} USD/h"
-    return figures, f"; by the time that each takes {parts}; rent: {rent}"
+    age = price_age(price.source)
+    source = price.source if age is None or age <= OLD else f"{price.source} ({age} days ago)"
+    rent = source if low == high else f"{source}, {low}-{high} USD/h"
+    month = f"{rent_of_a_month(prediction.usd_per_hour):,.0f} USD/month"
+    return figures, f"; by the time that each takes {parts}; rent: {rent}, {month}"
 
 
 def _engine(prediction: Prediction) -> str:
@@ -617,7 +631,10 @@ def _said(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     """Warnings that may not wait for ``--notes``, and what was taken from the hardware."""
     lost = [text.removeprefix(DERATED) for text in prediction.said if text.startswith(DERATED)]
     pressing = [text for text in prediction.warnings if is_pressing(text)]
+    mark = f"{prediction.deployment.gpu.name}: "
+    changed = [text.removeprefix(mark) for text in prediction.deployment.gpu.cautions if is_change(text, mark)]
     return {
+        **({"what if": ("; ".join(changed),)} if changed else {}),
         **({"derated": ("; ".join(lost),)} if lost else {}),
         **({"warning": ("; ".join(pressing),)} if pressing else {}),
     }

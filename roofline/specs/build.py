@@ -8,7 +8,7 @@ from typing import Any
 from roofline.numbers.quantity import count_from_text, from_text
 from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride
 from roofline.specs.formats import COMPUTE
-from roofline.specs.gpu import Calibration, CollectiveEfficiency, Efficiency, Gpu, Link, Price
+from roofline.specs.gpu import UNLINKED, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link, Price
 from roofline.specs.model import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Model, Ngrams
 from roofline.specs.names import declared
 from roofline.specs.workload import NamedWorkload
@@ -18,6 +18,8 @@ from roofline.support.records import replace
 DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
 #: Type of a field -> dimension of the text that files state.
 _DIMENSIONS = {"Seconds": "s", "Bytes": "B", "BytesPerSecond": "B/s", "Watts": "W"}
+#: What holds for the memory of one chip with CPU and GPU.
+_UNIFIED = "CPU and GPU share the memory and its bandwidth; what else runs there takes its part of both"
 #: Sections whose format is that of `linear` where a file states none.
 LIKE_LINEAR = ("attention", "shared", "experts")
 
@@ -31,7 +33,8 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
         "bandwidth": from_text(memory["bandwidth"]["value"], "B/s"),
         "memory": from_text(memory["usable"]["value"], "B"),
         "memory_label": from_text(memory["label"]["value"], "B"),
-        "link": Link(**_fields(Link, document["scale_up"])),
+        "is_unified": bool(memory.get("unified")),
+        "link": Link(**_fields(Link, document["scale_up"])) if "scale_up" in document else UNLINKED,
         "exp_rate": _optional(document, "exp_per_s", "exp/s"),
         "scale_out": _optional(document.get("scale_out", {}), "bandwidth", "B/s"),
         "host_link": _optional(host, "bandwidth", "B/s"),
@@ -167,16 +170,18 @@ def _price(document: Mapping[str, Any]) -> Price | None:
 
 
 def _cautions(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """At most one sentence: figures with low confidence that decide times, memory or cost."""
+    """Memory that the CPU shares, and figures with low confidence that decide times, memory or cost."""
+    name = document["name"]
+    shared = [f"{name}: {_UNIFIED}"] if document["memory"].get("unified") else []
     figures = {f"peak.{dtype}": figure for dtype, figure in document["peak"].items() if dtype in COMPUTE[1:]}
     figures |= {f"memory.{name}": document["memory"][name] for name in ("usable", "bandwidth")}
-    figures |= {"scale_up.bandwidth": document["scale_up"]["bandwidth"], "exp_per_s": document.get("exp_per_s") or {}}
+    figures |= {"scale_up.bandwidth": document.get("scale_up", {}).get("bandwidth") or {}}
+    figures |= {"exp_per_s": document.get("exp_per_s") or {}}
     figures["price"] = document.get("price") or {}
     doubtful = [name for name, figure in figures.items() if figure.get("confidence") == "low"]
-    if not doubtful:
-        return ()
-    name = document["name"]
-    return (f"{name}: low confidence in {', '.join(doubtful)} (roofline gpus show {name})",)
+    if doubtful:
+        shared.append(f"{name}: low confidence in {', '.join(doubtful)} (roofline gpus show {name})")
+    return tuple(shared)
 
 
 def _count(parameters: Mapping[str, Any], field: str) -> float | None:

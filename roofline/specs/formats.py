@@ -279,12 +279,13 @@ _QUALIFIERS = (
     r"(?a:dynamic|static|block|kv|preview|marlin|qat|quantized|g\d{2,3}|h\d|exl[23]|mlx|autoround|i1|ud|unsloth|gs\d+"
     r"|awq|gptq|gguf|bnb|\dbit|\d{1,2}(?:\.\d{1,3})?bpw)"
 )
-_PLAIN = r"nvfp4|mxfp4|fp4|fp8|int4|int8|w4a16|w8a16|w8a8|w4afp8|bf16|fp16|" + "|".join(
+_PLAIN = r"nvfp4|mxfp4|mxfp8|fp4|fp8|int4|int8|w4a16|w8a16|w8a8|w4afp8|bf16|fp16|" + "|".join(
     sorted(STORED_BITS, key=len)[::-1]
 )
 _BIT_WIDTH = r"(?a:(\d)bit)"
 _SEAM = r"[-:]|(?<=quantized)\."
 _FLAVOUR = r"(?a:-(?:instruct|it|chat|base|thinking|hf)(?=-|$)|-\d{4}(?:\d\d)?$)"
+_EDITION, _EDITED = r"(?a:v\d)", 2  # of the quantization, behind its format; parts of a name that are left
 _LONGEST = 200  # characters of a name
 
 
@@ -306,6 +307,8 @@ def format_in_name(name: str) -> FormatInName | None:
     owner, slash, last = name[:_LONGEST].rpartition("/")
     parts = re.split(_SEAM, last)
     words: list[str] = []
+    if len(parts) > _EDITED and re.fullmatch(_EDITION, parts[-1].lower()) and _is_about_formats(parts[-2].lower()):
+        parts.pop()
     while len(parts) > 1 and _is_about_formats(parts[-1].lower()):
         words.append(parts.pop().lower())
     preset = _preset(frozenset(words), owner.lower()) if words else None
@@ -353,6 +356,8 @@ def _preset(words: frozenset[str], owner: str) -> str | None:
         return "bitsandbytes"
     if "fp8" in words:
         return next((name for word, name in _EIGHT_BITS.items() if word in words), "fp8")
+    if "mxfp8" in words:  # 8 bits with a scale for each block, as DeepSeek's
+        return "fp8_block"
     if "fp4" in words:
         return _VENDORS.get(owner, "fp4")
     if words & {"gptq", "awq", "autoround"}:

@@ -14,6 +14,8 @@ from roofline.support.records import NamedTuple, dataclass, replace
 
 #: Kind of link between cards that communicate through the host.
 PCIE = "pcie"
+#: Kind of link of a machine that has none to another of its kind.
+NO_LINK = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,12 @@ class Link:
     domain: int  # GPUs that reach each other at this rate
     in_switch_reduction: bool = False
     peer_bandwidth: BytesPerSecond | None = None  # to one peer in a mesh
+
+
+#: Statuses of GPUs that nobody can buy or rent yet.
+ANNOUNCED = ("announced", "pre-release")
+#: What a specification without `scale_up` means; nothing is sent at its rate.
+UNLINKED = Link(NO_LINK, 1.0, 1)
 
 
 class Price(NamedTuple):
@@ -56,13 +64,14 @@ class Gpu:
     bandwidth: BytesPerSecond  # of the HBM
     memory: Bytes  # usable HBM
     memory_label: Bytes  # as sold
-    link: Link
+    link: Link = UNLINKED
     exp_rate: float | None = None  # [exp/s] special-function units
     scale_out: BytesPerSecond | None = None  # network per GPU and direction
     host_link: BytesPerSecond | None = None  # to the host, per direction
     host_domain: int | None = None  # GPUs that reach each other over it, if bridges join fewer
     power: Watts | None = None
     cache: Bytes | None = None  # of the last level
+    is_unified: bool = False  # whether the CPU shares the memory and its bandwidth
     price: Price | None = None
     sustained: float = 1.0  # share of its peaks under load, relative to the GPU of its calibration
     other_nodes: tuple[str, ...] = ()  # this GPU in nodes with another scale-up link

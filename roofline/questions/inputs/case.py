@@ -44,7 +44,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import PRESETS, preset_name
 from roofline.serving.verdict import DERATED, beyond, is_pressing, is_within
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
-from roofline.specs.gpu import GEMM, MOE, PCIE, Gpu, Price
+from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
@@ -266,7 +266,9 @@ def _link_warnings(deployment: Deployment) -> Iterator[str]:
         beyond = f" beyond the {link.domain}-GPU {link.kind} bridge" if bridged else ""
         yield f"{gpu.name}: collectives{beyond} run over PCIe; their time depends on the server and is uncertain"
     others = f"; in other nodes: {', '.join(gpu.other_nodes)}" if gpu.other_nodes else ""
-    if ranks > gpu.node:
+    if ranks > gpu.node and link.kind == NO_LINK:
+        yield f"{gpu.name}: {ranks} ranks use the network, as it has no scale-up link"
+    elif ranks > gpu.node:
         yield f"{gpu.name}: {ranks} ranks exceed its {gpu.node}-GPU {gpu.node_link} domain and use the network{others}"
     elif ranks > 1 and others:
         yield f"{gpu.name}: {ranks} ranks of a node that joins {gpu.node} GPUs by {gpu.node_link}{others}"
@@ -640,9 +642,15 @@ def price_of(value: Any) -> Price | None:
     return Price(low, (low + high) / 2.0, high, GIVEN_PRICE)
 
 
-def priced(gpu: Gpu, value: Any) -> Gpu:
-    """A GPU at the price given; None keeps the catalog's."""
+def priced(gpu: Gpu, value: Any, file: Any = None, specs: str | None = None) -> Gpu:
+    """A GPU at the price given, or that of a file of prices; without either, the catalog's stays."""
     price = price_of(value)
+    if file is not None:
+        if price is not None:
+            raise BadInput("gpu_price and price_file both state rents; leave out one of them")
+        from roofline.questions.inputs.prices import price_in
+
+        price = price_in(file, gpu, specs)
     return gpu if price is None else replace(gpu, price=price)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -23,6 +23,7 @@ from roofline.serving.quantization import resolved_quantization
 from roofline.specs.engine import METHODS, MOST_DRAFTS, Acceptance
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
+from roofline.specs.what_if import Setting, changed, own_of, settings_of
 from roofline.specs.written import (
     DEGREES,
     EXAMPLES_OF_ACCEPTANCE,
@@ -99,12 +100,10 @@ def found_model(model: str | Model, options: Mapping[str, Any]) -> tuple[Model, 
     return record, () if note is None else (note,)
 
 
-def found_gpu(gpu: Any, specs: str | None) -> tuple[Gpu, tuple[str, ...]]:
-    """The record of a GPU that is named alone, and a note on its name if it needs one."""
-    if isinstance(gpu, Gpu):
-        return gpu, ()
-    record, note = find.find_gpu(gpu, specs)
-    return record, () if note is None else (note,)
+def found_gpu(gpu: Any, options: Mapping[str, Any]) -> tuple[Gpu, tuple[str, ...]]:
+    """The record of a GPU that is named alone, with what the options set, and a note on its name if it needs one."""
+    record, note = (gpu, None) if isinstance(gpu, Gpu) else find.find_gpu(gpu, options.get("specs"))
+    return with_settings(record, options), () if note is None else (note,)
 
 
 def is_open_pool(chosen: GpuChoice) -> bool:
@@ -112,8 +111,43 @@ def is_open_pool(chosen: GpuChoice) -> bool:
     return isinstance(chosen.gpu, Pool)
 
 
+def with_settings(gpu: Gpu, options: Mapping[str, Any]) -> Gpu:
+    """A GPU with the figures that `set` states, all of which must be its own."""
+    return gpu if options.get("set") is None else changed(gpu, _settings(options))
+
+
+def _settings(options: Mapping[str, Any]) -> tuple[Setting, ...]:
+    """What the options set, under the names of the catalog."""
+    value = options.get("set")
+    stated = settings_of(value if isinstance(value, Mapping) else scalar(value))
+    return find.named_settings(stated, options.get("specs"))
+
+
+def check_settings(gpus: Iterable[Any], options: Mapping[str, Any]) -> None:
+    """Refuse a `set` that names a GPU which is none of those asked about."""
+    settings = [] if options.get("set") is None else [each for each in _settings(options) if each.gpu]
+    if not settings:
+        return
+    asked = [gpu_of(gpu, options.get("specs")) for gpu in gpus]
+    for setting in settings:
+        if not any(own_of((setting,), gpu) for gpu in asked):
+            raise BadInput(f"set names {setting.gpu}, which is none of the GPUs asked about")
+
+
+def own_settings(gpu: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Options of one GPU of several: `set` without what names others."""
+    if options.get("set") is None:
+        return options
+    settings = _settings(options)
+    if not any(setting.gpu for setting in settings):
+        return options
+    own = own_of(settings, gpu_of(gpu, options.get("specs")))
+    return {**options, "set": {setting.path: setting.value for setting in own} or None}
+
+
 def choice(gpu: Any, options: Mapping[str, Any], question: str | None = None) -> GpuChoice:
     """A GPU, and options merged with its pool; a `question` that shows one replica refuses a number of GPUs."""
+    options = own_settings(gpu, options)
     pool = pool_of(gpu, options.get("specs"))
     if pool is None:
         return GpuChoice(name_or_record("gpu", gpu), dict(options))
@@ -355,7 +389,9 @@ class DeploymentOptions(NamedTuple):
     draft_tokens: Any
     acceptance: Any
     derate: Any
+    set: Any
     gpu_price: Any
+    price_file: Any
     specs: Any
     assume: Any
 
@@ -413,7 +449,7 @@ def _is_of_catalog(options: DeploymentOptions) -> bool:
             continue
         if type(name) is not str or name.endswith(find.FILES) or ("/" in name and arguments.is_file(name)):
             return False
-    if any(value is not None for value in (options.draft, options.specs, options.assume)):
+    if any(value is not None for value in (options.draft, options.specs, options.assume, options.price_file)):
         return False
     if os.environ.get("ROOFLINE_SPECS"):
         return False
@@ -446,10 +482,11 @@ def _deployed(options: DeploymentOptions) -> Deployed:
         if tp is None:
             raise BadInput(f"ep = {ALL} puts experts on every tp x dp rank; state the tp, too, or the number of GPUs")
         asked = asked._replace(tp=tp, ep=tp * asked.dp)
-    gpu, gpu_notes = found_gpu(asked.gpu, specs)
+    gpu, gpu_notes = found_gpu(asked.gpu, {"specs": specs, "set": asked.set})
     settings = {name: getattr(asked, name) for name in _SETTINGS}
     profile = case.engine(asked.engine, asked.network, specs, gpu, **settings)
-    gpu, lost = case.derated(case.priced(gpu, asked.gpu_price), case.losses_of(asked.derate))
+    gpu = case.priced(gpu, asked.gpu_price, asked.price_file, specs)
+    gpu, lost = case.derated(gpu, case.losses_of(asked.derate))
     chosen = resolved_quantization(model, gpu, asked.quantization, asked.weights, asked.kv_cache_dtype, asked.compute)
     plan = Plan(1 if asked.tp is None else asked.tp, asked.pp, asked.ep, asked.dp)
     skew = case.routing_skew(asked.routing)

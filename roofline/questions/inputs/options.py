@@ -53,6 +53,7 @@ class Value(NamedTuple):
     in_shell: Callable[[str], Any] | None = None  # where a bare number means something else there
     choices: tuple[str, ...] = ()
     known: str = ""  # completed from these names: format, engine, workload
+    is_joined: bool = False  # in the shell, an option that is repeated is one text, joined by commas
 
 
 def _ranks_of_text(text: str) -> int | str:
@@ -89,6 +90,7 @@ BYTES_PER_SECOND = Value("text", partial(from_text, dimension="B/s"), in_shell=s
 EXPERTS = Value("n|all", _ranks_of_text, "n,n|all", _all_ranks_of_text)  # 8, all
 MEASUREMENT = Value("key=value", measured_of_text)  # tpot=12.3,batch=8
 PRICE = Value("USD/h", price_of_text)  # 2.5, 2-4
+SETTINGS = Value("figure=value", is_joined=True)  # memory.bandwidth=12TB/s; once for each figure
 LIMITS = Value("key:ms", None, in_shell=limits_of_text)  # ttft:300@p95,tpot:25
 RATIO = Value("Nx", None, in_shell=ratio_of_text)  # 2x
 TEXT = Value("text")
@@ -223,6 +225,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("routing", ("--routing",), Value("c"), "Expert routing: uniform, or a skew.", "0.66"),
         Option("derate", ("--derate",), TEXT,
                "Hardware lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
+        Option("set", ("--set",), SETTINGS,
+               "A figure of hardware that does not exist, e.g. memory.bandwidth=12TB/s or h100-sxm.peak.fp8=2PFLOP/s."),
         Option("measured", ("--measured",), MEASUREMENT,
                "A measurement of yours in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it."),
         Option("basis", ("--basis",), _choice("calibrated", "ideal"),
@@ -230,8 +234,10 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("specs", ("--specs",), Value("path"), "Folder of your own GPU and model files.", "$ROOFLINE_SPECS"),
         Option("assume", ("--assume",), Value("family"),
                "Read a config.json of an unknown family as this one, e.g. llama."),
-        Option("gpu_price", ("--gpu-price",), PRICE, "Rent in USD per GPU-hour, e.g. 2.5 or 2-4.", "the catalog's",
-               "USD/h"),
+        Option("gpu_price", ("--gpu-price",), PRICE, "Rent in USD per GPU-hour, e.g. 2.5 or 2-4; or 1500/month.",
+               "the catalog's", "USD/h"),
+        Option("price_file", ("--price-file",), Value("path"),
+               "A CSV of your rents: columns gpu and usd_per_hour, or price such as 1500/month."),
     ),
 }  # fmt: skip
 
@@ -265,7 +271,12 @@ class Question(NamedTuple):
 
 _TAKES_MORE = 8  # flag of a function with **options
 _ONE = "a measurement is of one deployment only"
-_NO_LIMIT = {"slo": "it judges no limit", "p99_within": "it judges no limit", "gpu_price": "it prices nothing"}
+_NO_LIMIT = {
+    "slo": "it judges no limit",
+    "p99_within": "it judges no limit",
+    "gpu_price": "it prices nothing",
+    "price_file": "it prices nothing",
+}
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4ep4x2"
@@ -344,7 +355,7 @@ QUESTIONS: Mapping[str, Question] = {
         single=True,
     ),
     "sensitivity": Question(_NO_LIMIT, single=True),
-    "solve": Question({"gpu_price": _NO_LIMIT["gpu_price"]}),
+    "solve": Question({"gpu_price": _NO_LIMIT["gpu_price"], "price_file": _NO_LIMIT["gpu_price"]}),
     "formula": Question(_NO_LIMIT, single=True),
     "levers": Question(
         {

@@ -49,7 +49,9 @@ class _Shared(TypedDict, total=False):
     gpu_memory_utilization: float | str | None
     max_model_len: int | str | None
     specs: str | None
+    set: _Derate | None
     gpu_price: _GpuPrice | None
+    price_file: str | None
     assume: str | None
 
 
@@ -182,7 +184,9 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     slo: Slo | Iterable[Slo] | None
     allow_oversize: bool
     specs: str | None
+    set: _Derate | Iterable[_Derate] | None
     gpu_price: Many[_GpuPrice | None]
+    price_file: str | None
     assume: str | None
 
 
