@@ -38,6 +38,7 @@ def printed(command: str) -> str:
     if program != "roofline":
         raise SystemExit(f"{command}: only roofline is run here")
     os.environ["COLUMNS"] = "80"
+    os.environ["SOURCE_DATE_EPOCH"] = "1795737600"  # 2026-11-27: ages of prices do not change with the day of the build
     result = CliRunner().invoke(cli, arguments, prog_name="roofline")
     if result.exit_code:
         raise SystemExit(f"{command}: exit code {result.exit_code}: {result.output}")

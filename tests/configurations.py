@@ -88,6 +88,9 @@ def stated():
 
 #: Totals that differ by more than a hundredth, and why.
 OTHER_TOTALS = {
+    "moonshotai/Kimi-K2-Instruct": "1.026 T rounded to 1 T",
+    "Qwen/Qwen3-VL-32B-Instruct": "that of the name, with the vision encoder",
+    "Qwen/Qwen3-VL-30B-A3B-Instruct": "that of the name, with the vision encoder",
     "deepseek-ai/DeepSeek-V4-Pro": "1.573 T rounded to 1.6 T",
     "meta-llama/Llama-4-Scout-17B-16E-Instruct": "the vision encoder, 0.9 B, is counted",
     "moonshotai/Kimi-K2.5": "1.026 T rounded to 1 T",

@@ -34,7 +34,7 @@ def main() -> None:
 
     # the other questions
     case: rl.Case = {"isl": 2000, "osl": 300, "tp": 1}
-    chat = rl.predict(MODEL, GPU, request_rate=1.5, **rl.workload_options(rl.workloads()[0]))
+    chat = rl.predict(MODEL, GPU, request_rate=1.5, **rl.workload_options(rl.workloads()[rl.workloads().index("chat")]))
     again: rl.Prediction = rl.predict(MODEL, GPU, **case)
     rows: rl.Table = rl.table([MODEL], [GPU, "h200"], isl=[1000, 2000], quantization=["bf16", "fp8"])
     fast = [row["gpu"] for row in rows if row["ttft_ms"] is not None and row["ttft_ms"] < 300.0]

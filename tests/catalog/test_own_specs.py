@@ -265,7 +265,7 @@ def copied(folder, *changes):
 
 def test_neither_a_copy_under_another_name_nor_a_twin_may_keep_a_name(tmp_path):
     specs = copied(tmp_path, ("name: h100-sxm", "name: my-h100"))
-    with pytest.raises(rl.BadSpec, match="is already taken by h100-sxm"):
+    with pytest.raises(rl.BadSpec, match=r"copy.yaml:2: h100, .* are already taken by h100-sxm; delete them here"):
         rl.load_gpu("h100", specs)
     specs = copied(tmp_path)
     (tmp_path / "twin.yaml").write_text((tmp_path / "copy.yaml").read_text())

@@ -23,6 +23,10 @@ ANSWERED = [
     ("turboderp/Llama-3.1-8B-Instruct-exl2-4.65bpw", "llama-3.1-8b", "4.65bpw"),
     ("mlx-community/Qwen3-8B-4bit", "qwen3-8b", "4.5bpw"),
     ("qwen3-8b-awq", "qwen3-8b", "awq"),
+    ("nvidia/DeepSeek-R1-0528-FP4-V2", "deepseek-r1", "nvfp4"),
+    ("amd/DeepSeek-R1-0528-MXFP4-v2", "deepseek-r1", "mxfp4"),
+    ("nvidia/Qwen3.5-397B-A17B-NVFP4-V2", "qwen3.5-397b-a17b", "nvfp4"),
+    ("MiniMaxAI/MiniMax-M3-MXFP8", "minimax-m3", "fp8_block"),
 ]
 
 

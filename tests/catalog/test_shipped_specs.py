@@ -240,7 +240,7 @@ def test_the_h100_is_what_its_data_sheet_says():
     assert gpu.scale_out == pytest.approx(50e9, rel=1e-12)
     assert gpu.exp_rate == pytest.approx(3.87e12, rel=1e-12)
     assert gpu.price is not None
-    assert gpu.price.typical == pytest.approx(2.95 / 3600.0, rel=1e-12)
+    assert gpu.price.typical == pytest.approx(3.99 / 3600.0, rel=1e-12)
     assert (gpu.vendor, gpu.generation) == ("NVIDIA", "hopper")
 
 

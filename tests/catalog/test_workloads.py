@@ -22,8 +22,11 @@ from roofline.specs.workload import ARRIVALS, LAWS, UNIFORM_CV, NamedWorkload, l
 from roofline.support.errors import BadSpec, UnknownName
 
 FILES = sorted((Path(__file__).resolve().parents[2] / "workload_specs").glob("*.yaml"))
-MODELS = ("llama2-70b", "llama3.1-405b", "llama3.1-8b", "deepseek-r1")
-OTHERS = {"chat", "summarization", "rag", "agent-turn", "code-completion", "batch", "structured-output"}
+MODELS = ("llama2-70b", "llama3.1-405b", "llama3.1-8b", "deepseek-r1", "gpt-oss-120b")
+OTHERS = {
+    "chat", "summarization", "rag", "agent-turn", "coding-agent", "code-completion", "batch", "structured-output",
+    "reasoning", "aa-agentperf", "aa-system-load-test",
+}  # fmt: skip
 
 
 @pytest.fixture
@@ -36,9 +39,10 @@ def shipped(path):
     return yaml.safe_load(path.read_text(encoding="utf-8"))
 
 
-def test_the_shipped_workloads_are_those_of_mlperf_inferencex_and_seven_uses():
-    mlperf = {f"mlperf-{scenario}-{model}" for scenario in ("server", "interactive") for model in MODELS}
-    inferencex = {"inferencex-1k1k", "inferencex-8k1k", "inferencex-1k8k"}
+def test_the_shipped_workloads_are_those_of_mlperf_inferencex_artificial_analysis_and_nine_uses():
+    images = "qwen3-vl-235b-a22b"  # whose limits are on whole answers
+    mlperf = {f"mlperf-{scenario}-{model}" for scenario in ("server", "interactive") for model in (*MODELS, images)}
+    inferencex = {"inferencex-1k1k", "inferencex-8k1k", "inferencex-1k8k", "inferencex-agentic"}
     assert workload_names() == tuple(sorted(path.stem for path in FILES))
     assert set(workload_names()) == mlperf | inferencex | OTHERS
 
@@ -76,7 +80,7 @@ def test_the_lengths_of_a_shipped_workload_can_be_and_its_slo_parses():
         if workload.slo:
             assert all(limit > 0.0 for limit in limits_of_text(workload.slo).values())
     for name in [name for name in workload_names() if not load_workload(name).slo]:
-        assert name == "batch" or name.startswith("inferencex-")
+        assert name in ("batch", "aa-system-load-test") or name.startswith("inferencex-")
     assert limits_of_text(load_workload("chat").slo) == {"ttft": 0.3, "tpot": 0.025, "p99_within": 2.0}
 
 

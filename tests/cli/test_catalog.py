@@ -24,7 +24,7 @@ def body(text, output):
         return [line[heading.index("GPU" if "GPU" in heading else "model")] for line in lines]
     heading, *lines = text.rstrip("\n").split("\n")
     if "GPU" in heading.split():
-        marks = ("* calibrated", "+ same generation", "? not timed")
+        marks = ("* calibrated", "+ same generation", "? not timed", "~ announced")
         assert lines.pop().split("  ") == [mark for mark in marks if any(line[0] == mark[0] for line in lines)]
         lines = [line[1:] for line in lines]
     return [line.split()[0] for line in lines]
@@ -41,7 +41,8 @@ def test_a_row_of_a_gpu_has_its_figures_in_their_own_units():
     expected = {
         "vendor": "NVIDIA", "generation": "hopper", "bf16_tflop_s": 989.4, "fp8_tflop_s": 1978.9, "fp4_tflop_s": None,
         "bandwidth_tb_s": 3.35, "memory_gb": 79.65 * 1.024**3, "link_gb_s": 450.0, "domain": 8, "power_w": 700.0,
-        "usd_per_hour": 2.95, "price_date": "2026-05-20", "basis": "calibrated",
+        "usd_per_hour": 3.99, "usd_per_hour_low": 2.25, "price_date": "2026-09-19", "price_age_days": 69,
+        "basis": "calibrated",
     }  # fmt: skip
     for key, value in expected.items():
         assert line[key] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), key
@@ -70,7 +71,8 @@ def test_counted_parameters_agree_with_the_stated_ones_or_a_note_says_why():
 def test_every_figure_of_a_gpu_is_shown_with_unit_source_and_date(name):
     found = rows("gpus", "show", name)
     fields = [line["field"] for line in found]
-    assert {"memory.label", "memory.usable", "memory.bandwidth", "scale_up.bandwidth"} <= set(fields)
+    assert {"memory.label", "memory.usable", "memory.bandwidth"} <= set(fields)
+    assert ("scale_up.bandwidth" in fields) == (rl.load_gpu(name).link.kind != "none")
     assert len(fields) == len(set(fields))
     for line in found:
         assert line["source"]
@@ -156,9 +158,9 @@ def test_for_programs_the_document_has_si_values_beside_the_texts():
     assert (memory["bandwidth"]["si_value"], memory["bandwidth"]["si_unit"]) == (3.35e12, "B/s")
     assert memory["usable"]["si_value"] == pytest.approx(79.65 * 2**30, rel=1e-12)
     assert found["document"]["scale_out"]["bandwidth"]["si_value"] == pytest.approx(50e9)
-    assert found["document"]["price"]["si_value"]["typical"] == pytest.approx(2.95 / 3600.0)
+    assert found["document"]["price"]["si_value"]["typical"] == pytest.approx(3.99 / 3600.0)
     assert found["document"]["name"] == "h100-sxm"
-    assert found["document"]["sources"]["aimultiple"]["date"] == "2026-05-20"
+    assert found["document"]["sources"][found["document"]["price"]["source"]]["date"] == "2026-09-19"
     (line,) = [line for line in found["rows"] if line["field"] == "memory.bandwidth"]
     assert (line["value"], line["si_value"], line["si_unit"]) == ("3.35 TB/s", 3.35e12, "B/s")
 

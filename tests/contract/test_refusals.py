@@ -34,7 +34,7 @@ INPUT = [
     (f"quantize {M} -g rubin-cpx", "no 16-bit peak"),
     ("sensitivity -m lama -g h100", "model 'lama'; did you mean"),
     ("gpus --vendor acme", "no GPU has vendor 'acme'; choose from AMD"),
-    ("gpus --generation volta", "choose from ada"),
+    ("gpus --generation maxwell", "choose from ada"),
     ("gpus --status sold", "shipping"),
     ("models --family bert", "no model has family 'bert'; choose from "),
     ("models --min-size 8B --max-size 7B", "exceed"),

@@ -82,6 +82,26 @@ def test_tokens_per_second_of_a_user_limit_its_tpot():
         assert slo_limits({"tps": "50@p95"}) == {"tpot_p95": 0.02}
 
 
+@each(
+    ("printed", "name"),
+    [  # by InferenceX
+        ("dsr1", "deepseek-r1"), ("DeepSeek R1 0528", "deepseek-r1"), ("dsv4", "deepseek-v4-pro"),
+        ("gptoss", "gpt-oss-120b"), ("gptoss120b", "gpt-oss-120b"), ("kimik2.5", "kimi-k2.5"),
+        ("kimik2.6", "kimi-k2.5"),
+        ("kimik3", "kimi-k3"), ("minimaxm2.5", "minimax-m2.5"), ("minimaxm2.7", "minimax-m2.7"),
+        ("minimaxm3", "minimax-m3"),
+        ("moonshotai/Kimi-K2-Thinking", "kimi-k2.5"),
+        ("Qwen/Qwen3-235B-A22B-Thinking-2507", "qwen3-235b-a22b-thinking-2507"),
+        # by MLPerf Inference
+        ("llama2-70b-99.9", "llama-2-70b"), ("llama3.1-405b", "llama-3.1-405b"), ("llama3.1-8b-edge", "llama-3.1-8b"),
+        ("gptj-99", "gpt-j-6b"), ("deepseek-r1", "deepseek-r1"), ("gpt-oss-120b", "gpt-oss-120b"),
+        ("qwen3-vl-235b-a22b", "qwen3-vl-235b-a22b"), ("mixtral-8x7b", "mixtral-8x7b"),
+    ],
+)  # fmt: skip
+def test_a_model_is_found_as_benchmark_tables_print_it(printed, name):
+    assert rl.load_model(printed).short_name == name
+
+
 def test_a_gpu_is_read_as_tools_and_price_lists_print_it():
     for label, name in [
         ("H100 SXM5 80GB", "h100-sxm"), ("NVIDIA H100 80GB HBM3", "h100-sxm"), ("NVIDIA_H100_80GB_HBM3", "h100-sxm"),
@@ -93,10 +113,10 @@ def test_a_gpu_is_read_as_tools_and_price_lists_print_it():
         ("NVIDIA GH200 144G HBM3e", "gh200-144gb"), ("NVIDIA GH200 480GB", "gh200-96gb"),
         ("NVIDIA GeForce RTX 4090", "rtx-4090"), ("RTX 4090 24GB", "rtx-4090"), ("RTX A6000 48GB GDDR6", "rtx-a6000"),
         ("AMD Instinct MI300X OAM", "mi300x"), ("AMD_Instinct_MI300X_OAM", "mi300x"), ("MI325X OAM 256GB", "mi325x"),
-        ("Tesla T4 16GB", "t4"),
+        ("Tesla T4 16GB", "t4"), ("RTX 6000 Ada 48GB", "rtx-6000-ada"), ("H20 141GB", "h20-3e"),
     ]:  # fmt: skip
         assert rl.load_gpu(label).name == name
-    for label in ["H100 40GB", "RTX 6000 48GB", "L40S 24GB", "H20 141GB", "A100 80GB HBM3", "80GB", "gpu 4"]:
+    for label in ["H100 40GB", "RTX 6000 96GB", "L40S 24GB", "H20 80GB", "A100 80GB HBM3", "80GB", "gpu 4"]:
         with pytest.raises(rl.UnknownName):
             rl.load_gpu(label)
     assert label_of("h100-sxm") is None
@@ -117,13 +137,13 @@ def test_a_count_before_a_gpu_needs_no_x():
 @each(
     ("typed", "name", "note"),
     [
-        ("qwen3-235b", "qwen3-235b-a22b", "also in the catalog: qwen3-235b-a22b-fp8, qwen3-235b-a22b-nvfp4"),
+        ("qwen3-235b", "qwen3-235b-a22b", "qwen3-235b-a22b-fp8, qwen3-235b-a22b-nvfp4, qwen3-235b-a22b-thinking-2507"),
         ("llama3.3", "llama-3.3-70b", "also in the catalog: llama-3.3-nemotron-super-49b"),
         ("llama-3.3", "llama-3.3-70b", "also in the catalog: llama-3.3-nemotron-super-49b"),
         ("llama-70b", "llama-3.3-70b", "also in the catalog: llama-2-70b, llama-3-70b, llama-3.1-70b and 2 more"),
         ("Llama 70B", "llama-3.3-70b", "also in the catalog: llama-2-70b, llama-3-70b, llama-3.1-70b and 2 more"),
         ("llama-8b", "llama-3.1-8b", "also in the catalog: llama-3-8b"),
-        ("qwen3:32b", "qwen3-32b", "also in the catalog: qwen3-32b-fp8"),
+        ("qwen3:32b", "qwen3-32b", "also in the catalog: qwen3-32b-fp8, qwen3-vl-32b"),
         ("llama3.1:8b", "llama-3.1-8b", "the only model with these words"),
         ("qwen-72b", "qwen2.5-72b", "the only model with these words"),
         ("llama3.1:70b-instruct-q4_K_M", "llama-3.1-70b-instruct", "-q chooses another format"),

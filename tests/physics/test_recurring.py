@@ -194,7 +194,8 @@ def test_true_is_refused_whatever_number_was_asked_before(name):
 #: What no formula of physics computes with: names, prices and texts; tables of efficiencies are looked up by key.
 UNREAD = {
     Gpu: (
-        "aliases", "vendor", "memory_label", "power", "cache", "price", "sustained", "other_nodes", "status", "cautions"
+        "aliases", "vendor", "memory_label", "power", "cache", "price", "sustained", "other_nodes", "status",
+        "cautions", "is_unified",
     ),
     KernelOverride: ("before", "note"),
     Engine: (

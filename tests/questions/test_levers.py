@@ -145,7 +145,7 @@ def test_reasons_name_the_queue_the_kernels_what_binds_and_the_rent(chat, within
     assert "decode 1." in wide.why("tpot")
     twice = next(one for one in within.alone if one.kind == "more GPUs")
     assert twice.why("goodput") == "each of 2 replicas answers what the one did"
-    assert wide.why("cost").startswith(f"{4 * 2.95:.3g} USD/h instead of {2 * 2.95:.3g} for ")
+    assert wide.why("cost").startswith(f"{4 * 3.99:.3g} USD/h instead of {2 * 3.99:.3g} for ")
 
 
 def test_drafts_come_from_the_models_own_module_where_it_has_one():

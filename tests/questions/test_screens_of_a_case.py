@@ -3,6 +3,7 @@
 import inspect
 import math
 import re
+from itertools import pairwise
 
 import click
 import pytest
@@ -35,7 +36,7 @@ def interval(cell):
     return tuple(map(float, re.fullmatch(r"(\S+) \((\S+?)-(\S+)\)", cell).groups()))
 
 
-MARKS = {"*": "calibrated", "+": "inherited", "?": "generic"}
+MARKS = {"*": "calibrated", "+": "inherited", "?": "generic", "~": "generic"}
 
 
 def test_ttft_over_the_catalog_lists_every_gpu_once_those_that_can_be_rented_and_were_timed_first():
@@ -50,8 +51,11 @@ def test_ttft_over_the_catalog_lists_every_gpu_once_those_that_can_be_rented_and
     assert is_first == sorted(is_first, reverse=True)
     assert 10 < is_first.count(True) < len(answers)
     times = [interval(line[3]) for line in answers]
-    for group in (times[: is_first.count(True)], times[is_first.count(True) :]):
-        assert group == sorted(group, key=lambda ends: ends[0])
+    announced = [line[0] == "~" for line in answers]
+    assert announced == sorted(announced)
+    ends_of_groups = (0, is_first.count(True), announced.count(False), len(answers))
+    for start, end in pairwise(ends_of_groups):
+        assert times[start:end] == sorted(times[start:end], key=lambda ends: ends[0])
     assert all(low <= time <= high for time, low, high in times)
     assert all(line[4] in ("compute", "memory", "latency", "exponentials", "link") for line in answers)
     assert [line[-1].partition(":")[0] for line in answers] == [MARKS[line[0]] for line in answers]
@@ -133,7 +137,8 @@ def test_a_table_has_the_cells_of_markdown_and_below_them_what_the_marks_mean():
     above, titles, *table = text.strip("\n").split("\n")
     assert above == "llama-3.1-8b bf16 \u00b7 1024 in, 128 out \u00b7 1 request, idle server"
     assert re.split(r" {2,}", titles.strip()) == heading[1:]
-    assert table.pop() == "* calibrated  + same generation  ? not timed"
+    assert table.pop() == "* calibrated  + same generation  ? not timed  ~ announced"
+    assert table.pop().startswith("rents over 120 days old: ")
     (rule,) = [line for line in table if line.startswith("--")]
     assert rule.startswith("-- not timed, or no rental price known ---")
     table.remove(rule)
@@ -186,7 +191,7 @@ def test_a_plan_that_was_asked_for_and_does_not_fit_ends_in_an_error(question, o
 
 
 def test_a_model_that_fits_no_gpu_of_the_catalog_is_an_error():
-    result = ask("ttft", "-m", "llama-3.1-405b", "--tp", "1", "--isl", "100000")
+    result = ask("ttft", "-m", "kimi-k2.5", "-q", "bf16", "--tp", "1", "--isl", "100000")
     assert result.exit_code == 1
     assert "does not fit" in result.stderr
 

@@ -284,7 +284,9 @@ def test_rent_is_that_of_all_gpus_by_the_hour():
     found = rl.predict("llama-3.1-70b", "h100:tp4")
     low, high = (found.price.low * 3600 * 4, found.price.high * 3600 * 4)
     (line,) = (line for line in " ".join(str(found).split()).split("; ") if line.startswith("rent: "))
-    assert line.partition(" basis")[0].endswith(f"{low:.3g}-{high:.3g} USD/h")
+    assert line.partition(" basis")[0].endswith(
+        f", {low:.3g}-{high:.3g} USD/h, {found.usd_per_hour * 730:,.0f} USD/month"
+    )
 
 
 def test_prefixes_that_a_cache_holds_are_its_size_over_what_all_ranks_keep_of_one():

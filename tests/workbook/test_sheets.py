@@ -523,7 +523,7 @@ def test_what_a_workbook_cannot_express_is_refused_by_name(tmp_path):
         (("glm-5.3-flash", gpu), {}, rl.BadInput, r"glm-5\.3-flash: hyper-connections are not supported"),
         ((many, gpu), {}, rl.BadInput, "kinds of layers; a workbook holds at most 24"),
         (small, {"measured": {"ttft": 1.0}}, rl.BadInput, "sheet takes no measured: a workbook has no cell for it"),
-        (small[:1], {"isl": list(range(1, 9000))}, rl.BadInput, "512943 scenarios exceed the limit of 5000; use fewer"),
+        (small[:1], {"isl": list(range(1, 9000))}, rl.BadInput, "728919 scenarios exceed the limit of 5000; use fewer"),
         (small, {"quantization": "fp2"}, rl.UnknownName, None),
         (("deepseek-v3", "l40s"), {}, rl.DoesNotFit, None),
         ((twins, gpu), {}, rl.BadInput, r"two models are called llama-3\.1-8b"),
