@@ -41,6 +41,7 @@ from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, engine_names
 from roofline.questions.inputs.options import COUNT, PRICE
 from roofline.questions.predict import meeting_first
+from roofline.support.records import replace
 
 if TYPE_CHECKING:
     from roofline.questions import cache as cache_question
@@ -544,7 +545,9 @@ def disaggregate(
         show(Screen(_COLUMNS, rows), output_format, rows)
         return
     for answer, row in zip(answers, rows, strict=True):
-        show(_pools_screen(answer, row, max_gpus), output_format)
+        screen = _pools_screen(answer, row, max_gpus)
+        changed = f"\nset {options['set']}" if options.get("set") else ""
+        show(replace(screen, case=f"{screen.case}{changed}"), output_format)
 
 
 def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -> Screen:

@@ -337,6 +337,7 @@ def on_each_gpu(
     deployments.check_settings(names, options)
     record, model_notes = deployments.found_model(model, options)
     wrong: list[BadInput] = []
+    labels: dict[str, Gpu] = {}
     for name in each(names, "GPUs"):
         chosen = deployments.choice(name, options)
         if check is not None:
@@ -361,7 +362,10 @@ def on_each_gpu(
                 wrong.append(error)
             result = refused(one, error)
         if result is not None:
-            yield gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name)), result
+            label = gpu.name if chosen.pool is None else pool_text(replace(chosen.pool, gpu=gpu.name))
+            while labels.setdefault(label, gpu) != gpu:  # another record of this name
+                label += "'"
+            yield label, result
     if wrong and len(wrong) == len(names):
         raise BadInput(str(wrong[0]))
 

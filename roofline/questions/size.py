@@ -275,12 +275,15 @@ def _of_case(
     model, model_notes = found_model(model, plain)
     fixed = _degrees(model, plain)
     answers: dict[Any, GpuSize] = {}
+    kinds: list[Gpu] = []
     choices: list[Any] = list(catalog.gpus(plain.get("specs"))) if gpus is None else listed_names("gpus", gpus)
     check_settings(choices, plain)
     for gpu in each(choices, "GPUs"):
         kind, formats, degrees = _with_pool(model, gpu, presets, fixed, plain.get("specs"))
         answer = _on_gpu(model, kind, formats, degrees, limits, dict(own_settings(gpu, plain)))
-        answers[answer.gpu.name, formats, degrees] = answer
+        if answer.gpu not in kinds:
+            kinds.append(answer.gpu)
+        answers[kinds.index(answer.gpu), formats, degrees] = answer
     sizes = tuple(sorted(answers.values(), key=_rank))
     notes = _notes(sizes, limits, plain.get("osl", DEFAULTS["osl"]))
     return FleetSize(sizes, (*model_notes, *notes))

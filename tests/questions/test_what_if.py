@@ -340,6 +340,18 @@ def test_a_record_that_was_set_can_be_set_further_and_says_all():
     assert rl.load_gpu("h100", set="scale_up.domain=8").name == "h100-sxm"
 
 
+def test_two_records_of_one_gpu_are_two_answers():
+    kinds = [rl.load_gpu("h100", set=f"memory.bandwidth={rate}TB/s") for rate in (12, 6)]
+    for answers in (
+        rl.goodput(MODEL, kinds, slo="tpot:20", tp=1),
+        rl.cost(MODEL, kinds, tp=1),
+        rl.size(MODEL, kinds, slo="tpot:20", batch=1).sizes,
+    ):
+        assert sorted(answer.gpu.bandwidth for answer in answers) == [6e12, 12e12]
+    (one,) = rl.size(MODEL, ["h100", "h100-sxm"], slo="tpot:20", batch=1).sizes
+    assert one.gpu.name == "h100-sxm"
+
+
 def test_names_are_those_that_the_catalog_knows_and_wrong_ones_are_refused_at_every_door():
     label = "NVIDIA H100 80GB HBM3.memory.bandwidth=5TB/s"
     assert [row["gpu"] for row in rl.table(MODEL, ["h100", "h200"], set=label)] == ["h100-sxm*", "h200-sxm"]
