@@ -546,7 +546,7 @@ def disaggregate(
         return
     for answer, row in zip(answers, rows, strict=True):
         screen = _pools_screen(answer, row, max_gpus)
-        changed = f"\nset {options['set']}" if options.get("set") else ""
+        changed = f" \u00b7 set {options['set']}" if options.get("set") else ""
         show(replace(screen, case=f"{screen.case}{changed}"), output_format)
 
 

@@ -271,8 +271,8 @@ def test_what_cannot_be_asked_is_one_clear_message(options, said):
 
 
 def test_a_gpu_without_a_price_has_no_cost_to_rank_by():
-    with pytest.raises(rl.BadInput, match="no rental price of a30 is known"):
-        rl.levers("llama-3.1-8b", "a30", request_rate=0.5, goal="cost")
+    with pytest.raises(rl.BadInput, match="no rental price of l20 is known"):
+        rl.levers("llama-3.1-8b", "l20", request_rate=0.5, goal="cost")
 
 
 def test_a_price_that_is_given_is_not_that_of_another_gpu():

@@ -265,7 +265,7 @@ def test_prices_are_listed_by_age_with_those_that_ship_without_one():
         assert row["price_title"]
     text = shell("gpus", "--prices").stdout
     assert f"{sum(age > 120 for age in ages)} of {len(ages)} prices over 120 days old (!)" in text
-    assert "gaudi3" in text.partition("no rent known of")[2]
+    assert "l20" in text.partition("no rent known of")[2]
 
 
 def test_what_is_stale_is_listed_by_the_script_as_by_the_command():
@@ -274,7 +274,7 @@ def test_what_is_stale_is_listed_by_the_script_as_by_the_command():
     rows = csv.DictReader(io.StringIO(shell("gpus", "--prices", "-f", "csv").stdout))
     assert sorted(old) == sorted(row["gpu"] for row in rows if int(row["price_age_days"]) > 120)
     assert len(list(listed["rents"](0))) == sum(rl.load_gpu(gpu).price is not None for gpu in rl.gpus())
-    assert "gaudi3: ships without a rent" in list(listed["without_a_rent"]())
+    assert "l20: ships without a rent" in list(listed["without_a_rent"]())
     assert all(": announced; newest source of " in line for line in listed["announced"]())
 
 
@@ -314,6 +314,8 @@ def test_questions_over_several_gpus_set_a_figure_of_one_of_them():
         assert "h100-sxm*" in said.stdout
         wrong = shell(command, "-m", MODEL, "-g", "h100,h200", "--set", f"b200.{WIDE}", *more)
         assert "set names b200, which is none of the GPUs asked about" in wrong.stderr
+    pools = ("disaggregate", "-m", MODEL, "--prefill", "h100", "--decode", "h200", "--rate", 1, "--set", set_one)
+    assert f"set {set_one}" in " ".join(shell(*pools).stdout.splitlines()[:2])
     with pytest.raises(rl.BadInput, match="none of the GPUs asked about"):
         rl.disaggregate(MODEL, "h100:tp1", "h200:tp1", request_rate=1.0, set=f"b200.{WIDE}")
 
@@ -323,10 +325,10 @@ def test_a_gpu_that_cannot_have_the_figure_is_refused_alone():
     for command, *more in (("ttft",), ("size", "-c", 4, *slo), ("goodput", *slo, "--tp", 1)):
         said = shell(command, "-m", MODEL, "-g", "h100,m3-max", "--set", "scale_up.bandwidth=500GB/s", *more)
         assert "h100-sxm*" in said.stdout, said.output
-    said = shell("cost", "-m", MODEL, "-g", "h100,a30", "--set", "a30.memory.bandwidth=2TB/s", "-f", "json")
+    said = shell("cost", "-m", MODEL, "-g", "h100,l20", "--set", "l20.memory.bandwidth=1TB/s", "-f", "json")
     rows = {row["gpu"]: row["reason"] for row in json.loads(said.stdout)["rows"]}
     assert rows["h100-sxm"] is None
-    assert "no rental price" in rows["a30*"]
+    assert "no rental price" in rows["l20*"]
 
 
 def test_a_record_that_was_set_can_be_set_further_and_says_all():

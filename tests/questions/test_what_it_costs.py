@@ -85,9 +85,9 @@ def test_without_a_load_the_tensor_parallelism_is_the_one_that_costs_least():
 
 
 def test_a_gpu_without_a_price_asks_for_one():
-    with pytest.raises(rl.BadInput, match=r"gaudi3 has no rental price in the catalog; give one, such as `gpu_price`"):
-        rl.cost(MODEL, "gaudi3", isl=500)
-    priced, unpriced = rl.cost(MODEL, ["gaudi3", GPU], isl=500)
+    with pytest.raises(rl.BadInput, match=r"l20 has no rental price in the catalog; give one, such as `gpu_price`"):
+        rl.cost(MODEL, "l20", isl=500)
+    priced, unpriced = rl.cost(MODEL, ["l20", GPU], isl=500)
     assert priced.planned is not None
     assert unpriced.planned is None
     assert "`gpu_price`" in unpriced.to_dict()["reason"]

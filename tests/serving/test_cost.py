@@ -88,15 +88,15 @@ def test_a_price_given_takes_the_place_of_the_catalogs():
     assert given.usd_per_m_output_tok == pytest.approx(asked.usd_per_m_output_tok * 3.0 / asked.usd_per_hour, rel=1e-12)
     assert rl.predict(MODEL, GPU, **CASE, batch=8, gpu_price=(2, 4)) == given
     keys = ["price_source", "usd_per_request", "usd_per_m_input_tok"]
-    assert rl.predict(MODEL, "gaudi3", **CASE).to_dict(keys) == dict.fromkeys(keys)
-    assert rl.predict(MODEL, "gaudi3", **CASE, gpu_price=2.5).usd_per_hour == pytest.approx(2.5, rel=1e-12)
+    assert rl.predict(MODEL, "l20", **CASE).to_dict(keys) == dict.fromkeys(keys)
+    assert rl.predict(MODEL, "l20", **CASE, gpu_price=2.5).usd_per_hour == pytest.approx(2.5, rel=1e-12)
 
 
 def test_every_question_takes_the_price_given():
     lengths, slo = {"isl": 2000, "osl": 200}, "ttft:2000,tpot:50"
     (good,) = rl.goodput(MODEL, GPU, **CASE, slo=slo, gpu_price=36)
     (sized,) = rl.size(MODEL, GPU, **lengths, concurrency=4, slo=slo, gpu_price=36).sizes
-    compared = rl.compare(MODEL, [GPU, "gaudi3"], **CASE, gpu_price=36).to_records()
+    compared = rl.compare(MODEL, [GPU, "l20"], **CASE, gpu_price=36).to_records()
     points = rl.curve(MODEL, GPU, **CASE, gpu_price=36).rows
     assert good.prediction.usd_per_hour == pytest.approx(36.0, rel=1e-12)
     assert sized.usd_per_hour == pytest.approx(36.0 * sized.prediction.deployment.num_gpus, rel=1e-12)
@@ -133,7 +133,7 @@ def test_a_larger_batch_makes_tokens_cheaper():
 
 
 def test_without_a_price_there_is_no_cost_and_the_text_has_no_figure():
-    unpriced = rl.predict("llama-3.1-8b", "gaudi3", **BURST)
+    unpriced = rl.predict("llama-3.1-8b", "l20", **BURST)
     assert unpriced.usd_per_hour is unpriced.usd_per_m_output_tok is None
     assert unpriced.to_dict()["usd_per_m_output_tok"] is None
     assert "USD per million" not in str(unpriced)
