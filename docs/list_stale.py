@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.catalog.yaml import content_of_text
+from roofline.specs.gpu import ANNOUNCED
 from roofline.support.dates import OLD, days_since
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -55,7 +56,7 @@ def without_a_rent() -> Iterator[str]:
 def announced() -> Iterator[str]:
     """Announced GPUs, whose newest source is some months old: they may ship by now."""
     for content in contents("hardware_specs"):
-        if content.get("status") in ("announced", "pre-release"):
+        if content.get("status") in ANNOUNCED:
             date = newest(content)
             if (days_since(date) or 0) > _CHECKED:
                 yield f"{content['name']}: {content['status']}; newest source of {date}"

@@ -27,6 +27,7 @@ from roofline.catalog.yaml import Lines, fault_text, read_untrusted
 from roofline.numbers.quantity import BILLION, MEGA, from_text, rounded
 from roofline.physics.memory import CONVENTIONS, active_parameters, attends, kv_bytes_per_token, parameters
 from roofline.specs.build import model_record, without_nulls
+from roofline.specs.gpu import ANNOUNCED
 from roofline.specs.model import FFNS, MIXERS, Model
 from roofline.specs.names import fold, match_name, nearest_names
 from roofline.specs.what_if import FIGURES, PEAK
@@ -276,7 +277,7 @@ def _sparse_peaks(data: Mapping[str, Any]) -> Iterator[Fault]:
     """A missing 16-bit peak, and peaks that can only be 2:4 sparse or have a wrong prefix."""
     peaks = {dtype: _value(data, ("peak", dtype), "FLOP/s") for dtype in _mapping(data, "peak")}
     sixteen_bit = _sixteen_bit_peak(data)
-    is_new = data.get("status") in ("announced", "pre-release")  # which state narrow peaks first
+    is_new = data.get("status") in ANNOUNCED  # which state narrow peaks first
     if peaks and not sixteen_bit and not is_new:
         yield ("peak",), "bf16 or fp16 is missing; every model needs one"
     reference, bandwidth = peaks.get(sixteen_bit or ""), _value(data, ("memory", "bandwidth"), "B/s")

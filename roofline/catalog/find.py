@@ -83,7 +83,12 @@ class Listed(NamedTuple):
         return _entry_content(self.entry)
 
 
-def load_gpu(name: str, specs: str | None = None, *, set: str | Mapping[str, float | str] | None = None) -> Gpu:  # noqa: A002 - as the option is named
+def load_gpu(
+    name: str,
+    specs: str | None = None,
+    *,
+    set: str | Mapping[str, float | str] | None = None,  # noqa: A002 - as the option is named
+) -> Gpu:
     """GPU by name, with the calibration of its generation.
 
     Args:

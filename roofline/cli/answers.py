@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
-from roofline.cli.screen import ANNOUNCED, MOST_MS, Row, ScreenColumn, cell_text
+from roofline.cli.screen import MOST_MS, Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, counted, rounded, to_text
+from roofline.questions.catalog import ANNOUNCED
 from roofline.questions.inputs.arguments import OF_REQUESTS, binding_text, limits_words, tokens_of_prefix
 from roofline.questions.inputs.case import (
     LASTING,

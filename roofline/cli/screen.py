@@ -11,7 +11,8 @@ from typing import Any
 
 import click
 
-from roofline.numbers.quantity import MILLI, counted, rounded
+from roofline.numbers.quantity import GROUPING, MILLI, counted, rounded
+from roofline.questions.catalog import ANNOUNCED
 from roofline.support.dates import OLD, price_age
 from roofline.support.errors import printable
 from roofline.support.records import NamedTuple, dataclass, field, replace
@@ -20,8 +21,7 @@ from roofline.support.records import NamedTuple, dataclass, field, replace
 MOST_ROWS = 10
 #: Milliseconds; longer times are in seconds.
 MOST_MS = 10_000.0
-#: Statuses of GPUs that nobody can buy or rent yet, and their mark.
-ANNOUNCED = ("announced", "pre-release")
+#: Mark of GPUs that nobody can buy or rent yet, and its meaning.
 _ANNOUNCED_MARK = ("~", "announced")
 #: Basis -> mark in a table, meaning in the footer.
 MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
@@ -435,7 +435,8 @@ def _padded(column: ScreenColumn, rows: Sequence[Row]) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    digits = text.replace(".", "", 1).replace("e-", "").replace("e+", "").removesuffix("%").removesuffix("x")
+    digits = re.sub(GROUPING, "", text).replace(".", "", 1).replace("e-", "").replace("e+", "")
+    digits = digits.removesuffix("%").removesuffix("x")
     return text == "-" or digits.strip().removeprefix("-").removeprefix("+").isdigit()
 
 

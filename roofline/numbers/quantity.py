@@ -26,6 +26,8 @@ DAY = 24.0 * HOUR
 YEAR = 365.0 * DAY
 MONTH = YEAR / 12.0  # 730 h, as clouds bill it
 BITS_PER_BYTE = 8.0
+#: Pattern of the commas that group digits, as in 83,512.
+GROUPING = r"(?<=\d),(?=\d{3}(?:\D|$))"
 
 _DECIMAL = {"": 1.0, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15, "E": 1e18}
 _BINARY = {"Ki": 1024.0, "Mi": 1024.0**2, "Gi": 1024.0**3, "Ti": 1024.0**4}

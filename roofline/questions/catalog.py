@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from roofline.catalog import find
 from roofline.catalog.find import find_gpu, find_model, load_gpu, load_model
 from roofline.questions.inputs.arguments import flag, folder, scalars
+from roofline.specs.gpu import ANNOUNCED
 from roofline.specs.names import LABELS
 
 if TYPE_CHECKING:
     from roofline.catalog.checks import Report
 
-__all__ = ["find_gpu", "find_model", "load_gpu", "load_model"]
+__all__ = ["ANNOUNCED", "find_gpu", "find_model", "load_gpu", "load_model"]
 
 
 def gpus(

@@ -13,7 +13,7 @@ from roofline.physics.memory import memory
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.arguments import flag, one_case, scalar
 from roofline.questions.inputs.case import CACHE, LEAST_RATE, price_of
-from roofline.questions.inputs.deployment import POOLED, choice, pool_of
+from roofline.questions.inputs.deployment import POOLED, choice, own_settings, pool_of
 from roofline.questions.predict import predict
 from roofline.serving.capacity import Crossover, crossovers, largest_rate, pool_goodput
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload
@@ -55,7 +55,7 @@ def deployment_of_pool(
             }
         if parsed is None and not isinstance(pool, Gpu) and not isinstance(scalar(pool), str):
             raise BadInput(f"{shown(pool)} is no pool; write a GPU with its plan and replicas, such as b200:tp4x2")
-        stated_options = dict(choice(pool, stated_options).options) if stated_options.get("set") else stated_options
+        stated_options = dict(own_settings(pool, stated_options))
         choice(pool, stated_options)
         prediction = predict(model, pool, **{**stated_options, "request_rate": LEAST_RATE})
     except RooflineError as error:

@@ -413,8 +413,10 @@ def test_announced_gpus_are_marked_and_lead_no_headline_where_others_do_as_well(
 def test_a_machine_without_a_network_is_told_no_plan_that_needs_one():
     for model, gpu in (("deepseek-r1", "m3-ultra"), ("llama-3.1-405b", "strix-halo"), ("deepseek-r1", "v100-sxm-16gb")):
         said = shell("predict", "-m", model, "-g", gpu).stderr
-        found = re.search(r"--pp (\d+)", said)
-        tp = re.search(r"--tp (\d+), --pp", said)
-        if found:
-            words = ["--pp", found[1], *(["--tp", tp[1]] if tp else [])]
-            assert shell("predict", "-m", model, "-g", gpu, *words).exit_code == 0, said
+        assert "does not fit" in said
+        assert "--pp" not in said, said
+    said = shell("predict", "-m", "deepseek-r1", "-g", "gb10").stderr
+    advised = re.search(r"try --tp (\d+), --pp (\d+)", said)
+    assert advised, said
+    tp, pp = advised.groups()
+    assert shell("predict", "-m", "deepseek-r1", "-g", "gb10", "--tp", tp, "--pp", pp).exit_code == 0

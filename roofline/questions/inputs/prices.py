@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from roofline.catalog.find import find_gpu
-from roofline.numbers.quantity import HOUR, MEGA
+from roofline.numbers.quantity import GROUPING, HOUR, MEGA
 from roofline.questions.inputs.arguments import path as path_of
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.names import fold
@@ -23,7 +23,6 @@ from roofline.support.reading import SPEC_BYTES, Unreadable, content
 #: Columns of rents, and what one of their numbers is per.
 _COLUMNS = {"usd_per_hour": "h", "usd_per_month": "month", "price": "h"}
 _EXAMPLE = "gpu,usd_per_hour"
-_THOUSANDS = r"(?<=\d),(?=\d{3}(?:\D|$))"  # commas between digits
 _BARE = r"[\d.\s-]+"  # a number or a range without its period
 
 
@@ -125,7 +124,7 @@ def _price_of(where: str, row: Mapping[str, str]) -> Price:
 
 def _rent(where: str, row: Mapping[str, str], column: str, per: str) -> tuple[float, ...]:
     """A rent, or both ends of its range [USD/h]."""
-    text = re.sub(_THOUSANDS, "", row[column].replace("$", ""))
+    text = re.sub(GROUPING, "", row[column].replace("$", ""))
     is_bare = re.fullmatch(_BARE, text) is not None
     try:
         read = price_of_text(f"{text}/{per}" if is_bare else text)
