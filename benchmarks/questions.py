@@ -10,7 +10,7 @@ from measuring import Missed, Section, judged, loop_step, number, per_step, seco
 #: Name -> loop steps of one question when every answer was computed operation by operation.
 BEFORE = {
     "sensitivity of DeepSeek-V3": 4.1e6,
-    "size of DeepSeek-R1 over all GPUs": 92e6,
+    "plan of DeepSeek-R1 over all GPUs": 92e6,
     "quantize of Llama-3.1-70B": 0.93e6,
 }
 BUDGET = 1 / 3
@@ -66,8 +66,8 @@ def ask(name: str, model: str, gpus: str | None, tp: int | None) -> None:
         rl.pareto(model, gpus or GPUS, tp=[1, 2, 4, 8], quantization=[None, "fp8"], **lengths, **FRONTIERS[name])
     elif name.startswith("sensitivity"):
         rl.sensitivity(model, gpus or "h200-sxm", tp=tp, batch=16, **lengths)
-    elif name.startswith("size"):
-        rl.size(model, gpus, slo="ttft:1s,tpot:40ms", concurrency=64, **lengths)
+    elif name.startswith("plan"):
+        rl.plan(model, gpus, slo="ttft:1s,tpot:40ms", concurrency=64, **lengths)
     else:
         rl.quantize(model, gpus or "h100-sxm", **lengths)
 
@@ -75,7 +75,7 @@ def ask(name: str, model: str, gpus: str | None, tp: int | None) -> None:
 def main(name: str) -> None:
     ask(name, "llama-3.1-8b", "h100-sxm", None)
     word = name.split(maxsplit=1)[0]
-    models = {"sensitivity": "deepseek-v3", "size": "deepseek-r1", "quantize": "llama-3.1-70b"}
+    models = {"sensitivity": "deepseek-v3", "plan": "deepseek-r1", "quantize": "llama-3.1-70b"}
     model, tp = models.get(word, "llama-3.3-70b"), 8 if word == "sensitivity" else None
     print(json.dumps(per_step(loop_step, lambda: [seconds(lambda: ask(name, model, None, tp))])[0]))
 

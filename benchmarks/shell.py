@@ -10,8 +10,8 @@ from measuring import Missed, Section, judged, process_cpu, roofline_command, sp
 #: Question -> CPU time that it may take [s].
 BUDGETS = {
     "goodput -m llama-3.3-70b -q fp8 --workload chat": 1.5,
-    "size -m llama-3.3-70b -q fp8 --isl 4k --osl 500 -c 64 --slo ttft:500@p95": 0.5,
-    "size -m deepseek-r1 --slo tpot:25 -c 64": 0.4,
+    "plan -m llama-3.3-70b -q fp8 --isl 4k --osl 500 -c 64 --slo ttft:500@p95": 0.5,
+    "plan -m deepseek-r1 --slo tpot:25 -c 64": 0.4,
     "levers -m llama-3.3-70b -q fp8 -g h100 --workload chat --rate 1": 0.8,
     "pareto -m llama-3.3-70b -g h100,h200,b200,mi300x": 1.0,
 }

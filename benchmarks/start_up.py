@@ -27,7 +27,7 @@ OTHERS = (
     f"predict {CASE}",
     f"tpot {CASE}",
     f"knee {CASE}",
-    f"size {CASE} --slo ttft:1s -c 8",
+    f"plan {CASE} --slo ttft:1s -c 8",
     f"goodput {CASE} --slo ttft:1s",
     f"curve {CASE}",
     f"pareto {CASE}",

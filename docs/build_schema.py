@@ -30,8 +30,8 @@ from roofline.questions.levers import GOAL_KEYS, LEVER_KEYS
 from roofline.questions.listing import GPU_KEYS, MODEL_KEYS, WORKLOAD_KEYS
 from roofline.questions.pareto import PARETO_KEYS
 from roofline.questions.predict import KERNEL_KEYS
+from roofline.questions.ranking import GPU_PLAN_KEYS
 from roofline.questions.simulate import SIMULATED_KEYS
-from roofline.questions.size import SIZE_KEYS
 from roofline.questions.speculate import SPECULATION_KEYS
 from roofline.questions.why import solution_keys
 from roofline.serving.comparison import COMPARED_KEYS, DIFFERENCE_KEYS
@@ -327,7 +327,7 @@ _ROWS: dict[str, Keys[Any]] = {
     "Prediction": KEYS,
     "Simulation": {**KEYS, **SIMULATED_KEYS},
     "Case": {**KEYS, "reason": SHARED["reason"]},
-    "Size": {**KEYS, **SIZE_KEYS},
+    "Plan": {**KEYS, **GPU_PLAN_KEYS},
     "Goodput": {**KEYS, **GOODPUT_KEYS},
     "Cost": {**KEYS, **COST_KEYS},
     "Cache": {**KEYS, **CACHE_KEYS},
@@ -374,7 +374,7 @@ _TYPES: dict[str, tuple[str, Keys[Any]]] = {
         "A prediction of one case, or the requested keys of it; None where a value does not apply.",
         {**KEYS, "reason": SHARED["reason"]},
     ),
-    "SizeRow": ("A row of `size`: the prediction with the fewest GPUs, and whether it meets the SLO.", SIZE_KEYS),
+    "PlanRow": ("A row of `plan`: the prediction of a deployment, whether it meets the SLO, and why.", GPU_PLAN_KEYS),
     "GoodputRow": ("A row of `goodput`: the prediction at the goodput, and the goodput itself.", GOODPUT_KEYS),
     "CacheRow": (
         "A row of `prompt_cache`: the prediction with the cache in one tier, and that tier's figures.",
@@ -407,7 +407,25 @@ _CASE_OUTPUT: dict[str, Any] = {"rows": ("Prediction", "Simulation"), "kernels":
 #: Command -> kinds of its rows, further keys that it may have, and those that it always has.
 _OUTPUTS: dict[str, dict[str, Any]] = {
     **dict.fromkeys(("ttft", "tpot", "predict", "knee"), _CASE_OUTPUT),
-    "size": {"rows": "Size", "notes": _NOTES},
+    "plan": {
+        "rows": "Plan",
+        "steps": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Plans along a growing load: loads from and to, load, gpu, num_gpus, plan and rent.",
+        },
+        "turning_points": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Values of an input at which another kind of GPU leads: input, factor, value, gpu, plan.",
+        },
+        "next_measurement": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "Runs of one replica, and what each is worth to the decision.",
+        },
+        "notes": _NOTES,
+    },
     "goodput": {"rows": "Goodput"},
     "cost": {"rows": "Cost"},
     "cache": {"rows": "Cache"},
@@ -457,7 +475,8 @@ _OPEN_KEYS = {
     "predict": ("kernels",),
     "knee": ("kernels",),
     "curve": ("notes",),
-}  # --explain, --pareto
+    "plan": ("turning_points", "next_measurement"),
+}  # --explain, --pareto, --why
 _KINDS = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean", "mapping": "object"}
 _PYTHON = {
     "text": "str", "number": "float", "integer": "int", "flag": "bool", "texts": "list[str]",

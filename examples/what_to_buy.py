@@ -13,7 +13,7 @@ for unknown in ("bandwidth", "batch", "weights"):
     found = rl.solve("llama-3.1-70b", "h100-sxm", unknown, tpot=0.018, **CASE)
     print(unknown, found.value if found.is_met else found.reason)
 
-sized = rl.size("llama-3.1-70b", ["h100-sxm", "b200", "l40s"], slo={"ttft": 1.5, "tpot": 0.03}, isl=2000, osl=300)
+sized = rl.plan("llama-3.1-70b", ["h100-sxm", "b200", "l40s"], slo={"ttft": 1.5, "tpot": 0.03}, isl=2000, osl=300)
 cheapest = sized.cheapest.to_dict()
 print(cheapest["gpu"], cheapest["num_gpus"], cheapest["usd_per_hour"])
 

@@ -35,13 +35,15 @@ if _TYPE_CHECKING:
     from roofline.questions.levers import Levers, levers
     from roofline.questions.listing import workload_options, workloads
     from roofline.questions.pareto import Pareto, pareto
+    from roofline.questions.plan import plan, size
     from roofline.questions.predict import calibrate_once, knee, predict, tpot, ttft
+    from roofline.questions.ranking import GpuPlan, Plans
     from roofline.questions.sheet import sheet
     from roofline.questions.simulate import Simulation, simulate
-    from roofline.questions.size import FleetSize, GpuSize, size
     from roofline.questions.speculate import Speculation, speculate
     from roofline.questions.step import step_time
     from roofline.questions.table import Table, table
+    from roofline.questions.turning_points import Measurement, TurningPoint, next_measurement, turning_points
     from roofline.questions.why import Solution, formula, sensitivity, solve
     from roofline.serving.answers import Answer, Answers
     from roofline.serving.comparison import Comparison
@@ -67,19 +69,20 @@ __all__ = [
     "Curve",
     "Disaggregation",
     "DoesNotFit",
-    "FleetSize",
     "Formula",
     "Gpu",
     "GpuCost",
     "GpuGoodput",
-    "GpuSize",
+    "GpuPlan",
     "Knees",
     "Levers",
+    "Measurement",
     "MeasurementCheck",
     "Model",
     "NamedWorkload",
     "Overloaded",
     "Pareto",
+    "Plans",
     "Prediction",
     "Predictions",
     "Quantization",
@@ -91,6 +94,7 @@ __all__ = [
     "Solution",
     "Speculation",
     "Table",
+    "TurningPoint",
     "UnknownName",
     "UnsupportedPrecision",
     "calibrate_once",
@@ -109,7 +113,9 @@ __all__ = [
     "load_model",
     "load_workload",
     "models",
+    "next_measurement",
     "pareto",
+    "plan",
     "predict",
     "prompt_cache",
     "quantize",
@@ -123,6 +129,7 @@ __all__ = [
     "table",
     "tpot",
     "ttft",
+    "turning_points",
     "workload_options",
     "workloads",
 ]
@@ -144,13 +151,15 @@ _LAZY = {
     "roofline.questions.levers": ("Levers", "levers"),
     "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
     "roofline.questions.pareto": ("Pareto", "pareto"),
+    "roofline.questions.plan": ("plan", "size"),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
+    "roofline.questions.ranking": ("GpuPlan", "Plans"),
     "roofline.questions.sheet": ("sheet",),
     "roofline.questions.simulate": ("Simulation", "simulate"),
-    "roofline.questions.size": ("FleetSize", "GpuSize", "size"),
     "roofline.questions.speculate": ("Speculation", "speculate"),
     "roofline.questions.step": ("step_time",),
     "roofline.questions.table": ("Table", "table"),
+    "roofline.questions.turning_points": ("Measurement", "TurningPoint", "next_measurement", "turning_points"),
     "roofline.questions.why": ("Solution", "formula", "sensitivity", "solve"),
     "roofline.serving.answers": ("Answer", "Answers"),
     "roofline.serving.comparison": ("Comparison",),

@@ -161,7 +161,7 @@ def test_no_two_classes_functions_or_commands_of_a_room_share_a_name():
     assert shared(functions()) == {}
     commands = homes(ast.FunctionDef, is_command)
     assert all(module.startswith("cli/") for modules in commands.values() for module in modules)
-    assert {"predict", "ttft", "size", "compare"} <= {name for _, name in commands}
+    assert {"predict", "ttft", "plan", "compare"} <= {name for _, name in commands}
     assert shared(commands) == {}
     used = {name for found in (classes(), functions()) for (_, name), modules in found.items() if len(modules) > 1}
     assert set(EXCEPTIONS) <= used

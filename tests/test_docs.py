@@ -15,8 +15,8 @@ import roofline
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(roofline.__file__).parent
 SECTIONS = ("Args:", "Returns:", "Raises:", "Valid:", "Source:")
-#: Of the API, functions that are documented where they read: `load_gpu`, `load_model`, `load_workload`.
-READERS = {"load_gpu", "load_model", "load_workload"}
+#: Of the API, functions that are documented where they read, and `size`, the former name of `plan`.
+READERS = {"load_gpu", "load_model", "load_workload", "size"}
 NUMBERS = re.compile(r"\b(Real|float|int)\b")
 
 

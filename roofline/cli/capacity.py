@@ -1,4 +1,4 @@
-"""How many GPUs, how much load, at what price: the commands `size`, `goodput`, `curve` and `cost`."""
+"""How much load, at what price: the commands `goodput`, `curve` and `cost`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,14 @@ import click
 from roofline.cli.answers import (
     BELOW_RULE,
     GPUS,
-    HBM,
     PLAN,
     PLAN_KEYS,
     SLO_MET,
     TOK_S_GPU,
     TOK_S_USER,
-    UNSURE,
     USD_HOUR,
     USD_MONTH,
     USD_TOKENS,
-    WEIGHTS,
     asked_format,
     by_estimate,
     case_text,
@@ -32,7 +29,6 @@ from roofline.cli.answers import (
     is_idle,
     latency,
     limit_column,
-    load_columns,
     miss_text,
     model_column,
     named_gpus,
@@ -41,12 +37,11 @@ from roofline.cli.answers import (
     passing,
     percent_column,
     ranked,
-    rent_text,
     split_by_rule,
     verdict_columns,
     without_idle_prices,
 )
-from roofline.cli.case import one_answer, question, required_share, together, with_varying
+from roofline.cli.case import one_answer, question, required_share, shown_keys, together, with_varying
 from roofline.cli.options import (
     API_PRICE,
     echo,
@@ -58,7 +53,7 @@ from roofline.cli.options import (
     share_option,
     show,
 )
-from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, keys_of, room, terminal_width
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, room, terminal_width
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text, is_on_mean
 from roofline.questions.inputs.case import KIND_OF, LOADS, Load
@@ -73,191 +68,6 @@ if TYPE_CHECKING:
     from roofline.questions import cost as cost_question
     from roofline.questions import curve as curve_question
     from roofline.questions import goodput as goodput_question
-    from roofline.questions import size as size_question
-
-# The fewest GPUs that meet an SLO: the `size` command.
-
-_MISSES = 3
-_ALWAYS = (
-    "gpu",
-    "num_gpus",
-    "basis",
-    "usd_per_hour",
-    "usd_per_month",
-    "price_source",
-    "gpu_status",
-    "usd_per_m_output_tok",
-    "slo_verdict",
-    "slo_binding",
-    "reason",
-)
-
-
-def _size_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]:
-    return [
-        MARK,
-        *model_column(models),
-        GPUS,
-        PLAN,
-        *([ranked(WEIGHTS, 0)] if len(options.get("quantization") or ()) > 1 else []),
-        *latency("ttft", options),
-        *latency("tpot", options, with_range=False),
-        *(latency("e2el", options, with_range=False) if _limits(options, "e2el") else []),
-        *load_columns(options),
-        ranked(TOK_S_GPU, 5),
-        ranked(USD_HOUR, 0),
-        ranked(USD_MONTH, 3),
-        ranked(USD_TOKENS, 1),
-        SLO_MET,
-        ranked(HBM, 6),
-        *([] if _limits(options, "e2el") else latency("e2el", options, 6, with_range=False)),
-    ]
-
-
-def _shown_keys(columns: Sequence[ScreenColumn], output_format: str, own: str) -> tuple[str, ...] | None:
-    """Keys that a screen reads; None for all, where the rows themselves are the answer."""
-    if output_format != "table" or not for_people(output_format):
-        return None
-    return tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS, own)))
-
-
-def _limits(options: Mapping[str, Any], metric: str) -> bool:
-    return any(key.startswith(metric) for key in options.get("slo") or ())
-
-
-@question(
-    "roofline size -m llama-3.1-70b -q fp8 --slo ttft:300,tpot:25 --isl 2k -c 64",
-    "roofline size -m deepseek-r1 -g h200,b200 --slo tpot:25 --workload 8k1k",
-    "roofline size -m llama-3.1-70b -g h100 --slo ttft:300 -q bf16,fp8",
-)
-def size(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], output_format: str) -> None:
-    """The fewest GPUs of every kind that meet an SLO, cheapest first: for users, a request rate, or a burst."""
-    from roofline.questions import size as size_question
-
-    options = together(cases)
-    if not options.get("slo"):
-        raise click.UsageError("size needs an SLO, in ms: --slo ttft:300,tpot:25")
-    asked = list(product(models, cases))
-    answers = [size_question.size(model, gpus or None, **case) for model, case in asked]
-    columns = with_varying(_size_columns(options, len(models)), cases)
-    sizes = meeting_first((size for answer in answers for size in answer.sizes), lambda size: size.verdict)
-    keys = _shown_keys(columns, output_format, "meets")
-    rows = [size.to_dict(keys) for size in sizes]
-    shared = [text for answer in answers for text in answer.notes]
-    shown = [size for size in sizes if size.meets is not False or gpus] or sizes
-    owners = labelled((_label(size, len(models)), size.warnings) for size in shown)
-    screen = one_answer(_size_screen(models, sizes, rows, columns, options, is_named=bool(gpus)), cases)
-    if output_format == "markdown":
-        columns = [*columns, ScreenColumn("reason", "reason")]
-        screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
-    missed = [
-        model
-        for (model, _), answer in zip(asked, answers, strict=True)
-        if all(size.meets is False for size in answer.sizes)
-    ]
-    failure = _none_meets(list(dict.fromkeys(missed)), gpus, options["slo"]) if missed else ""
-    show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, {"notes": shared})
-    if failure:
-        raise RooflineError(failure)
-
-
-def _size_screen(
-    models: tuple[str, ...],
-    sizes: list[size_question.GpuSize],
-    rows: Sequence[Mapping[str, Any]],
-    columns: list[ScreenColumn],
-    options: Mapping[str, Any],
-    *,
-    is_named: bool,
-) -> Screen:
-    """GPUs that meet the SLO, cheapest first, and the nearest misses."""
-    answered = [(size, row) for size, row in zip(sizes, rows, strict=True) if size.prediction is not None]
-    statuses = (size.gpu.status for size, _ in answered)
-    first, others = split_by_rule(statuses, [row for _, row in answered], is_named=is_named)
-    misses = [size for size in sizes if size.prediction is None]
-    near = misses if is_named or flags().is_full else [size for size in misses if size.excess is not None][:_MISSES]
-    lines = [
-        shorten(f"{size.verdict:5} {_label(size, len(models))}: {_why_not(size)}", terminal_width()) for size in near
-    ]
-    left = len(misses) - len(lines)
-    unknown = [size for size, _ in answered if size.verdict is None]
-    if lines:
-        lines = [f"-- {'nearest misses' if left else 'misses'} --", *lines]
-    lines = [*(f"{_label(size, len(models))}: {size.reason}" for size in unknown[:_MISSES]), *lines]
-    case = case_text(models, options, [preset] if (preset := _one_preset(options)) else [])
-    return Screen(
-        columns=columns,
-        rows=first,
-        others=others,
-        rule=BELOW_RULE,
-        case=case,
-        answer=_size_answer(first, others, len(misses)),
-        lines=lines,
-        hidden=left,
-        legend=UNSURE if any(str(row["slo_verdict"]).endswith("?") for row in (*first, *others)) else "",
-    )
-
-
-def _size_answer(first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], misses: int) -> str:
-    """The cheapest GPUs that meet the SLO."""
-    if not first:
-        return "the only kind of GPU misses it" if misses == 1 else f"none of {misses} kinds of GPU meets it"
-    first = for_sale(first)
-    best, *rest = first
-    if best["slo_verdict"] is None:
-        return _not_known(first, len(others), misses)
-    unknown = sum(row["slo_verdict"] is None for row in first)
-    tokens = best.get("usd_per_m_output_tok")
-    cost = [] if best.get("usd_per_hour") is None else [rent_text(best)]
-    cost += [] if tokens is None else [output_price(tokens)]
-    price = f" at {', '.join(cost)}" if cost else ""
-    by = by_estimate(best) or ("" if best["slo_verdict"] == "pass" else " by the central estimate")
-    which = (
-        f"; the cheapest per hour of {len(first) - unknown} kinds of GPU that do"
-        if len(rest) > unknown and cost
-        else ""
-    )
-    more = f", {len(others)} more below the rule" if others else ""
-    cannot = f"; {misses} cannot" if misses else ""
-    cannot += f"; of {unknown} it is not known" if unknown else ""
-    return f"{gpus_text(best)} meets it{by}{price}{which}{more}{cannot}"
-
-
-def _not_known(first: Sequence[Mapping[str, Any]], others: int, misses: int) -> str:
-    """That none of the GPUs is known to meet the SLO, and which are the fewest that may."""
-    best = first[0]
-    if best["slo_binding"] is None:
-        return f"no limit of the SLO applies to answers of one token; {gpus_text(best)} holds the model"
-    rent = "" if best.get("usd_per_hour") is None else f" at {rent_text(best)}"
-    more = f", {others} more below the rule" if others else ""
-    cannot = f"; {misses} cannot" if misses else ""
-    return f"not known whether {gpus_text(best)} meets it{by_estimate(best)}{rent}, the fewest that may{more}{cannot}"
-
-
-def _one_preset(options: Mapping[str, Any]) -> str | None:
-    presets = list(options.get("quantization") or ())
-    return presets[0] if len(presets) == 1 else None
-
-
-def _why_not(size: size_question.GpuSize) -> str:
-    """Why a GPU misses the SLO, to follow its verdict."""
-    reason = str(size.reason).removeprefix("misses: ")
-    at_limit = "misses at the hardware limit: "
-    return f"{reason.removeprefix(at_limit)}, at the hardware limit" if reason.startswith(at_limit) else reason
-
-
-def _label(size: size_question.GpuSize, models: int) -> str:
-    return size.gpu.name if models == 1 else f"{size.model.short_name} on {size.gpu.name}"
-
-
-def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, float]) -> str:
-    from roofline.questions.goodput import limits_text
-
-    return (
-        f"{', '.join(models)}: no plan on {named_gpus(gpus)} meets --slo {limits_text(slo)}; "
-        "loosen it, lower the load, or allow other GPUs (-g) or number formats (-q)"
-    )
-
 
 # The largest request rate within an SLO: the `goodput` command.
 
@@ -324,7 +134,7 @@ def goodput(
     ]
     answers.sort(key=lambda answer: not answer.rate)
     columns = with_varying(_goodput_columns(options, len(models), share), cases)
-    keys = _shown_keys(columns, output_format, "goodput_util")
+    keys = shown_keys(columns, output_format, "goodput_util")
     rows = [answer.to_dict(keys) for answer in answers]
     shown = [answer for answer in answers if answer.rate or gpus]
     notes = [_HEADROOM, *labelled((answer.gpu.name, answer.warnings) for answer in shown)]

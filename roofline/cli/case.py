@@ -13,8 +13,8 @@ import click
 
 from roofline.cli.answers import PLAN, varying_columns
 from roofline.cli.main import Question
-from roofline.cli.options import GPU, MODEL, Parsed, PathName, echo, output_options, split_names
-from roofline.cli.screen import Screen, ScreenColumn
+from roofline.cli.options import GPU, MODEL, Parsed, PathName, echo, for_people, output_options, split_names
+from roofline.cli.screen import Screen, ScreenColumn, keys_of
 from roofline.questions.inputs.arguments import OF_REQUESTS, plain_options, slo_limits, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
 from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTIONS, Option, Value, combinations
@@ -177,7 +177,7 @@ def together(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def with_varying(columns: Sequence[ScreenColumn], cases: Sequence[Mapping[str, Any]]) -> list[ScreenColumn]:
     """Columns with those of what varies behind the plan."""
-    place = 1 + next((place for place, column in enumerate(columns) if column is PLAN), -1)
+    place = 1 + next((place for place, column in enumerate(columns) if column.heading == PLAN.heading), -1)
     return [*columns[:place], *varying_columns(varying(cases)), *columns[place:]]
 
 
@@ -190,6 +190,29 @@ def one_case(models: tuple[str, ...], gpus: tuple[str, ...]) -> tuple[str, str]:
     if len(models) != 1 or len(gpus) != 1:
         raise click.UsageError("this command takes one case; give one model (-m) and one GPU (-g)")
     return models[0], gpus[0]
+
+
+#: Keys that sentences above a table read.
+_ALWAYS = (
+    "gpu",
+    "num_gpus",
+    "basis",
+    "usd_per_hour",
+    "usd_per_month",
+    "price_source",
+    "gpu_status",
+    "usd_per_m_output_tok",
+    "slo_verdict",
+    "slo_binding",
+    "reason",
+)
+
+
+def shown_keys(columns: Sequence[ScreenColumn], output_format: str, own: str) -> tuple[str, ...] | None:
+    """Keys that a screen reads; None for all, where the rows themselves are the answer."""
+    if output_format != "table" or not for_people(output_format):
+        return None
+    return tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS, own)))
 
 
 # What is typed, as arguments.
@@ -235,7 +258,7 @@ def _names(
 def _cases(values: Mapping[str, Any], taken: Taken) -> list[dict[str, Any]]:
     """Each combination of values, where a question answers a row for each; an option may be repeated."""
     joined = {
-        name: list(chain(*value)) if name in LISTED and isinstance(value, tuple) else value
+        name: list(chain(*value)) if isinstance(value, tuple) and (name in LISTED or name in taken.several) else value
         for name, value in values.items()
     }
     texts = {

@@ -31,7 +31,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
         (("sweep",), "predict", "Predict every combination of many cases."),
     ),
     "Decide": (
-        (("size",), "capacity", "Find the fewest GPUs that meet an SLO."),
+        (("plan",), "plan", "Rank deployments within an SLO, and say why."),
         (("goodput", "curve"), "capacity", "Find the load within an SLO, or draw them."),
         (("pareto",), "pareto", "Find the best plans: per user against per GPU."),
         (("cost",), "capacity", "Price tokens, and compare with an API."),
@@ -42,16 +42,16 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
         (("formula",), "why", "Write out the closed form of an answer."),
     ),
     "Improve": (
-        (("levers",), "plan", "Rank what would help, alone and together."),
-        (("cache", "speculate"), "plan", "See what cached prompts or drafts bring."),
-        (("disaggregate",), "plan", "Separate pools for prompts and answers."),
+        (("levers",), "improve", "Rank what would help, alone and together."),
+        (("cache", "speculate"), "improve", "See what cached prompts or drafts bring."),
+        (("disaggregate",), "improve", "Separate pools for prompts and answers."),
     ),
     "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit kernels you timed."),),
-    "Keep": ((("sheet",), "plan", "Write a sizing workbook with live formulas."),),
+    "Keep": ((("sheet",), "improve", "Write a sizing workbook with live formulas."),),
     "Catalog": ((("gpus", "models", "workloads"), "catalog", "List them, show one, check your own."),),
 }
 #: Earlier names of commands, which work.
-_EARLIER = {"knee": "predict", "check-specs": "catalog"}
+_EARLIER = {"size": "plan", "knee": "predict", "check-specs": "catalog"}
 _SHOWN = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
 _COMMANDS = {**_SHOWN, **{name: _HOME + module for name, module in _EARLIER.items()}}
 _GAP = 2
@@ -130,7 +130,7 @@ _SETTINGS: dict[str, Any] = {
     subcommand_metavar="COMMAND [--help | OPTIONS]",
     help="How fast will this model answer on this GPU, and why?",
     epilog="\b\nroofline ttft -m llama-3.1-70b --isl 2000     every GPU, the fastest first"
-    "\nroofline size -m llama-3.1-70b -q fp8 --slo ttft:300 --isl 4k -c 64",
+    "\nroofline plan -m llama-3.1-70b -q fp8 --slo ttft:300 --isl 4k -c 64",
 )
 @click.version_option(roofline.__version__, prog_name="roofline")
 def cli() -> None:

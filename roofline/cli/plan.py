@@ -1,647 +1,316 @@
-"""What would help: the commands `levers`, `cache`, `speculate`, `disaggregate` and `sheet`."""
+"""What to run, on what, for how much: the `plan` command, and `size`, its former name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from roofline.cli.answers import (
+    BELOW_RULE,
+    GPUS,
+    HBM,
     PLAN,
     SLO_MET,
-    asked_format,
+    TOK_S_GPU,
+    UNSURE,
+    USD_HOUR,
+    USD_MONTH,
+    USD_TOKENS,
+    WEIGHTS,
+    by_estimate,
     case_text,
-    deployed_text,
+    for_sale,
     gpus_text,
+    latency,
+    load_columns,
     model_column,
+    named_gpus,
     output_price,
-    percent_column,
-    plan_of,
     ranked,
     rent_text,
-    speedup_column,
-    verdict_columns,
+    split_by_rule,
+    varying_columns,
 )
-from roofline.cli.case import one_case, question, required_share, without_output
-from roofline.cli.options import (
-    GPU,
-    PathName,
-    for_people,
-    labelled,
-    notes,
-    read,
-    share_option,
-    show,
-    suggested,
-)
-from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, keys_of, prose, terminal_width
-from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, counted, rounded, to_text
-from roofline.questions.inputs.arguments import binding_text
-from roofline.questions.inputs.case import KIND_OF, engine_names
-from roofline.questions.inputs.options import COUNT, PRICE
+from roofline.cli.case import one_answer, question, shown_keys, together, with_varying
+from roofline.cli.options import GPU, labelled, read, show
+from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, terminal_width
+from roofline.numbers.quantity import counted
+from roofline.questions.inputs.options import COUNT, PRICE, RATIO
 from roofline.questions.predict import meeting_first
+from roofline.support.errors import RooflineError
 from roofline.support.records import replace
 
 if TYPE_CHECKING:
-    from roofline.questions import cache as cache_question
-    from roofline.questions import levers as levers_question
-    from roofline.questions import speculate as speculate_question
-    from roofline.questions.disaggregate import Disaggregation
+    from roofline.questions.ranking import GpuPlan, Plans
 
-# Changes that make a server faster or cheaper: the `levers` command.
-
-#: Goal -> heading, key of its figure, key of its change.
-_GOALS = {
-    "ttft": ("TTFT p99", "ttft_p99_ms", "ttft_p99_change"),
-    "tpot": ("TPOT ms", "tpot_ms", "tpot_change"),
-    "goodput": ("req/s", "goodput", "goodput_change"),
-    "cost": ("USD/1k req", "per_thousand", "cost_change"),
-}
-_MEAN_TTFT = ("mean TTFT", "ttft_ms", "ttft_change")  # where the p99 is not known
-_CHANGES = {
-    "ttft_p99_change": "TTFT p99",
-    "ttft_p50_change": "TTFT p50",
-    "tpot_change": "TPOT",
-    "goodput_change": "goodput",
-    "cost_change": "cost",
-}
-_SHORT = {"ttft_p50_change": "p50"}
-_READ = (
-    *("model", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "ttft_ms", "slo_verdict", "usd_per_m_output_tok"),
-    *("lever", "levers", "goodput", "goodput_usd_per_m_output_tok", "lever_usd_per_request", "quality", "reason"),
-    "warnings",
-)
-_TOGETHER = {2: "these two together", 3: "these three together"}
+_MISSES = 1
+_MOST_STEPS = 8  # lines of a growing load; the middle ones are left out
+_OBJECTIVES = ("cost", "latency", "throughput")
+#: What the first of a ranking is.
+_FIRST = {"cost": "the cheapest per hour", "latency": "the fastest", "throughput": "the most tokens per GPU"}
 
 
-def _levers_columns(answer: levers_question.Levers, options: Mapping[str, Any]) -> list[ScreenColumn]:
-    goal, figure = answer.goal, answer.start.goal_figure(answer.goal)
-    heading, key, changed = _MEAN_TTFT if figure == "ttft" else _GOALS[goal]
-    others = [name for name in _CHANGES if name != changed]
-    headings = {**_CHANGES, **(_SHORT if goal == "ttft" else {})}
-    ranks = {"ttft_p50_change": 2 if goal != "ttft" else 1}
+def _columns(options: Mapping[str, Any], models: int, objective: str) -> list[ScreenColumn]:
+    chosen = [name for name in ("kv_cache_dtype", "draft_tokens") if len(options.get(name) or ()) > 1]
     return [
-        ScreenColumn("#", "number"),
-        ScreenColumn("lever", "shown"),
-        ScreenColumn(heading, key),
-        ScreenColumn("change", changed, cell=_change(changed)),
-        *([SLO_MET] if options.get("slo") else []),
-        *(ScreenColumn(headings[name], name, ranks.get(name, 1), cell=_change(name)) for name in others),
-        ScreenColumn("USD/M out", "of_tokens", 2),
-        ScreenColumn("answers", "quality", 3, cell=_quality),
+        MARK,
+        *model_column(models),
+        GPUS,
+        ranked(PLAN, 0),
+        *([ranked(WEIGHTS, 0)] if len(options.get("quantization") or ()) > 1 else []),
+        *varying_columns(chosen),
+        *latency("ttft", options),
+        *latency("tpot", options, 2 if _limits(options, "ttft") else 0, with_range=not _limits(options, "ttft")),
+        *(latency("e2el", options, with_range=False) if _limits(options, "e2el") else []),
+        *(ranked(column, 4) for column in load_columns(options)),
+        ranked(TOK_S_GPU, 0 if objective == "throughput" else 5),
+        ranked(USD_MONTH, 0),
+        ranked(USD_TOKENS, 1),
+        ranked(USD_HOUR, 3),
+        SLO_MET,
+        ranked(HBM, 6),
+        *([] if _limits(options, "e2el") else latency("e2el", options, 6, with_range=False)),
     ]
 
 
-def _read_keys(answer: levers_question.Levers, options: Mapping[str, Any]) -> tuple[str, ...]:
-    """Keys of rows that the screen reads."""
-    made = ("number", "shown", "per_thousand", "of_tokens", "ttft_change")
-    columns = [key for key in keys_of(_levers_columns(answer, options)) if key not in made]
-    return tuple(dict.fromkeys((*columns, *_READ)))
-
-
-def _change(key: str) -> Callable[[Row], str]:
-    """A change in percent; a dash where it is within rounding."""
-    from roofline.questions import levers as levers_question
-
-    return lambda row: (
-        "-" if abs(row.get(key) or 0.0) < levers_question.WORTH else levers_question.change_text(row[key])
-    )
-
-
-def _quality(row: Row) -> str:
-    from roofline.questions.alternatives import is_free
-
-    return "-" if row.get("quality") is None else "same" if is_free(row["quality"]) else "check"
+def _limits(options: Mapping[str, Any], metric: str) -> bool:
+    return any(key.startswith(metric) for key in options.get("slo") or ())
 
 
 @question(
-    "roofline levers -m llama-3.3-70b -g h100:fp8 --workload chat -c 16",
-    "roofline levers --for tpot -m qwen3-32b -g h100:tp2 --isl 4k -c 64",
-    "roofline levers --for cost -m llama-3.1-8b -g l40s --workload rag -c 8",
+    "roofline plan -m llama-3.3-70b -q fp8,nvfp4 --workload chat --rate 20",
+    "roofline plan -m deepseek-r1 --slo tpot:25 --workload 8k1k -c 99 --growth 2x",
+    "roofline plan -m qwen3-32b --slo tpot:25 -c 64 --have 16xh100,8xl40s --why",
 )
 @click.option(
-    "--for",
-    "goal",
-    type=click.Choice(tuple(_GOALS)),
-    help="What is to be made better; ttft is its p99, cost that of a request.  [default: tpot where it misses the SLO "
-    "most, else ttft]",
+    "--objective",
+    type=click.Choice(_OBJECTIVES),
+    default="cost",
+    show_default=True,
+    help="What ranks plans: cost, latency (all GPUs that the budget allows), or throughput per GPU.",
 )
-@share_option
-def levers(
-    goal: str | None,
+@click.option("--spend", type=read(PRICE), help="The most rent, in USD per hour; or 40k/month.")
+@click.option(
+    "--have", type=GPU, multiple=True, help="GPUs that are there, e.g. 16xh100,8xl40s; a plan is of one kind."
+)
+@click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x: where one plan ends.")
+@click.option(
+    "--why", is_flag=True, help="Why each plan is where it is, and which rent, load or limit would change it."
+)
+@click.option("--next-measurement", is_flag=True, help="Which one run would narrow this decision most.")
+@click.option("--top", type=read(COUNT), default=1, show_default=True, help="Plans of each kind of GPU.")
+def plan(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
-    options: dict[str, Any],
+    cases: list[dict[str, Any]],
     output_format: str,
     *,
-    share: float | None,
+    objective: str,
+    spend: float | tuple[float, float] | None,
+    have: tuple[str, ...],
+    growth: float | None,
+    top: int,
+    why: bool,
+    next_measurement: bool,
 ) -> None:
-    """Every lever of one case under load, alone and together: what it does, why, and what it costs."""
-    from roofline.questions import levers as levers_question
+    """Deployments that meet an SLO, ranked, with their reasons: for users, a request rate, or a burst.
 
-    model, gpu = one_case(models, gpus)
-    share = required_share(options, share)
-    answer = levers_question.levers(model, gpu, goal=goal, share=share, **options)
-    is_shown = output_format == "table" and for_people(output_format)
-    rows: Sequence[Mapping[str, Any]] = answer.to_rows(_read_keys(answer, options) if is_shown else None)
-    screen = _levers_screen(answer, rows, options, output_format, is_open=goal is None)
-    show(screen, output_format, rows, {"goal": answer.goal, "notes": list(answer.notes)})
+    For every kind of GPU the fewest that meet it, and what they cost; of several formats, degrees and budgets the best.
+    """
+    from roofline.questions import plan as plan_question
 
-
-def _levers_screen(
-    answer: levers_question.Levers,
-    rows: Sequence[Mapping[str, Any]],
-    options: Mapping[str, Any],
-    output_format: str,
-    *,
-    is_open: bool,
-) -> Screen:
-    from roofline.questions import levers as levers_question
-
-    start, *others = rows
-    numbers = {lever.name: str(place) for place, lever in enumerate(answer.alone, 1)}
-    is_whole = flags().is_full or output_format == "markdown"
-    begun = {lever.parts[:-1] for lever in answer.together}
-    chains = {lever.name for lever in answer.together if is_whole or lever.parts not in begun}
-    able = [row for row in others if row["reason"] is None and (len(row["levers"]) < 2 or row["lever"] in chains)]
-    listed = [_shown(row, numbers, start) for row in able]
-    unable = [row for row in others if row["reason"] is not None]
-    end = f"{gpus_text(start)} {plan_of(start)}"
-    if is_open and answer.goal == "tpot":
-        end += " \u00b7 for TPOT, which binds"
-    columns = _levers_columns(answer, options)
+    options = together(cases)
+    if not options.get("slo"):
+        raise click.UsageError("plan needs an SLO, in ms: --slo ttft:300,tpot:25")
+    if isinstance(spend, tuple):
+        raise click.UsageError("--spend is one rent, such as 40k/month")
+    asked = list(product(models, cases))
+    have_text = ",".join(have) or None
+    answers = [
+        plan_question.plan(
+            model, gpus or None, objective=objective, spend=spend, have=have_text, growth=growth, top=top, **case
+        )
+        for model, case in asked
+    ]
+    columns = with_varying(_columns(options, len(models), objective), cases)
+    plans = meeting_first((found for answer in answers for found in answer.plans), lambda found: found.verdict)
+    keys = shown_keys(columns, output_format, "meets")
+    rows = [found.to_dict(keys) for found in plans]
+    shared = [text for answer in answers for text in answer.notes]
+    is_named = bool(gpus or have)
+    visible = [found for found in plans if found.meets is not False or is_named] or plans
+    owners = labelled((_label(found, len(models)), found.warnings) for found in visible)
+    screen = _screen(models, plans, rows, columns, options, objective, is_named=is_named)
+    best = answers[0].best if len(answers) == 1 else None
+    screen = one_answer(screen if best is None else replace(screen, answer=f"{screen.answer}\n{best.why}"), cases)
+    reasons = _reasons(answers, why=why, next_measurement=next_measurement)
+    screen = replace(screen, answer="\n".join([screen.answer, *reasons])) if reasons else screen
+    steps = [step for answer in answers for step in _step_lines(answer)]
+    screen = replace(screen, lines=[*steps, *screen.lines])
     if output_format == "markdown":
-        columns = [*columns, ScreenColumn("why", "why"), ScreenColumn("reason", "reason")]
-        listed = [_shown(start, numbers, start), *listed, *({**row, "shown": row["lever"]} for row in unable)]
-        unable = []
-    else:
-        listed = meeting_first(listed, lambda row: row["slo_verdict"])
+        columns = [*columns, ScreenColumn("reason", "reason")]
+        screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
+    missed = [
+        model
+        for (model, _), answer in zip(asked, answers, strict=True)
+        if all(found.meets is False for found in answer.plans)
+    ]
+    failure = _none_meets(list(dict.fromkeys(missed)), (*gpus, *have), options["slo"]) if missed else ""
+    more: dict[str, Any] = {"steps": [step.to_dict() for answer in answers for step in answer.steps], "notes": shared}
+    from roofline.questions.turning_points import next_measurement as measurements
+    from roofline.questions.turning_points import turning_points
+
+    if why:
+        more["turning_points"] = [point.to_dict() for point in turning_points(answers[0])]
+    if next_measurement:
+        more["next_measurement"] = [run.to_dict() for run in measurements(answers[0])]
+    show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, more)
+    if failure:
+        raise RooflineError(failure)
+
+
+#: The former name of `plan`.
+size = plan
+
+
+def _reasons(answers: Sequence[Plans], *, why: bool, next_measurement: bool) -> list[str]:
+    """Why plans are where they are, what would change the first, and the run that would tell most."""
+    if not (why or next_measurement):
+        return []
+    if len(answers) != 1:
+        raise click.UsageError("--why and --next-measurement are about one case; ask once for each")
+    from roofline.questions.ranking import contenders
+    from roofline.questions.turning_points import next_measurement as measurements
+    from roofline.questions.turning_points import turning_points
+
+    (answer,) = answers
+    texts: list[str] = []
+    if why and answer.best is not None:
+        others = [found for found in contenders(answer)[1:] if found.meets]
+        texts.append("; ".join(str(point) for point in turning_points(answer)) or "nothing changes the first")
+        texts += [f"{found.text}: {found.why}" for found in others]
+    if next_measurement:
+        first, *rest = measurements(answer)
+        texts += [f"measure {first}", *(f"then {run}" for run in rest if flags().is_full)]
+    return texts
+
+
+def _step_lines(answer: Plans) -> list[str]:
+    """Where one plan ends and the next begins along a growing load."""
+    if not answer.steps:
+        return []
+    texts = [f"  {step}" for step in answer.steps]
+    if len(texts) > _MOST_STEPS and not flags().is_full:
+        half = _MOST_STEPS // 2
+        left = len(texts) - 2 * half
+        texts = [*texts[:half], f"  ... {counted(left, 'more plan')} (--all)", *texts[-half:]]
+    return ["-- as the load grows --", *texts]
+
+
+def _screen(
+    models: tuple[str, ...],
+    sizes: list[GpuPlan],
+    rows: Sequence[Mapping[str, Any]],
+    columns: list[ScreenColumn],
+    options: Mapping[str, Any],
+    objective: str,
+    *,
+    is_named: bool,
+) -> Screen:
+    """GPUs that meet the SLO, cheapest first, and the nearest misses."""
+    answered = [(found, row) for found, row in zip(sizes, rows, strict=True) if found.prediction is not None]
+    statuses = (found.gpu.status for found, _ in answered)
+    first, others = split_by_rule(statuses, [row for _, row in answered], is_named=is_named)
+    misses = [found for found in sizes if found.prediction is None]
+    nearest = [found for found in misses if found.excess is not None or found.over_budget is not None]
+    near = misses if is_named or flags().is_full else nearest[:_MISSES]
+    texts = (f"{found.verdict:5} {_label(found, len(models))}: {_why_not(found)}" for found in near)
+    lines = [shorten(text, terminal_width()) for text in texts]
+    left = len(misses) - len(lines)
+    unknown = [found for found, _ in answered if found.verdict is None]
+    if lines:
+        lines = [f"-- {'nearest misses' if left else 'misses'} --", *lines]
+    lines = [*(f"{_label(found, len(models))}: {found.reason}" for found in unknown[:_MISSES]), *lines]
+    case = case_text(models, options, [preset] if (preset := _one_preset(options)) else [])
     return Screen(
         columns=columns,
-        rows=listed,
-        needed=_chains_and_parts(listed),
-        legend=f"-: less than {100.0 * levers_question.WORTH:.0f} %, or of next to nothing",
-        case=case_text([start["model"]], options, asked_format(options), end),
-        answer=_levers_answer(answer),
-        lines=[*_why(answer, in_full=flags().is_full), *_unable(unable, in_full=flags().is_full)],
-        notes=[*answer.notes, *_assumptions(answer), *_qualities(answer), *labelled([("", start["warnings"])])],
+        rows=first,
+        others=others,
+        rule=BELOW_RULE,
+        case=case,
+        answer=_answer(first, others, misses, objective),
+        lines=lines,
+        hidden=left,
+        legend=UNSURE if any(str(row["slo_verdict"]).endswith("?") for row in (*first, *others)) else "",
     )
 
 
-def _chains_and_parts(rows: Sequence[Row]) -> list[Row]:
-    """Combinations, and the levers by whose numbers they are known."""
-    numbered = {part for row in rows if len(row["levers"]) > 1 for part in row["levers"]}
-    return [row for row in rows if len(row["levers"]) > 1 or row["lever"] in numbered]
+def _answer(
+    first: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]], misses: Sequence[GpuPlan], objective: str
+) -> str:
+    """The first GPUs that meet the SLO."""
+    beyond = [found for found in misses if found.over_budget is not None]
+    if not first:
+        if beyond:
+            return f"none within the budget; nearest: {str(beyond[0].reason).removeprefix('over budget: it takes ')}"
+        return "the only kind of GPU misses it" if len(misses) == 1 else f"none of {len(misses)} kinds of GPU meets it"
+    first = for_sale(first)
+    best = first[0]
+    if best["slo_verdict"] is None:
+        return _not_known(first, len(others), len(misses))
+    unknown = sum(row["slo_verdict"] is None for row in first)
+    tokens = best.get("usd_per_m_output_tok")
+    cost = [] if best.get("usd_per_hour") is None else [rent_text(best)]
+    cost += [] if tokens is None else [output_price(tokens)]
+    price = f" at {', '.join(cost)}" if cost else ""
+    by = by_estimate(best) or ("" if best["slo_verdict"] == "pass" else " by the central estimate")
+    met = len({row["gpu"] for row in first if row["slo_verdict"] is not None})
+    which = f"; {_FIRST[objective]} of {met} kinds of GPU that do" if met > 1 and cost else ""
+    more = f", {len(others)} more below the rule" if others else ""
+    over = f"; {len(beyond)} over the budget" if beyond else ""
+    cannot = f"; {len(misses) - len(beyond)} cannot" if len(misses) > len(beyond) else ""
+    cannot += f"; of {unknown} it is not known" if unknown else ""
+    if beyond and not cost:
+        nearest = str(beyond[0].reason).removeprefix("over budget: it takes ")
+        over = f"; none with a known rent is within the budget, nearest: {nearest}"
+    return f"{gpus_text(best)} meets it{by}{price}{which}{more}{over}{cannot}"
 
 
-def _shown(row: Mapping[str, Any], numbers: Mapping[str, str], start: Mapping[str, Any]) -> dict[str, Any]:
-    """A row with the cells that people see."""
-    parts = row["levers"]
-    cost_key = "usd_per_m_output_tok" if start["goodput"] is None else "goodput_usd_per_m_output_tok"
-    cost = row["lever_usd_per_request"]
-    return {
-        **row,
-        "number": "+".join(sorted((numbers[part] for part in parts), key=int)) if parts else "-",
-        "shown": row["lever"] if len(parts) < 2 else _TOGETHER[len(parts)],
-        "per_thousand": None if cost is None else KILO * cost,
-        "of_tokens": row[cost_key],
-        "ttft_change": None if row["ttft_ms"] is None else row["ttft_ms"] / start["ttft_ms"] - 1.0,
-    }
+def _not_known(first: Sequence[Mapping[str, Any]], others: int, misses: int) -> str:
+    """That none of the GPUs is known to meet the SLO, and which are the fewest that may."""
+    best = first[0]
+    if best["slo_binding"] is None:
+        return f"no limit of the SLO applies to answers of one token; {gpus_text(best)} holds the model"
+    rent = "" if best.get("usd_per_hour") is None else f" at {rent_text(best)}"
+    more = f", {others} more below the rule" if others else ""
+    cannot = f"; {misses} cannot" if misses else ""
+    return f"not known whether {gpus_text(best)} meets it{by_estimate(best)}{rent}, the fewest that may{more}{cannot}"
 
 
-def _levers_answer(answer: levers_question.Levers) -> str:
-    """The best lever of those that meet the SLO, alone and with others, and the case as it is."""
-    from roofline.questions import levers as levers_question
-    from roofline.questions.alternatives import is_free
-
-    best, start = answer.best, answer.start
-    verb, name = "raises" if answer.goal == "goodput" else "cuts", answer.goal_text
-    within = " within the SLO" if start.answer.slo else ""
-    lines = []
-    if answer.nearest is not None:
-        near = answer.nearest
-        is_known = all(row.verdict is not None for row in (start, *answer.together, *answer.alone))
-        known = "meets" if is_known else "is known to meet"
-        closest = f"; nearest: {near.name}, {binds}" if (binds := _binding(near)) else ""
-        lines.append(f"no lever {known} the SLO, alone or with others{closest}")
-    if best is None and not lines:
-        where = (
-            " at this load; --slo ranks by the cost within it"
-            if answer.goal == "cost" and not start.goodput
-            else within
-        )
-        lines.append(f"no lever {verb} {name}{where}")
-    if best is not None:
-        moved = f"{_figure(answer, start, with_unit=False)} -> {_figure(answer, best)}"
-        does = f"{verb} {name} most"
-        if best.meets_slo:
-            does += within
-            if not levers_question.is_better(best.score(answer.goal), start.score(answer.goal)):
-                does = f"meets the SLO, which the case as it is misses; {name}"
-        elif start.answer.slo and not lines:
-            lines.append("no lever alone meets the SLO at this load")
-        if "generic" in (best.to_dict(keys=["basis"])["basis"], start.prediction.basis):
-            does += " by a rough estimate"
-        differs = "" if is_free(best.quality) else "; its answers differ"
-        lines.append(f"{best.name} {does}: {moved}{_with_others(answer, best)}{differs}")
-        free = answer.best_alike
-        if differs and free is not None:
-            misses = " (SLO not known)" if free.verdict is None else " (it misses the SLO)"
-            misses = misses if within and not free.meets_slo else ""
-            others = _with_others(answer, free) if len(free.parts) < 2 else ""
-            lines.append(f"with the same answers: {_joined(free.parts)}, {_figure(answer, free)}{misses}{others}")
-    return "\n".join([*lines, f"as it is: {_figures(start)}"])
+def _one_preset(options: Mapping[str, Any]) -> str | None:
+    presets = list(options.get("quantization") or ())
+    return presets[0] if len(presets) == 1 else None
 
 
-def _binding(lever: levers_question.Pulled) -> str:
-    """The limited latency that is furthest over its limit."""
-    shares = {key: share for key, share in lever.answer.slo_shares.items() if share == share}  # noqa: PLR0124 - known
-    if not shares:
-        return ""
-    key = max(shares, key=lambda name: float(shares[name]))
-    time = lever.answer.latency(key)
-    text = (
-        "" if time is None else f" {rounded(float(time))}x" if key == "p99_within" else f" {to_text(float(time), 's')}"
-    )
-    return f"{binding_text(key)}{text}"
+def _why_not(found: GpuPlan) -> str:
+    """Why a GPU misses the SLO, to follow its verdict."""
+    reason = str(found.reason).removeprefix("misses: ")
+    at_limit = "misses at the hardware limit: "
+    return f"{reason.removeprefix(at_limit)}, at the hardware limit" if reason.startswith(at_limit) else reason
 
 
-def _with_others(answer: levers_question.Levers, lever: levers_question.Pulled) -> str:
-    """The figure with the best further levers."""
-    chains = [chain for chain in answer.together if chain.parts[0] == lever.parts[0]]
-    if not chains:
-        return ""
-    longest = max(chains, key=lambda chain: len(chain.parts))
-    met = ", which meets the SLO" if longest.meets_slo and not lever.meets_slo else ""
-    return f"; {_figure(answer, longest)} with {_joined(longest.parts[1:])}{met}"
+def _label(found: GpuPlan, models: int) -> str:
+    return found.gpu.name if models == 1 else f"{found.model.short_name} on {found.gpu.name}"
 
 
-def _joined(names: Sequence[str]) -> str:
-    """Names as in ``this, that and another``."""
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), names[-1]])
+def _none_meets(models: list[str], gpus: tuple[str, ...], slo: Mapping[str, float]) -> str:
+    from roofline.questions.goodput import limits_text
 
-
-def _figure(answer: levers_question.Levers, lever: levers_question.Pulled, *, with_unit: bool = True) -> str:
-    """The figure of the goal; times always have their unit."""
-    value = lever.figure(lever.goal_figure(answer.goal))
-    if value is None:
-        return "-"
-    if answer.goal == "cost":
-        return f"{rounded(KILO * value)}{' USD per 1000' if with_unit else ''}"
-    if answer.goal == "goodput":
-        return f"{rounded(value)}{' requests/s' if with_unit else ''}"
-    return to_text(value, "s")
-
-
-def _figures(case: levers_question.Pulled) -> str:
-    times = {"TTFT p50": case.figure("ttft_p50"), "p99": case.figure("ttft_p99"), "TPOT": case.figure("tpot")}
-    texts = [f"{name} {to_text(time, 's')}" for name, time in times.items() if time is not None]
-    price = case.goodput_usd_per_m_output_tok if case.goodput is not None else case.answer.usd_per_m_output_tok
-    cost = "" if price is None else output_price(float(price))
-    if case.answer.slo:
-        judged = case.answer.slo_verdict
-        texts.append(f"SLO {case.verdict or (None if judged is None else judged.text)}")
-    if case.goodput is not None:
-        cost = f"goodput {rounded(case.goodput.rate)} requests/s" + (f" at {cost}" if cost else "")
-    return ", ".join([*texts, *([cost] if cost else [])])
-
-
-def _why(answer: levers_question.Levers, *, in_full: bool) -> list[str]:
-    """The main reason of the best lever; in full every reason of every lever that helps."""
-    shown = (
-        [lever for lever in (*answer.together, *answer.alone) if lever.helps(answer.goal)] if in_full else [answer.best]
-    )
-    reasons = [(lever.name, str(lever.why(answer.goal))) for lever in shown if lever is not None]
-    return [f"{name}: {reason if in_full else reason.partition(', ')[0]}" for name, reason in reasons]
-
-
-def _unable(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
-    if not rows:
-        return []
-    texts = [f"{row['lever']}: {row['reason']}" for row in rows]
-    return ["-- cannot be pulled ".ljust(terminal_width(), "-"), *(texts if in_full else ["; ".join(texts)])]
-
-
-def _assumptions(answer: levers_question.Levers) -> list[str]:
-    return [f"{lever.name}: {lever.assumption}" for lever in answer.alone if lever.assumption is not None]
-
-
-def _qualities(answer: levers_question.Levers) -> list[str]:
-    from roofline.questions.alternatives import is_free
-
-    return [f"{lever.name}: {lever.quality}" for lever in answer.alone if not is_free(lever.quality)]
-
-
-# Loading cached prompts or recomputing them: the `cache` command.
-
-_FORMULA = "break-even p = (kv/W - a)/b: a token's KV over the bandwidth, its own time a, that of its attention b p"
-_MOST_LINES = 6  # equations below the table
-
-
-def _cache_columns(models: int, options: Mapping[str, Any]) -> list[ScreenColumn]:
-    return [
-        *model_column(models),
-        ScreenColumn("GPU", "gpu"),
-        ranked(PLAN, 1),
-        ScreenColumn("tier", "cache_tier"),
-        ScreenColumn("GB/s", "cache_bandwidth_gb_s", 1),
-        ScreenColumn("load ms", "cache_load_ms"),
-        ScreenColumn("recompute ms", "recompute_ms"),
-        ScreenColumn("faster", "faster"),
-        ScreenColumn("break-even", "break_even_prefix", 1, cell=_break_even_text, also=("break_even_prefix", "faster")),
-        ScreenColumn("prefixes", "prefixes_held", 2),
-        percent_column("hit", "cache_hit", 2),
-        ScreenColumn("TTFT ms", "ttft_ms", 3),
-        *verdict_columns(options),
-    ]
-
-
-def _break_even_text(row: Row) -> str:
-    """Tokens above which loading is faster."""
-    from roofline.questions import cache as cache_question
-
-    even = row.get("break_even_prefix")
-    if even is None:
-        return "-" if row.get("faster") != cache_question.RECOMPUTING_WINS else "none"
-    return "any" if even <= 1.0 else rounded(even)
-
-
-@question(
-    "roofline cache -m llama-3.1-70b -g h100:tp4 --isl 8k --prefix 6k",
-    "roofline cache -m llama-3.1-8b -g h100 --prefix 900 --working-set 2TB",
-    "roofline cache -m qwen3-32b -g h100 --isl 8k --prefix 75% --cache-tier host",
-)
-def cache(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
-    """Load a cached prompt from host, disk or network, or compute it again: times, break-even length, hit rate."""
-    from roofline.questions import cache as cache_question
-
-    if not options.get("prefix"):
-        raise click.UsageError("cache needs --prefix, the prompt tokens that it holds, e.g. 2k or 80%")
-    answers = [answer for model in models for answer in cache_question.prompt_cache(model, gpus or None, **options)]
-    rows = [answer.to_dict() for answer in answers]
-    screen = Screen(
-        columns=_cache_columns(len(models), options),
-        rows=[{**row, "recompute_ms": row["recompute_ms"] and max(row["recompute_ms"], 0.0)} for row in rows],
-        case=case_text(models, options, asked_format(options)),
-        answer=_cache_answer(answers),
-        lines=list(_lines(answers)),
-        notes=[_FORMULA, *labelled((f"{answer.gpu.name}, {answer.tier}", answer.warnings) for answer in answers)],
-        is_whole=len(rows) <= MOST_ROWS,
-    )
-    show(screen, output_format, rows)
-
-
-def _cache_answer(answers: Sequence[cache_question.CacheTier]) -> str:
-    """Whether loading or recomputing wins on the fastest tier."""
-    from roofline.questions import cache as cache_question
-
-    timed = [tier for tier in answers if tier.bandwidth is not None and tier.again is not None]
-    if not timed:
-        return ""
-    best = min(timed, key=lambda tier: tier.load)
-    again = best.again.time if best.again is not None else 0.0
-    verb = "loading" if best.faster == cache_question.LOADING_WINS else "recomputing"
     return (
-        f"{verb} wins on {best.gpu.name}: {best.prefix:,.0f} tokens load from {best.tier} in "
-        f"{to_text(best.load, 's')}, recomputing takes {to_text(max(again, NANO), 's')}"
+        f"{', '.join(models)}: no plan on {named_gpus(gpus)} meets --slo {limits_text(slo)}; "
+        "loosen it, lower the load, or allow other GPUs (-g) or number formats (-q)"
     )
-
-
-def _lines(answers: Sequence[cache_question.CacheTier]) -> Iterator[str]:
-    """The closed form of each tier with numbers, and why a GPU has no answer."""
-    timed = [tier for tier in answers if tier.bandwidth is not None and tier.again is not None]
-    for tier in timed[:_MOST_LINES]:
-        if tier.again is None or tier.load_per_token is None:
-            continue
-        kv, a, b = tier.load_per_token / MICRO, tier.again.per_token / MICRO, tier.again.per_square / NANO
-        if tier.formula is not None:
-            ends = f"p = (kv/W - a)/b = {rounded(tier.formula)} tokens"
-        elif tier.even is not None and tier.even.prefix > 1.0:
-            ends = f"loading wins beyond {rounded(tier.even.prefix)} tokens; shorter ones read the weights all the same"
-        else:
-            ends = "loading wins at any length"
-        which = tier.tier if len({other.gpu.name for other in timed}) == 1 else f"{tier.gpu.name}, {tier.tier}"
-        yield f"{which}: kv/W {rounded(kv)} us, a {rounded(a)} us, b {rounded(b)} ns: {ends}"
-    yield from (f"fail  {tier.gpu.name}: {tier.reason}" for tier in answers if tier.reason is not None)
-
-
-# Whether speculative decoding pays: the `speculate` command.
-
-_NAMES = {"batch": "batch", "concurrency": "users", "request_rate": "req/s"}
-
-
-@question(
-    "roofline speculate -m deepseek-r1 -g b200:tp8 --draft mtp --acceptance .9,.7",
-    "roofline speculate -m qwen3-32b -g h100 --draft ngram --acceptance .6,.5",
-)
-def speculate(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
-    """TPOT with drafts by batch, users or rate: how many tokens to propose, and where drafts stop paying."""
-    from roofline.questions import speculate as speculate_question
-
-    model, gpu = one_case(models, gpus)
-    options.pop("slo", None)  # of a workload
-    for name in ("draft", "acceptance"):
-        if options.get(name) is None:
-            raise click.UsageError(f"speculate needs --{name}; e.g. --draft ngram --acceptance 0.6")
-    answer = speculate_question.speculate(model, gpu, **options)
-    rows = answer.to_rows()
-    screen = Screen(
-        columns=_speculate_columns(answer),
-        rows=[_pivoted(rows, place, len(answer.predictions)) for place in range(len(answer.values))],
-        case=case_text(models, options, asked_format(options), deployed_text(rows[0]), load=False),
-        answer=str(answer),
-        legend=f"1 to {len(answer.predictions) - 1}: speed-up of TPOT with so many proposed tokens",
-        notes=answer.warnings,
-        is_curve=True,
-    )
-    show(screen, output_format, rows)
-
-
-def _speculate_columns(answer: speculate_question.Speculation) -> list[ScreenColumn]:
-    drafts = range(1, len(answer.predictions))
-    return [
-        ScreenColumn(KIND_OF[answer.along].heading, answer.along),
-        ScreenColumn("TPOT ms", "without"),
-        *(speedup_column(str(tokens), str(tokens), 2) for tokens in drafts),
-        ScreenColumn("best", "best"),
-        ScreenColumn("TPOT ms", "tpot_ms"),
-        ScreenColumn("ITL ms", "itl_ms", 1),
-        ScreenColumn("tok/s/GPU", "output_tok_s_gpu", 3),
-    ]
-
-
-def _pivoted(rows: Sequence[Mapping[str, Any]], place: int, count: int) -> dict[str, Any]:
-    """One row per load, with the speed-ups of every number of draft tokens."""
-    drafts = rows[place * count : (place + 1) * count]
-    best = next((row for row in drafts if row["is_best"]), drafts[0])
-    gains = {str(row["draft_tokens"]): row["draft_speedup"] for row in drafts}
-    return {**best, **gains, "without": drafts[0]["tpot_ms"], "best": best["draft_tokens"]}
-
-
-# Separate prefill and decode pools: the `disaggregate` command.
-
-_SMALL = 0.005  # share of the TTFT below which a part is left out
-_BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_util"))
-
-
-@question(
-    "roofline disaggregate -m qwen3-32b --prefill b200:x2 --decode h200 --rate 9",
-    "roofline disaggregate -m deepseek-r1 --prefill 8xb200 --decode 8xb200 -c 64",
-    "roofline disaggregate -m qwen3-32b --prefill 8xh100 --decode 8xh100 -c 64",
-)
-@click.option(
-    "--prefill",
-    type=GPU,
-    required=True,
-    help="Pool that computes prompts, e.g. b200:tp4x2 (GPU, plan, replicas).",
-)
-@click.option("--decode", type=GPU, required=True, help="Pool that writes answers, e.g. h200:tp8:fp8x3.")
-@click.option("--prefill-engine", type=suggested("engine", engine_names), help="Engine of the prefill pool alone.")
-@click.option("--decode-engine", type=suggested("engine", engine_names), help="Engine of the decode pool alone.")
-@click.option(
-    "--kv-link",
-    help="What KV caches move over: nvlink, rdma, pcie, or a rate per GPU such as '50 GB/s'.  "
-    "[default: nvlink in one scale-up domain, else rdma]",
-)
-@click.option("--layerwise", is_flag=True, help="Send the KV cache layer by layer while the prompt is computed.")
-@click.option(
-    "--prefill-gpu-price", type=read(PRICE), help="Price of a prefill GPU, as --gpu-price.  [default: the catalog's]"
-)
-@click.option(
-    "--decode-gpu-price", type=read(PRICE), help="Price of a decode GPU, as --gpu-price.  [default: the catalog's]"
-)
-@click.option(
-    "--max-gpus", type=read(COUNT), help="GPUs for the best ratio of both pools.  [default: as many as there are]"
-)
-def disaggregate(
-    models: tuple[str, ...],
-    options: dict[str, Any],
-    output_format: str,
-    *,
-    prefill: str,
-    decode: str,
-    prefill_engine: str | None,
-    decode_engine: str | None,
-    kv_link: str | None,
-    layerwise: bool,
-    prefill_gpu_price: float | None,
-    decode_gpu_price: float | None,
-    max_gpus: int | None,
-) -> None:
-    """Latencies, throughput and cost of a prefill pool and a decode pool, beside one pool of the same rent."""
-    from roofline.questions import disaggregate as disaggregate_question
-
-    answers = [
-        disaggregate_question.disaggregate(
-            model, prefill, decode,
-            prefill_engine=prefill_engine, decode_engine=decode_engine, kv_link=kv_link, layerwise=layerwise,
-            prefill_gpu_price=prefill_gpu_price, decode_gpu_price=decode_gpu_price, **options,
-        )
-        for model in models
-    ]  # fmt: skip
-    rows = [answer.to_dict() for answer in answers]
-    if not for_people(output_format):
-        show(Screen(_COLUMNS, rows), output_format, rows)
-        return
-    for answer, row in zip(answers, rows, strict=True):
-        screen = _pools_screen(answer, row, max_gpus)
-        changed = f" \u00b7 set {options['set']}" if options.get("set") else ""
-        show(replace(screen, case=f"{screen.case}{changed}"), output_format)
-
-
-def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | None) -> Screen:
-    """One row for the two pools, then one for a single pool of the same rent on each kind of GPU."""
-    from roofline.questions.pools import link_text
-
-    apart = {
-        "way": "two pools", "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
-        "tpot_ms": row["tpot_ms"], "max_request_rate": answer.max_request_rate,
-    }  # fmt: skip
-    others = [
-        {
-            "way": f"one pool, {pool.gpu}:tp{pool.tp}",
-            "num_gpus": float(rounded(pool.num_gpus)) if pool.num_gpus else None,
-            "ttft_ms": None if pool.ttft is None else pool.ttft / MILLI,
-            "ttft_p99_ms": None if pool.ttft_p99 is None else pool.ttft_p99 / MILLI,
-            "tpot_ms": None if pool.tpot is None else pool.tpot / MILLI,
-            "max_request_rate": pool.max_request_rate or None,
-        }
-        for pool in answer.one_pool
-    ]
-    parts = [f"{name} {to_text(time, 's')}" for name, time in answer.parts.items() if time > _SMALL * answer.ttft]
-    texts, ratio = answer.texts, answer.best_ratio(max_gpus)
-    verdict = "" if answer.slo_verdict is None else f", SLO {answer.slo_verdict.text}"
-    cost = answer.usd_per_m_output_tok
-    price = "" if cost is None else f", {rent_text(row)}, {output_price(cost)}"
-    tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
-    busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
-    lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]
-    if answer.slo_text:
-        lines.insert(0, f"SLO: {answer.slo_text}")
-    if ratio is not None:
-        counted = (
-            "; of the SLO, only mean TPOT counts here" if "tpot" in answer.slo else "; the SLO does not count here"
-        )
-        counted = counted if {*answer.slo} - {"tpot"} else ""
-        lines.append(
-            f"ratio: {rounded(ratio.exact)} prefill replicas per decode replica keep both busy; best whole numbers: "
-            f"{ratio.prefill} and {ratio.decode}, {rounded(ratio.rate_per_gpu)} requests/s per GPU (at most "
-            f"{rounded(ratio.exact_rate_per_gpu)}){counted}"
-        )
-    for pool in answer.one_pool:
-        answers = pool.ranking if pool.within is None else pool.within.sentence
-        lines.append(f"{pool.gpu}: {pool.reason or answers}")
-    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {answer.workload.load.brief}"
-    return Screen(
-        columns=_COLUMNS,
-        rows=[apart, *others],
-        case=f"{case}: prefill {texts['prefill']}, decode {texts['decode']}",
-        answer=f"TTFT {to_text(answer.ttft, 's')}{tpot}{verdict}{price}",
-        lines=[part for line in lines for part in prose(line).split("\n")],
-        notes=answer.warnings,
-        is_whole=True,
-    )
-
-
-def _saturation_text(row: Row) -> str:
-    most = row.get("max_request_rate")
-    return rounded(float(most)) if most else "-"
-
-
-_COLUMNS = [
-    ScreenColumn("way to serve", "way"),
-    ScreenColumn("GPUs", "num_gpus"),
-    ScreenColumn("TTFT ms", "ttft_ms"),
-    ScreenColumn("TTFT p99 ms", "ttft_p99_ms", 2),
-    ScreenColumn("TPOT ms", "tpot_ms"),
-    ScreenColumn("at most req/s", "max_request_rate", 1, cell=_saturation_text),
-]
-
-
-# A sizing workbook with live formulas: the `sheet` command.
-
-
-@question(
-    "roofline sheet sizing.xlsx -m llama-3.1-8b -g h100,b200 --isl 1k,4k",
-    "roofline sheet sizing.xlsx -m deepseek-v3 -g h200 --tp 8 -q native,fp8",
-    output=without_output,
-)
-@click.argument("output", type=PathName())
-@click.option("-o", "--output", type=PathName(), help="The same as OUTPUT: the file to write.")
-@click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios.")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
-def sheet(
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    options: dict[str, Any],
-    output: str,
-    *,
-    spare: int,
-    force: bool,
-) -> None:
-    """Write a sizing workbook (.xlsx) whose cells are the formulas: change any choice and the answer follows."""
-    from roofline.questions.sheet import sheet as write_sheet
-
-    rows = write_sheet(output, models, gpus or None, spare=spare, force=force, **options)
-    notes([f"wrote {counted(rows, 'scenario')} to {output}"])

@@ -56,9 +56,7 @@ __all__ = ["IDLE", "limits_text"]
 
 #: Keys of a row in addition to those of a prediction.
 GOODPUT_KEYS: Keys[GpuGoodput] = {
-    "goodput": Key.number(
-        "1/s", "The largest request rate at which the SLO is met; null without one.", lambda g: g.rate, is_open=False
-    ),
+    "goodput": SHARED["goodput"]._replace(of=lambda g: g.rate, is_open=False),
     "goodput_gpu": Key.number("1/s", "The same per GPU.", lambda g: g.rate_per_gpu, is_open=False),
     "goodput_util": Key.number(
         "1", "The same over the largest rate that can be answered.", lambda g: None if g.found is None else g.found.util

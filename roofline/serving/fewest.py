@@ -1,4 +1,4 @@
-"""The fewest GPUs that meet an SLO: a search over plans, and over replicas that share a load."""
+"""The fewest GPUs that meet an SLO, and the fastest plan of so many: searches over plans and replicas."""
 
 from __future__ import annotations
 
@@ -63,10 +63,14 @@ class Candidate(NamedTuple):
 class Sized(NamedTuple):
     """Outcome of a search: one of these, or none where no plan is possible."""
 
-    fewest: Candidate | None = None  # meets the SLO with the fewest GPUs
+    meeting: tuple[Candidate, ...] = ()  # meet the SLO, the best first
     ideal: Candidate | None = None  # hardware limit of every plan that fits, where it misses the SLO
     nearest: Candidate | None = None  # comes nearest to the SLO
     tightest: Candidate | None = None  # lacks the least memory, where no plan fits
+
+    @property
+    def best(self) -> Candidate | None:
+        return self.meeting[0] if self.meeting else None
 
 
 def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> list[Plan]:
@@ -94,8 +98,11 @@ def fewest_gpus(
     fixed: Degrees,
     *,
     for_certain: bool = True,
+    count: int = 1,
 ) -> Sized:
     """The fewest GPUs of one kind that meet an SLO: of one replica for a burst, of all replicas for users or a rate.
+
+    Further plans up to `count` follow, each with the fewest GPUs that it takes.
 
     A percentile that is not known meets no limit `for_certain`; otherwise it meets those that its mean meets.
 
@@ -104,13 +111,13 @@ def fewest_gpus(
     limit. `by_preset` holds the model on one GPU per pipeline stage, whether it fits or not.
     """
     if not workload.load.is_burst:
-        return _fewest_under_load(by_preset, workload, slo, fixed, for_certain=for_certain)
+        return _fewest_under_load(by_preset, workload, slo, fixed, for_certain=for_certain, count=count)
     ideal = {preset: _trial(deployment.on("ideal"), preset, workload, slo) for preset, deployment in by_preset.items()}
     nearest: Candidate | None = None
     tightest: Candidate | None = None
     slow: list[tuple[Candidate, Deployment]] = []
+    meeting: list[Candidate] = []
     for _, candidates in groupby(_candidates(by_preset, workload, fixed), key=lambda pair: pair[1].plan.num_gpus):
-        meeting = []
         for preset, candidate in candidates:
             need = memory(candidate, workload.batch, workload.isl + workload.osl)
             if not need.fits:
@@ -124,8 +131,10 @@ def fewest_gpus(
             nearest = _nearer(trial, nearest)
             if trial.worst <= 1.0:
                 meeting.append(trial)
-        if meeting:
-            return Sized(fewest=min(meeting, key=lambda trial: trial.total))
+        if len(meeting) >= count:
+            break
+    if meeting:
+        return Sized(tuple(sorted(meeting, key=lambda trial: (trial.deployment.num_gpus, trial.total))[:count]))
     if nearest is None and slow:
         return Sized(ideal=min((bound for bound, _ in slow), key=lambda bound: bound.worst))
     if nearest is None:
@@ -144,28 +153,35 @@ def _fewest_under_load(
     fixed: Degrees,
     *,
     for_certain: bool,
+    count: int,
 ) -> Sized:
     """`fewest_gpus` for users or a rate: each plan with as many replicas as it needs."""
     idle = replace(workload, load=Burst(), lengths=None, cold_start=None)
     bounded = slo if workload.lengths is None else {key: slo[key] for key in slo if key in LATENCIES}
     ideal = {preset: _trial(deployment.on("ideal"), preset, idle, bounded) for preset, deployment in by_preset.items()}
-    best: Candidate | None = None
+    meeting: list[Candidate] = []
     nearest: Candidate | None = None
     tightest: Candidate | None = None
     slow: Candidate | None = None
 
+    def last() -> Candidate | None:
+        """The one that a further plan must beat."""
+        return meeting[count - 1] if len(meeting) >= count else None
+
     def search(by_itself: Candidate) -> None:
-        nonlocal best, nearest
-        trial = _fewest_replicas(by_itself, workload, slo, best, for_certain=for_certain)
+        nonlocal nearest
+        trial = _fewest_replicas(by_itself, workload, slo, last(), for_certain=for_certain)
         if trial is None:
             return
         if trial.worst > 1.0:
             nearest = _nearer(trial, nearest)
-        elif best is None or _cost(trial) < _cost(best):
-            best = trial
+        else:
+            meeting.append(trial)
+            meeting.sort(key=_cost)
 
     crowded: list[Candidate] = []  # they need many replicas: searched last, where one trial mostly excludes them
     for preset, plan in _candidates(by_preset, idle, fixed):
+        best = last()
         if best is not None and plan.plan.num_gpus > best.deployment.num_gpus:
             break
         need = memory(plan, 1.0, workload.isl + workload.osl)
@@ -185,11 +201,50 @@ def _fewest_under_load(
             search(by_itself)
     for by_itself in crowded:
         search(by_itself)
-    if best is not None:
-        return Sized(fewest=best)
+    if meeting:
+        return Sized(tuple(meeting[:count]))
     if nearest is None and slow is not None:
         return Sized(ideal=slow)
     return Sized(nearest=nearest) if nearest is not None else Sized(tightest=tightest)
+
+
+def fastest_plan(
+    by_preset: Mapping[str | None, Deployment],
+    workload: Workload,
+    slo: Mapping[str, float],
+    fixed: Degrees,
+    most: int,
+    *,
+    for_certain: bool = True,
+    count: int = 1,
+) -> Sized:
+    """The plan of at most so many GPUs of one kind whose worst latency is the smallest share of its limit.
+
+    Users or a rate are shared by as many replicas as the GPUs allow; a burst meets one replica. Further plans up to
+    `count` follow. `by_preset` as in `fewest_gpus`.
+    """
+    is_burst = workload.load.is_burst
+    idle = workload if is_burst else replace(workload, load=Burst(), lengths=None, cold_start=None)
+    bounded = slo if workload.lengths is None else {key: slo[key] for key in slo if key in LATENCIES}
+    found: list[Candidate] = []
+    tightest: Candidate | None = None
+    for preset, plan in _candidates(by_preset, idle, fixed):
+        if plan.plan.num_gpus > most:
+            break
+        need = memory(plan, idle.batch, workload.isl + workload.osl)
+        if not need.fits:
+            tightest = _nearer(Candidate(plan, preset, {"memory": need.used_fraction}), tightest)
+            continue
+        trial = _trial(plan, preset, idle, bounded, for_certain=for_certain)
+        if not is_burst:
+            if len(found) >= count and trial.worst >= found[count - 1].worst:
+                continue  # no faster under a load
+            shared = plan.copies(most // plan.plan.num_gpus)
+            trial = _trial(shared, preset, workload, slo, for_certain=for_certain)
+        found.append(trial)
+        found.sort(key=lambda trial: (trial.worst, trial.total))
+    meeting = tuple(trial for trial in found[:count] if trial.worst <= 1.0)
+    return Sized(meeting) if meeting else Sized(nearest=found[0]) if found else Sized(tightest=tightest)
 
 
 def _cost(trial: Candidate) -> tuple[int, bool, float]:
@@ -271,7 +326,7 @@ def _next_count(tried: Sequence[tuple[int, float]], spare: float, too_few: int, 
 
 def reason(sized: Sized, slo: Mapping[str, float], *, is_mean: bool) -> str | None:
     """Why no plan meets the SLO; None where one does or none is possible."""
-    if sized.fewest is not None:
+    if sized.meeting:
         return None
     if sized.ideal is not None:
         least = _missed(sized.ideal, slo, ">= ", is_mean=is_mean)

@@ -148,13 +148,21 @@ class Row(TypedDict, total=False):
     reason: str | None
 
 
-class SizeRow(Row, total=False):
-    """A row of `size`: the prediction with the fewest GPUs, and whether it meets the SLO."""
+class PlanRow(Row, total=False):
+    """A row of `plan`: the prediction of a deployment, whether it meets the SLO, and why."""
 
     quantization: str | None
     meets: bool | None
     meets_high: bool | None
     excess: float | None
+    over_budget: float | None
+    slo_probability: float | None
+    largest_load: float | None
+    load_headroom: float | None
+    goodput: float | None
+    break_even_gpu_price: float | None
+    why: str | None
+    options: dict[str, object] | None
 
 
 class GoodputRow(Row, total=False):

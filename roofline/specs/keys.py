@@ -73,6 +73,7 @@ OVER = {"ttft": "requests", "tpot": "requests", "itl": "gaps of all requests", "
 #: Keys that rows of several questions have and a prediction has not.
 SHARED: Keys[Any] = {
     "reason": Key.text("Why there is no answer, or why it is not known; null or empty otherwise."),
+    "goodput": Key.number("1/s", "The largest request rate at which the SLO is met; null without one."),
     "quantization": Key.text("Preset of number formats; null for the checkpoint's own."),
     "result": Key.text("Latency or throughput that is asked about.", is_open=False),
     "kind": Key.text("Kind of the input or of the kernel.", is_open=False),

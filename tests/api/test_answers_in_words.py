@@ -24,7 +24,7 @@ ANSWERS = {
     "no knee": lambda: rl.predict(MODEL, GPU, request_rate=1).knees,
     "size": lambda: rl.size("llama-3.3-70b", [GPU, "l40s"], slo="ttft:300,tpot:25"),
     "no size": lambda: rl.size("llama-3.1-405b", "l4", slo="tpot:1"),
-    "one size": lambda: rl.size(MODEL, GPU, slo="tpot:25").sizes[0],
+    "one size": lambda: rl.size(MODEL, GPU, slo="tpot:25").plans[0],
     "goodput": lambda: rl.goodput(MODEL, GPU, slo="ttft:300,tpot:25")[0],
     "no goodput": lambda: rl.goodput(MODEL, GPU, slo="tpot:1")[0],
     "curve": lambda: rl.curve(MODEL, GPU, slo="tpot:25"),
@@ -206,7 +206,8 @@ def examples(thing):
 
 @each("name", [name for name in rl.__all__ if inspect.isfunction(getattr(rl, name))])
 def test_every_public_function_has_an_example_that_calls_it(name):
-    assert f"{name}(" in examples(getattr(rl, name))
+    shown = getattr(rl, name)
+    assert f"{shown.__name__}(" in examples(shown)
 
 
 @each(

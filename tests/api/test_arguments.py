@@ -68,7 +68,7 @@ def test_numbers_of_numpy_and_the_standard_library_are_numbers_everywhere():
         rl.solve(*CASE, "bandwidth", tpot=0.008).value
     )
     sized = rl.size(*CASE, slo={"ttft": np.float32(0.25)}, tp=np.int64(2), quantization=np.array(["fp8", "bf16"]))
-    assert sized.sizes[0].prediction.deployment.plan.tp == 2
+    assert sized.plans[0].prediction.deployment.plan.tp == 2
     rows = rl.table(np.array([CASE[0]]), np.array([CASE[1]]), tp=np.array([1, 2]), isl=(n for n in (1000, 2000)))
     assert [(row["tp"], row["isl"]) for row in rows] == [(1, 1000), (1, 2000), (2, 1000), (2, 2000)]
     assert rl.models(min_parameters=np.float64(1e11), moe=np.bool_(True)) == rl.models(min_parameters=1e11, moe=True)
@@ -212,7 +212,7 @@ def test_records_of_arrays_compare_element_by_element():
 
 def test_an_option_of_another_question_is_refused_whatever_it_holds():
     for name in ("num_gpus", "measured", "allow_oversize"):
-        with pytest.raises(rl.BadInput, match=f"size takes no {name}"):
+        with pytest.raises(rl.BadInput, match=f"plan takes no {name}"):
             rl.size(*CASE, slo={"ttft": 1.0}, **{name: np.array([[1, 2]])})
 
 

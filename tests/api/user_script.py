@@ -38,7 +38,7 @@ def main() -> None:
     again: rl.Prediction = rl.predict(MODEL, GPU, **case)
     rows: rl.Table = rl.table([MODEL], [GPU, "h200"], isl=[1000, 2000], quantization=["bf16", "fp8"])
     fast = [row["gpu"] for row in rows if row["ttft_ms"] is not None and row["ttft_ms"] < 300.0]
-    cheapest: rl.GpuSize | None = rl.size(MODEL, [GPU, "l40s"], slo={"ttft": 0.3}, concurrency=8).cheapest
+    cheapest: rl.GpuPlan | None = rl.size(MODEL, [GPU, "l40s"], slo={"ttft": 0.3}, concurrency=8).cheapest
     rent: float | None = None if cheapest is None else cheapest.usd_per_hour
     beside: rl.Comparison = rl.compare(MODEL, [GPU, "h200"], isl=2000)
     formats: rl.Quantization = rl.quantize(MODEL, GPU, baseline="bf16")
@@ -80,7 +80,11 @@ def main() -> None:
     points: rl.Curve = rl.curve(p, against="users")
     simulated: float = rl.simulate(p, requests=100).ttft
     within: list[float] = [answer.rate for answer in rl.goodput(idle, slo="tpot:25")]
-    fewest: rl.GpuSize | None = rl.size(p, ["h200"]).cheapest
+    fewest: rl.GpuPlan | None = rl.size(p, ["h200"]).cheapest
+    ranked: rl.Plans = rl.plan(p, ["h200", GPU], growth="2x", spend="40k/month")
+    turns: list[rl.TurningPoint] = rl.turning_points(ranked)
+    measurement: rl.Measurement = rl.next_measurement(ranked)[0]
+    rents: list[float | None] = [step.plan.usd_per_hour for step in ranked.steps]
     hourly: list[float | None] = [row["usd_per_hour"] for row in rl.cost(p, api_price="in:0.5,out:1.5").to_rows()]
     best: rl.Levers = rl.levers(p, goal="tpot")
     narrow: rl.Quantization = rl.quantize(idle)
@@ -88,7 +92,7 @@ def main() -> None:
     drafted: rl.Speculation = rl.speculate(idle, draft="ngram", acceptance=0.6, draft_tokens=2, batch=[1, 64])
 
     # lists: a row for each combination, as in the shell
-    fleets: rl.FleetSize = rl.size([MODEL, "qwen3-8b"], GPU, slo="tpot:25", concurrency=[8, 64])
+    fleets: rl.Plans = rl.size([MODEL, "qwen3-8b"], GPU, slo="tpot:25", concurrency=[8, 64])
     rated = rl.goodput(MODEL, GPU, slo="tpot:25", isl="1k,4k", tp=(1, 2), quantization=["bf16", "fp8"])
     billed = rl.cost(MODEL, GPU, request_rate=np.array([1.0, 2.0]), prefix=[0, "50%"])
     lines: list[str] = [row["gpu"] for row in (*rated.to_rows(), *billed.to_rows(), *fleets.to_rows())]

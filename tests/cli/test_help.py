@@ -87,7 +87,7 @@ def test_options_stand_in_groups_each_once_and_the_common_ones_first(name):
         assert kept == [option for option in long if option in kept]
 
 
-@each("name", ["predict", "ttft", "tpot", "compare", "sweep", "goodput", "size"])
+@each("name", ["predict", "ttft", "tpot", "compare", "sweep", "goodput", "plan"])
 def test_a_question_about_a_case_begins_with_the_case(name):
     found = sections(answered(name, "--help"))
     case = next(iter(title for title in found if not title.startswith("Options of")))

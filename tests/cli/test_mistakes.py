@@ -40,7 +40,7 @@ MISTAKES = [
     (f"predict {CASE} --slo ttfd:300", 2, ("'--slo'", "'ttfd'", "ttft, tpot, itl, e2el")),
     (f"predict {CASE} --slo ttft:300@p955", 2, ("'--slo'", "p955", "percentile")),
     (f"predict {CASE} --slo ttft:300 tpot:25", 2, ("tpot:25",)),
-    (f"size {CASE}", 2, ("size needs", "--slo ttft:300,tpot:25")),
+    (f"plan {CASE}", 2, ("plan needs", "--slo ttft:300,tpot:25")),
     (f"goodput {CASE}", 2, ("goodput needs", "--slo ttft:300,tpot:25", "--workload")),
     (f"solve {CASE} --for batch", 2, ("target", "--ttft 300ms", "--slo")),
     # loads and plans
@@ -58,8 +58,8 @@ MISTAKES = [
     (f"ttft {CASE} --kv-cache-dtype int4", 1, ("KV cache", "'int4'", "bf16, fp16, fp8, int8")),
     (f"ttft {CASE} -q nvfp4", 1, ("h100-sxm has no fp4 tensor cores", "--compute bf16")),
     (f"ttft {CASE} -q fp-8", 1, ("'fp-8'", "did you mean fp8")),
-    (f"size {CASE} --slo ttft:0.3 -c 64", 2, ("'ttft:0.3' is 0.3 ms; write ttft:0.3s for seconds",)),
-    ("size --num-gpus 4", 2, ("size takes no --num-gpus", "it finds how many are needed")),
+    (f"plan {CASE} --slo ttft:0.3 -c 64", 2, ("'ttft:0.3' is 0.3 ms; write ttft:0.3s for seconds",)),
+    ("plan --num-gpus 4", 2, ("plan takes no --num-gpus", "it finds how many are needed")),
     (f"ttft {CASE} --engine vlm", 1, ("unknown engine 'vlm'; did you mean vllm?",)),
     ("ttft -m '' -g h100", 1, ("the name of the model is empty",)),
     (f"quantize {CASE} -q fp8", 2, ("quantize takes no -q", "--baseline")),
@@ -125,7 +125,7 @@ MISTAKES = [
 
 #: Questions that are asked well and whose answer is no: the reasons are the answer, and the exit code says so.
 IN_VAIN = [
-    (f"size {CASE} --slo ttft:0.3ms -c 64", ("TTFT <= 300 us", "fail "), ("no plan on h100", "ttft:300us")),
+    (f"plan {CASE} --slo ttft:0.3ms -c 64", ("TTFT <= 300 us", "fail "), ("no plan on h100", "ttft:300us")),
     (f"goodput {CASE} --slo ttft:0.3ms", ("TTFT <= 300 us",), ("no request meets the SLO on h100",)),
     (f"solve {CASE} --for batch --ttft 1ms", ("cannot be met",), ("ttft = 1 ms cannot be met", "still ", "batch = 1")),
 ]

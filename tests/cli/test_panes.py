@@ -37,7 +37,7 @@ COMMANDS = {
     "ttft": "ttft -m llama-3.1-70b --isl 2000",
     "predict": "predict -m llama-3.1-70b -q fp8 -g h100:tp4 --isl 2k -b 16",
     "tpot": "tpot -m llama-3.1-8b -g h100,b200,l40s --isl 2k --osl 300 -c 64",
-    "size": "size -m llama-3.3-70b -q fp8 --isl 4k --osl 500 -c 64 --slo ttft:300",
+    "plan": "plan -m llama-3.3-70b -q fp8 --isl 4k --osl 500 -c 64 --slo ttft:300",
     "goodput": "goodput -m llama-3.1-8b -g h100,b200 --workload chat",
     "pareto": "pareto -m llama-3.1-8b -g h100,l40s --tp 1,2,4 -q bf16,fp8 -b 1:256:x2 --slo ttft:2s",
     "compare": "compare -m llama-3.1-8b -g h100,b200 --isl 2k --osl 300 -b 16",
@@ -55,7 +55,7 @@ COMMANDS = {
 #: Commands that colour nothing: prose.
 PLAIN = {"help", "under-load", "gpus-show", "models-show", "formula"}
 #: Commands that answer at once, for what is asked of every one of them again.
-QUICK = [command for command in COMMANDS if command not in ("size", "goodput")]
+QUICK = [command for command in COMMANDS if command not in ("plan", "goodput")]
 CASES = [(command, size) for command in COMMANDS for size in SIZES]
 ONCE = ("help", "ttft", "predict")  # run through the installed command, too
 
@@ -107,7 +107,7 @@ def examples():
 #: A program that runs many command lines, each in a terminal of another size; its exit code and a separator end each.
 DRIVER = """
 import fcntl, json, struct, sys, termios
-from roofline.questions import goodput, size
+from roofline.questions import goodput, plan
 from roofline.cli.main import main
 def once(ask):  # what takes a while is asked once for all sizes
     answers = {}
@@ -117,7 +117,7 @@ def once(ask):  # what takes a while is asked once for all sizes
             answers[key] = ask(*arguments, **options)
         return answers[key]
     return asked
-size.size, goodput.goodput = once(size.size), once(goodput.goodput)
+plan.plan, goodput.goodput = once(plan.plan), once(goodput.goodput)
 for words, (columns, lines) in json.loads(sys.argv[1]):
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     sys.argv[:] = ["roofline", *words]

@@ -79,7 +79,7 @@ def folder_of_examples(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("folder_of_examples")
 @pytest.mark.parametrize("arguments", examples(), ids=" ".join)
 def test_every_other_example_of_the_help_works(arguments, monkeypatch):
-    if arguments[0] == "size":  # of all GPUs: README.md and tests/questions/test_size.py
+    if arguments[0] == "plan":  # of all GPUs: README.md and tests/questions/test_plan.py
         some = ("b200", "h100-sxm", "l40s", "mi300x")
         monkeypatch.setattr("roofline.questions.catalog.gpus", lambda specs=None: some)
     result = ask(*arguments)

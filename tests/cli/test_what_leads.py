@@ -20,7 +20,7 @@ COMMANDS = {
     "knee": (*GPUS, *LOAD),
     "compare": (*GPUS, *LOAD),
     "cost": (*GPUS, *LOAD, "--gpu-price", "3"),
-    "size": (*GPUS, *LOAD, "--tp", "1"),
+    "plan": (*GPUS, *LOAD, "--tp", "1"),
     "goodput": (*GPUS, "--tp", "1"),
     "sweep": (*GPUS, "-c", "4,32"),
     "solve": (*GPUS, "--for", "concurrency"),
@@ -57,7 +57,7 @@ def test_the_first_row_and_the_headline_never_fail_while_another_row_passes(comm
         return
     result, headline, verdicts, rows = screen(command, *CASE, *COMMANDS[command], "--slo", SLOS[slo])
     if not verdicts:  # these list what meets the SLO, and say that nothing does
-        assert command in ("size", "goodput")
+        assert command in ("plan", "goodput")
         assert (result.exit_code, slo) == (1, "tight")
         return
     assert max(map(len, rows)) <= 80
@@ -87,7 +87,7 @@ def test_the_cheapest_tokens_do_not_lead_where_they_break_the_slo():
     assert re.search(r"none of 2 meets .*; nearest: 2x gb300-nvl72", " ".join(said.split()))
 
 
-@each("command", ("predict", "cost", "size", "goodput", "solve", "knee", "levers"))
+@each("command", ("predict", "cost", "plan", "goodput", "solve", "knee", "levers"))
 def test_a_gpu_that_was_never_timed_leads_by_a_rough_estimate_alone(command):
     own = {"solve": ("--for", "concurrency"), "goodput": (), "cost": (*LOAD, "--gpu-price", "3")}.get(command, LOAD)
     gpus = ("-g", "vr200", "-g", "l40s") if command in ("predict", "knee") else ("-g", "vr200")

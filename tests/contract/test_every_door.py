@@ -195,7 +195,7 @@ def test_a_size_is_predicted_again_with_the_plan_that_it_states():
         if "batch" in case:
             continue
         slo = draw.choice(("ttft:2s,tpot:60", "ttft:3s@p95"))
-        (size,) = rl.size(model, "b200", **case, slo=slo, quantization="fp8").sizes
+        (size,) = rl.size(model, "b200", **case, slo=slo, quantization="fp8").plans
         if not size.meets:
             continue
         plan = size.prediction.deployment.plan

@@ -48,18 +48,18 @@ QUESTIONS = {
         lambda: rl.table(MODEL, [GPU, "h200"], isl=[500, 1000], osl=200),
         ["sweep", "-m", MODEL, "-g", f"{GPU},h200", "--isl", "500,1000", "--osl", 200],
     ),
-    "size": (lambda: rl.size(MODEL, [GPU, "h200"], slo="tpot:25", **CASE), ["size", *BESIDE, "--slo", "tpot:25"]),
+    "plan": (lambda: rl.plan(MODEL, [GPU, "h200"], slo="tpot:25", **CASE), ["plan", *BESIDE, "--slo", "tpot:25"]),
     "goodput": (
         lambda: rl.goodput(MODEL, [GPU, "h200"], slo="tpot:25", **CASE),
         ["goodput", *BESIDE, "--slo", "tpot:25"],
     ),
-    "size, lists": (
-        lambda: rl.size(MODEL, [GPU, "l40s"], slo="ttft:80", users=[4, 8], isl="2k,1k", osl=200),
-        ["size", *BESIDE[:3], f"{GPU},l40s", "--slo", "ttft:80", "-c", "4,8", "--isl", "2k,1k", "--osl", 200],
+    "plan, lists": (
+        lambda: rl.plan(MODEL, [GPU, "l40s"], slo="ttft:80", users=[4, 8], isl="2k,1k", osl=200),
+        ["plan", *BESIDE[:3], f"{GPU},l40s", "--slo", "ttft:80", "-c", "4,8", "--isl", "2k,1k", "--osl", 200],
     ),
-    "size, models": (
-        lambda: rl.size([MODEL, "qwen3-8b"], GPU, slo="tpot:5", **CASE),
-        ["size", "-m", f"{MODEL},qwen3-8b", *SHELL[2:], "--slo", "tpot:5"],
+    "plan, models": (
+        lambda: rl.plan([MODEL, "qwen3-8b"], GPU, slo="tpot:5", **CASE),
+        ["plan", "-m", f"{MODEL},qwen3-8b", *SHELL[2:], "--slo", "tpot:5"],
     ),
     "goodput, lists": (
         lambda: rl.goodput(MODEL, [GPU, "l40s"], slo="tpot:12", tp=(1, 2), quantization=["bf16", "fp8"], **CASE),
@@ -146,8 +146,8 @@ SHELLS = {name: command for name, (_, command) in CASES.items() if command}
 WITHOUT = {
     "ttft": (["ttft", *BESIDE, "-g", "l40s", "--batch", 200, "--tp", 1], 1, 1, "does not fit"),
     "sweep": (["sweep", *SHELL, "-b", "1,100000", "--tp", 1], 1, 0, "does not fit"),
-    "size": (["size", *BESIDE, "-g", "l40s", "--slo", "ttft:40"], 1, 0, "misses"),
-    "size, none": (["size", *SHELL, "--slo", "ttft:1"], 1, 1, "misses"),
+    "plan": (["plan", *BESIDE, "-g", "l40s", "--slo", "ttft:40"], 1, 0, "misses"),
+    "plan, none": (["plan", *SHELL, "--slo", "ttft:1"], 1, 1, "misses"),
     "goodput": (["goodput", *BESIDE, "-g", "b200", "--slo", "ttft:30", "--tp", 1], 2, 0, "mean TTFT"),
     "goodput, none": (["goodput", *BESIDE, "--slo", "ttft:1", "--tp", 1], 2, 1, "mean TTFT"),
     "cost": (["cost", "-m", "llama-3.1-405b", "-g", "b200:tp8,h100:tp1"], 1, 0, "does not fit"),
@@ -303,6 +303,7 @@ def test_every_public_question_is_asked_here():
         {"check_specs"},
     )
     names |= {"gpus", "models", "workloads", "workload_options"}
+    names |= {"size", "turning_points", "next_measurement"}  # another name of plan; questions about its answer
     public = {name for name in rl.__all__ if inspect.isfunction(getattr(rl, name))}
     assert asked == public - numbers - records - names
 
@@ -411,8 +412,8 @@ TAKING = {
         {**LIMITED, **ENGINE, "isl_cv": 0.5, "request_rate": 3},
         lambda *case, request_rate=None, **options: rl.goodput(*case, share=0.9, **options),
     ),
-    "size": ({**USERS, "isl_cv": 0.5, "weights": "fp8"}, rl.size),
-    "size, other GPUs": (USERS, lambda model, *_, **options: rl.size(model, ["h200", "l40s"], **options)),
+    "plan": ({**USERS, "isl_cv": 0.5, "weights": "fp8"}, rl.plan),
+    "plan, other GPUs": (USERS, lambda model, *_, **options: rl.plan(model, ["h200", "l40s"], **options)),
     "cost": (USERS, lambda *case, **options: rl.cost(*case, api_price="in:0.5,out:1.5", **options)),
     "cost, no load": ({**CASE, **ENGINE}, lambda *case, **options: rl.cost(*case, headroom="20%", **options)),
     "cost, bursts": ({**CASE, "tp": 1, "batch": 1}, rl.cost),
@@ -446,7 +447,7 @@ def test_a_question_takes_what_it_varies_out_of_a_prediction():
         rl.quantize(p).to_dict()
         == rl.quantize(MODEL, "2xh100:tp1", allow_oversize=True, slo="tpot:25", **CASE).to_dict()
     )
-    assert rl.size(p).to_dict() == rl.size(MODEL, "h100", quantization="fp8", slo="tpot:25", **CASE).to_dict()
+    assert rl.plan(p).to_dict() == rl.plan(MODEL, "h100", quantization="fp8", slo="tpot:25", **CASE).to_dict()
     loaded = rl.predict(MODEL, "h100:tp2x2", request_rate=3, num_prompts=None, slo="tpot:9", **CASE)
     assert rl.goodput(loaded).to_dict() == rl.goodput(MODEL, "h100:tp2x2", slo="tpot:9", **CASE).to_dict()
     assert rl.goodput(loaded, slo="tpot:8")[0].rate < rl.goodput(loaded)[0].rate
@@ -552,10 +553,10 @@ REFUSED = {
     "models": (lambda p: rl.compare(p, rl.predict("qwen3-8b", GPU, **CASE)), "these predictions differ in model"),
     "limits": (lambda p: rl.compare(p, rl.predict(MODEL, "h200", slo="tpot:9", **CASE)), "differ in SLO"),
     "GPUs beside": (lambda p: rl.goodput(p, GPU, slo="tpot:25"), "goodput takes its case from the prediction; leave"),
-    "options beside a size": (lambda p: rl.size(p, slo="tpot:25", isl=5), "size takes its case from the prediction"),
+    "options beside a size": (lambda p: rl.plan(p, slo="tpot:25", isl=5), "plan takes its case from the prediction"),
     "no SLO of a goodput": (rl.goodput, "goodput needs an SLO"),
-    "no SLO of a size": (rl.size, "size needs an SLO"),
-    "no SLO at all": (lambda p: rl.size(MODEL, GPU), "size needs an SLO"),
+    "no SLO of a size": (rl.plan, "plan needs an SLO"),
+    "no SLO at all": (lambda p: rl.plan(MODEL, GPU), "plan needs an SLO"),
     "no load of levers": (rl.levers, "levers need a load"),
     "no prefix": (rl.prompt_cache, "a prompt cache needs a prefix"),
     "no draft": (rl.speculate, "speculate needs a draft"),
@@ -571,7 +572,7 @@ REFUSED = {
             lambda p, ask=question: ask(rl.predict(MODEL, GPU, isl=[1, 2])),
             f"{question.__name__} takes one case; lengths must be numbers, not arrays; of several, table makes a row",
         )
-        for question in (rl.goodput, rl.size, rl.cost, rl.levers, rl.quantize, rl.prompt_cache, rl.speculate)
+        for question in (rl.goodput, rl.plan, rl.cost, rl.levers, rl.quantize, rl.prompt_cache, rl.speculate)
     },
     "measured levers": (
         lambda p: rl.levers(rl.predict(MODEL, GPU, concurrency=2, measured={"ttft": 0.1})),

@@ -32,7 +32,7 @@ QUESTIONS = {
         (*M, "-g", "h100,b200", "--request-rate", "40", "--tp", "1"),
     ],
     "knee": [(*M, *G, "--slo", "tpot:25"), (*M, *G, *USERS)],
-    "size": [(*M, "-g", "h100,l40s", "--slo", "ttft:1")],
+    "plan": [(*M, "-g", "h100,l40s", "--slo", "ttft:1")],
     "goodput": [(*M, *G, "--slo", "ttft:1")],
     "cost": [(*M, *G, "--slo", "ttft:1"), TOO_LARGE],
     "cache": [(*M, "-g", "b200,rtx-4090", "--prefix", "900", "-c", "4", "--cache-hit", "60%")],

@@ -110,7 +110,7 @@ def test_a_percentile_that_is_not_known_is_null_with_one_reason_through_every_do
 @pytest.mark.parametrize("slo", ["ttft:10s@p95", "p99:50x"])
 @pytest.mark.usefixtures("contradicting")
 def test_searches_do_not_take_what_is_not_known_as_met(load, slo):
-    (size,) = rl.size(MODEL, GPU, slo=slo, **LENGTHS, **load).sizes
+    (size,) = rl.size(MODEL, GPU, slo=slo, **LENGTHS, **load).plans
     assert (size.meets, size.verdict, size.meets_high) == (None, None, None)
     assert "not known" in size.reason
     unloaded = {**LENGTHS, "engine": load["engine"]}

@@ -83,7 +83,7 @@ def test_every_door_gives_what_the_record_with_the_figure_gives(load):
 
 
 def test_questions_speak_of_set_values_as_of_others():
-    (sized,) = rl.size("llama-3.1-70b", "h100", slo="tpot:70", set="memory.usable=200GB", **CASE).sizes
+    (sized,) = rl.size("llama-3.1-70b", "h100", slo="tpot:70", set="memory.usable=200GB", **CASE).plans
     assert (sized.gpu.name, sized.prediction.deployment.plan.tp) == ("h100-sxm*", 1)
     found = rl.predict(MODEL, "h100", set=WIDE, **CASE)
     bandwidth = {row["input"]: row["value"] for row in rl.sensitivity(found, of="tpot").to_rows()}["bandwidth"]
@@ -295,7 +295,7 @@ def test_an_announced_gpu_is_marked_and_leads_nothing_that_ships():
 
 def test_questions_over_several_gpus_set_a_figure_of_one_of_them():
     set_one, two = f"h100.{WIDE}", ["h100", "h200"]
-    sizes = rl.size(MODEL, two, slo="ttft:300", concurrency=4, set=set_one).sizes
+    sizes = rl.size(MODEL, two, slo="ttft:300", concurrency=4, set=set_one).plans
     assert {size.gpu.name for size in sizes} == {"h100-sxm*", "h200-sxm"}
     tiers = rl.prompt_cache(MODEL, two, isl=4000, prefix=3000, cache_tier="hbm", set=set_one)
     assert {tier.gpu.name for tier in tiers} == {"h100-sxm*", "h200-sxm"}
@@ -347,10 +347,10 @@ def test_two_records_of_one_gpu_are_two_answers():
     for answers in (
         rl.goodput(MODEL, kinds, slo="tpot:20", tp=1),
         rl.cost(MODEL, kinds, tp=1),
-        rl.size(MODEL, kinds, slo="tpot:20", batch=1).sizes,
+        rl.size(MODEL, kinds, slo="tpot:20", batch=1).plans,
     ):
         assert sorted(answer.gpu.bandwidth for answer in answers) == [6e12, 12e12]
-    (one,) = rl.size(MODEL, ["h100", "h100-sxm"], slo="tpot:20", batch=1).sizes
+    (one,) = rl.size(MODEL, ["h100", "h100-sxm"], slo="tpot:20", batch=1).plans
     assert one.gpu.name == "h100-sxm"
 
 

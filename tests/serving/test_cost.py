@@ -95,7 +95,7 @@ def test_a_price_given_takes_the_place_of_the_catalogs():
 def test_every_question_takes_the_price_given():
     lengths, slo = {"isl": 2000, "osl": 200}, "ttft:2000,tpot:50"
     (good,) = rl.goodput(MODEL, GPU, **CASE, slo=slo, gpu_price=36)
-    (sized,) = rl.size(MODEL, GPU, **lengths, concurrency=4, slo=slo, gpu_price=36).sizes
+    (sized,) = rl.size(MODEL, GPU, **lengths, concurrency=4, slo=slo, gpu_price=36).plans
     compared = rl.compare(MODEL, [GPU, "l20"], **CASE, gpu_price=36).to_records()
     points = rl.curve(MODEL, GPU, **CASE, gpu_price=36).rows
     assert good.prediction.usd_per_hour == pytest.approx(36.0, rel=1e-12)

@@ -55,7 +55,7 @@ def test_no_plan_with_any_number_of_replicas_needs_fewer_gpus_than_the_one_found
     start = rl.predict(model, gpu, **options, slo=slo, allow_oversize=True, tp=1, num_gpus=10_000)
     stage, workload = start.deployment.copies(1), start.workload
     limits = dict(start.slo)
-    found = fewest_gpus({None: stage}, workload, limits, Degrees(), for_certain=False).fewest
+    found = fewest_gpus({None: stage}, workload, limits, Degrees(), for_certain=False).best
     most = 16 if found is None else found.deployment.num_gpus
     meeting = [
         cost
@@ -95,7 +95,7 @@ def test_the_degree_found_is_the_one_at_which_rates_that_are_searched_to_the_end
 
 def test_a_rate_gets_the_replicas_that_sustain_it_where_no_limit_of_the_slo_grows_with_the_load():
     answer = (
-        rl.size("llama-3.1-8b", "h100-sxm", isl=1000, osl=1, request_rate=200, slo="tpot:20@p99").sizes[0].prediction
+        rl.size("llama-3.1-8b", "h100-sxm", isl=1000, osl=1, request_rate=200, slo="tpot:20@p99").plans[0].prediction
     )
     count, most = answer.deployment.num_gpus, answer.max_request_rate
     assert count > 1
@@ -117,5 +117,5 @@ def test_possible_degrees_are_those_that_a_plan_may_have(model):
 
 
 def test_a_load_beyond_the_most_replicas_is_called_so():
-    (size,) = rl.size("llama-3.1-8b", "h100-sxm", request_rate=1e7, slo="ttft:1s").sizes
+    (size,) = rl.size("llama-3.1-8b", "h100-sxm", request_rate=1e7, slo="ttft:1s").plans
     assert size.reason == "misses: the load needs more than 65,536 replicas (tp 1)"

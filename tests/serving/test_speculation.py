@@ -306,7 +306,7 @@ def test_every_question_about_one_token_has_an_answer_with_drafts():
     case = {"isl": 1000, "osl": 1, **_NGRAM, "slo": "ttft:300,tpot:25"}
     pair = ("llama-3.1-8b", "h100-sxm")
     assert rl.goodput(*pair, **case)[0].rate > 1.0
-    assert rl.size(*pair, **case, concurrency=4).sizes[0].meets
+    assert rl.size(*pair, **case, concurrency=4).plans[0].meets
     assert rl.levers(*pair, **{**case, "slo": "ttft:300"}, request_rate=4).alone
     (row,) = rl.table(*pair, **case, concurrency=4)
     assert row["tpot_ms"] is None

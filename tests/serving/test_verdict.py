@@ -289,7 +289,7 @@ def test_a_gpu_that_was_never_timed_has_no_verdict_for_certain_but_beyond_the_ha
     assert (list(many.slo_verdict.word), list(many.slo_verdict.reason)) == ([word] * 2, [reason] * 2)
     (row,) = rl.table(MODEL, "vr200", **case)
     assert (row["slo_verdict"], row["slo_reason"]) == (word, reason)
-    (sized,) = rl.size(MODEL, "vr200", **case).sizes
+    (sized,) = rl.size(MODEL, "vr200", **case).plans
     assert sized.verdict == word
 
 
@@ -316,7 +316,7 @@ def test_a_limit_on_tpot_does_not_apply_to_answers_of_one_token(limit):
     assert both == judged(rl.predict(MODEL, GPU, **{**case, "slo": "ttft:5s"}))
     (priced,) = rl.cost(MODEL, GPU, **case)
     assert (priced.verdict, priced.to_dict()["slo_reason"]) == (None, NOTHING_APPLIES)
-    (sized,) = rl.size(MODEL, GPU, **{**case, "tp": 1}).sizes
+    (sized,) = rl.size(MODEL, GPU, **{**case, "tp": 1}).plans
     assert (sized.verdict, sized.meets, sized.reason) == (None, None, NOTHING_APPLIES)
     assert sized.prediction.deployment.num_gpus == 1
     case.pop("concurrency")
@@ -337,7 +337,7 @@ def test_two_pools_are_judged_of_single_tokens_by_the_same_rule():
 
 
 def test_size_does_not_buy_gpus_for_a_percentile_that_is_not_known():
-    (sized,) = rl.size("gpt-oss-20b", "h100", concurrency=40, **UNKNOWN_P99).sizes
+    (sized,) = rl.size("gpt-oss-20b", "h100", concurrency=40, **UNKNOWN_P99).plans
     assert (sized.verdict, sized.meets, sized.meets_high) == (None, None, None)
     assert sized.prediction.e2el < 50.0  # the mean is within the limit
     assert sized.prediction.deployment.num_gpus == 1
@@ -345,7 +345,7 @@ def test_size_does_not_buy_gpus_for_a_percentile_that_is_not_known():
     fewer, enough = (rl.predict("gpt-oss-20b", "h100", concurrency=40, num_gpus=n, **UNKNOWN_P99) for n in (1, least))
     assert (fewer.latency("e2el_p99"), enough.verdict) == (None, "pass?")
     fleet = rl.size(MODEL, ["h100-sxm", "b200"], isl=2000, osl=1, concurrency=3, slo="ttft:1s@p95")
-    assert [size.meets for size in fleet.sizes] == sorted((size.meets for size in fleet.sizes), key=lambda met: not met)
+    assert [size.meets for size in fleet.plans] == sorted((size.meets for size in fleet.plans), key=lambda met: not met)
 
 
 def test_users_beyond_whom_a_percentile_is_not_known_are_no_most_and_no_knee():

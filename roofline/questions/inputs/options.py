@@ -307,19 +307,32 @@ QUESTIONS: Mapping[str, Question] = {
         each=True,
     ),
     "sweep": Question({"measured": _ONE}, several=LISTED),
-    "size": Question(
+    "plan": Question(
         {
             "num_gpus": "it finds how many are needed",
-            "measured": "a measurement is of one deployment, and size tries many",
+            "measured": "a measurement is of one deployment, and plan tries many",
             "allow_oversize": "what does not fit cannot meet an SLO",
         },
         each=True,
-        several=("quantization",),
+        several=(
+            "quantization",
+            "weights",
+            "kv_cache_dtype",
+            "tp",
+            "pp",
+            "ep",
+            "dp",
+            "draft_tokens",
+            "max_num_batched_tokens",
+            "max_num_seqs",
+        ),
         helps={
             "tp": _SEARCHED,
             "ep": "Expert-parallel degree.  [default: searched]",
             "dp": "Data-parallel degree of the attention.  [default: searched for mixtures of experts]",
-            "quantization": "Number formats: {formats}. Of several the one with the fewest GPUs wins.",
+            "quantization": "Number formats: {formats}. Of several the best is taken.",
+            "max_num_batched_tokens": "Token budgets of a step; of several the best is taken.  [default: the engine's]",
+            "max_num_seqs": "Most sequences that run at once; of several the best is taken.  [default: the engine's]",
         },
     ),
     "goodput": Question(

@@ -139,11 +139,11 @@ class GoodputOptions(_Each, total=False):
     measured: str | Mapping[str, float | str] | None
 
 
-class SizeOptions(_Each, _Load[Numbers], total=False):
+class PlanOptions(_Each, _Load[Numbers], total=False):
     """Options of `size`, which names its limits itself."""
 
 
-class CostOptions(SizeOptions, total=False):
+class CostOptions(PlanOptions, total=False):
     """Options of `cost`."""
 
     measured: str | Mapping[str, float | str] | None

@@ -11,7 +11,8 @@ from every_case import each
 
 import roofline as rl
 from roofline.physics.plan import Plan
-from roofline.questions.size import SIZE_KEYS, size
+from roofline.questions.plan import size
+from roofline.questions.ranking import GPU_PLAN_KEYS
 from roofline.serving.fewest import MOST_RANKS, Degrees, possible_plans
 from roofline.serving.shown import ROW_KEYS
 
@@ -20,7 +21,7 @@ SLO = {"ttft": 0.3, "tpot": 0.025}
 
 
 def one(model, gpu, **options):
-    (found,) = size(model, gpu, **{"slo": SLO, **CASE, **options}).sizes
+    (found,) = size(model, gpu, **{"slo": SLO, **CASE, **options}).plans
     return found
 
 
@@ -192,23 +193,23 @@ def test_no_plan_is_faster_than_its_share_of_light_speed_on_one_gpu(model):
 
 def test_an_slo_below_light_speed_is_called_so_on_every_gpu():
     found = size("gpt-oss-120b", ("h100-sxm", "b200"), slo={"ttft": 0.001}, **CASE)
-    assert [answer.meets for answer in found.sizes] == [False, False]
-    assert all(answer.reason.startswith("misses at the hardware limit: TTFT >= ") for answer in found.sizes)
+    assert [answer.meets for answer in found.plans] == [False, False]
+    assert all(answer.reason.startswith("misses at the hardware limit: TTFT >= ") for answer in found.plans)
     assert any("can meet the SLO, even at the hardware limit" in note for note in found.notes)
     assert found.cheapest is None
 
 
 def test_an_slo_that_light_would_meet_is_not_called_impossible_at_light_speed():
     found = size("llama-3.1-70b", "l40s", slo=SLO, **CASE)
-    assert found.sizes[0].reason.startswith("misses: TTFT ")
-    assert " > 300 ms" in found.sizes[0].reason
+    assert found.plans[0].reason.startswith("misses: TTFT ")
+    assert " > 300 ms" in found.plans[0].reason
     assert not any("hardware limit" in note for note in found.notes)
 
 
 def test_a_plan_below_light_speed_is_named_where_it_still_comes_nearest():
     case = {**CASE, "engine": "none"}
     light = rl.ttft("gemma-3-1b", "l40s", tp=1, basis="ideal", **case)
-    (found,) = size("gemma-3-1b", "l40s", slo={"ttft": 0.99 * light}, **case).sizes
+    (found,) = size("gemma-3-1b", "l40s", slo={"ttft": 0.99 * light}, **case).plans
     times = [rl.ttft("gemma-3-1b", "l40s", tp=tp, **case) for tp in (1, 2, 4)]
     assert min(times) == times[0]  # collectives over PCIe cost more than they save
     assert found.nearest.ttft == times[0]
@@ -237,8 +238,8 @@ def test_a_gpu_without_the_format_is_unsupported():
 
 def test_a_single_token_has_no_tpot_to_limit():
     found = size("llama-3.1-8b", "h100-sxm", slo={"tpot": 1e-9}, isl=2000, osl=1)
-    assert found.sizes[0].prediction.deployment.num_gpus == 1
-    assert (found.sizes[0].verdict, found.sizes[0].meets, found.sizes[0].meets_high) == (None, None, None)
+    assert found.plans[0].prediction.deployment.num_gpus == 1
+    assert (found.plans[0].verdict, found.plans[0].meets, found.plans[0].meets_high) == (None, None, None)
     assert any("no TPOT" in note for note in found.notes)
 
 
@@ -260,21 +261,21 @@ def catalog():
 
 
 def test_the_whole_catalog_is_answered_cheapest_first_unknown_prices_then_refusals(catalog):
-    assert sorted(found.gpu.name for found in catalog.sizes) == list(rl.gpus())
-    meeting = [found for found in catalog.sizes if found.meets]
-    assert tuple(meeting) == catalog.sizes[: len(meeting)]
+    assert sorted(found.gpu.name for found in catalog.plans) == list(rl.gpus())
+    meeting = [found for found in catalog.plans if found.meets]
+    assert tuple(meeting) == catalog.plans[: len(meeting)]
     prices = [found.usd_per_hour for found in meeting]
     known = [price for price in prices if price is not None]
     assert prices == [*sorted(known), *[None] * (len(prices) - len(known))]
-    assert 0 < len(known) < len(prices) < len(catalog.sizes)
+    assert 0 < len(known) < len(prices) < len(catalog.plans)
     assert catalog.cheapest is meeting[0]
-    assert all(found.reason for found in catalog.sizes[len(meeting) :])
+    assert all(found.reason for found in catalog.plans[len(meeting) :])
     assert any(found.prediction.deployment.plan.ep > 1 for found in meeting)
 
 
 def test_every_row_has_the_keys_of_the_contract_and_the_verdict(catalog):
-    for found, row in zip(catalog.sizes, catalog.to_records(), strict=True):
-        assert list(row) == [*ROW_KEYS, *SIZE_KEYS]
+    for found, row in zip(catalog.plans, catalog.to_records(), strict=True):
+        assert list(row) == [*ROW_KEYS, *GPU_PLAN_KEYS]
         assert (row["meets"], row["reason"] is None) == (found.meets, found.meets)
         assert (row["gpu"], row["isl"], row["osl"], row["batch"]) == (found.gpu.name, 2000, 300, 16)
         if found.meets:
@@ -289,7 +290,7 @@ def test_every_row_has_the_keys_of_the_contract_and_the_verdict(catalog):
 
 
 def test_misses_come_in_the_order_of_how_far_they_are_off(catalog):
-    misses = [found.excess for found in catalog.sizes if not found.meets]
+    misses = [found.excess for found in catalog.plans if not found.meets]
     known = [excess for excess in misses if excess is not None]
     assert len(known) > 3
     assert misses == [*sorted(known), *[None] * (len(misses) - len(known))]
@@ -299,8 +300,8 @@ def test_records_of_the_caller_serve_as_well_as_names():
     model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
     cheaper = replace(gpu, name="own", price=None)
     found = size(model, [gpu, cheaper, "h100"], slo=SLO, **CASE)
-    assert [answer.gpu.name for answer in found.sizes] == ["h100-sxm", "own"]
-    assert found.sizes[0].prediction.ttft == found.sizes[1].prediction.ttft == rl.ttft(model, gpu, **CASE)
+    assert [answer.gpu.name for answer in found.plans] == ["h100-sxm", "own"]
+    assert found.plans[0].prediction.ttft == found.plans[1].prediction.ttft == rl.ttft(model, gpu, **CASE)
 
 
 # --- text ----------------------------------------------------------------------------------------
@@ -314,12 +315,12 @@ def test_a_fleet_prints_a_line_a_gpu_with_plan_times_and_rent_or_the_reason():
     plan, rent = best.prediction.deployment.plan, best.usd_per_hour
     assert first.startswith(f"  {plan.num_gpus}x h100-sxm (tp {plan.tp}, {best.quantization}): TTFT ")
     assert f"{rent:.3g} USD/h" in first
-    assert second == f"  l40s: {found.sizes[1].reason}"
+    assert second == f"  l40s: {found.plans[1].reason}"
     assert notes == [f"  note: {note}" for note in found.notes]
 
 
 def test_the_dump_of_a_fleet_is_small(catalog):
-    assert len(repr(catalog)) < 300 * len(catalog.sizes)
+    assert len(repr(catalog)) < 300 * len(catalog.plans)
     assert "Prediction(" not in repr(catalog)
     assert "unknown rent" in str(catalog)
     just = one("llama-3.1-8b", "h100-sxm", slo={"ttft": rl.ttft("llama-3.1-8b", "h100-sxm", **CASE)})
@@ -336,7 +337,7 @@ def test_the_dump_of_a_fleet_is_small(catalog):
     ({"slo": ["ttft"]}, rl.BadInput, "mapping"),
     ({"slo": {"ttfd": 1.0}}, rl.UnknownName, "'ttfd'"),
     ({"slo": {"ttft": -1.0}}, rl.BadInput, "positive"),
-    ({"num_gpus": 16}, rl.BadInput, "size takes no num_gpus: it finds how many are needed"),
+    ({"num_gpus": 16}, rl.BadInput, "plan takes no num_gpus: it finds how many are needed"),
     ({"measured": {"ttft": 0.1}}, rl.BadInput, "measured"),
     ({"allow_oversize": True}, rl.BadInput, "allow_oversize"),
     ({"tp": 0}, rl.BadInput, "tp = 0"),
@@ -374,7 +375,7 @@ def test_the_plan_shows_experts_and_stages_where_there_are_some():
 
 
 def test_of_the_catalog_those_that_meet_it_are_rows_and_the_nearest_misses_lines_below(monkeypatch):
-    monkeypatch.setattr("roofline.questions.size.size", once(size))
+    monkeypatch.setattr("roofline.questions.plan.size", once(size))
     of_users = ("--isl", "4k", "--osl", "500", "-c", "64", "--slo", "ttft:300")
     case = ("size", "-m", "llama-3.3-70b", "-q", "fp8", *of_users)
     exact = rows(*case)
@@ -383,7 +384,7 @@ def test_of_the_catalog_those_that_meet_it_are_rows_and_the_nearest_misses_lines
     table, below = text.split(rule)
     misses = [line for line in below.split("\n") if line.startswith("fail ")]
     nearest = sorted((line for line in exact if line["excess"] is not None), key=lambda line: line["excess"])
-    assert [line.split()[1].rstrip(":") for line in misses] == [line["gpu"] for line in nearest[:3]]
+    assert [line.split()[1].rstrip(":") for line in misses] == [line["gpu"] for line in nearest[:1]]
     hidden = int(below.split(" more: --all")[0].split("\n")[-1])
     assert "rents over 120 days old: " in below  # in place of a row
     assert hidden == len(exact) - 9 - 3  # nine rows and three misses are shown
