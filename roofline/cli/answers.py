@@ -203,7 +203,7 @@ def by_estimate(row: Row) -> str:
 def miss_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, is_part: bool = False) -> str:
     """That none of the rows meets the SLO, and which comes nearest; empty where one does. Others may be `is_part`.
 
-    Where no plan was asked for, more GPUs may meet it: `size` tells.
+    Where no plan was asked for, more GPUs may meet it: `plan` tells.
     """
     slo, is_mean = options.get("slo") or {}, differ(options)
     if not rows or not slo or passing(rows):
@@ -221,7 +221,7 @@ def miss_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[st
     nearest = min((row for row in rows if row.get("slo_verdict") is not None), key=lambda row: _excess(row, slo))
     latency = _binding(nearest, is_mean=is_mean)
     named = f"{gpus_text(nearest)}{by_estimate(nearest)}" + (f", {latency}" if latency else "")
-    tried = "" if _has_plan(options, gpus) else " at its smallest plan (see size)"
+    tried = "" if _has_plan(options, gpus) else " at its smallest plan (see plan)"
     if len(rows) == 1:
         return f"{gpus_text(nearest)} misses it{by_estimate(nearest)}{tried}" + (f": {latency}" if latency else "")
     known = "is known to meet" if unknown else "meets"

@@ -139,7 +139,7 @@ def plan(
         spend: the most rent [USD/h], or a text such as ``40k/month``.
         have: GPUs that are there, such as ``16xh100,8xl40s``, or a mapping of names and counts; a plan is of one kind.
         growth: how much the load grows, such as ``2x``: `Plans.steps` says where one plan ends and the next begins [1].
-        top: plans of each kind of GPU.
+        top: plans of each kind of GPU [1].
         options: keyword arguments of `predict`; tp, ep and dp fix degrees that are searched otherwise, pp is 1 by
             default. Of several values of formats, degrees, budgets and draft tokens the best is taken; of lists of
             lengths and loads, every combination is a case of its own.

@@ -27,8 +27,9 @@ class TurningPoint(Answer[dict[str, Json]]):
 
     >>> import roofline as rl
     >>> answer = rl.plan("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", basis="ideal")
-    >>> rl.turning_points(answer)[0]
-    <TurningPoint h100-sxm wins below 3.14 USD/h>
+    >>> point = rl.turning_points(answer)[0]
+    >>> point, point.to_dict(["input", "gpu"])
+    (<TurningPoint h100-sxm wins below 3.14 USD/h>, {'input': 'gpu_price', 'gpu': 'h100-sxm'})
     """
 
     input: str  # gpu_price, the option of the load, or slo
@@ -169,8 +170,8 @@ class Measurement(Answer[dict[str, Json]]):
     >>> import roofline as rl
     >>> answer = rl.plan("llama-3.1-8b", ["h100-sxm", "l40s"], slo="tpot:10", concurrency=16)
     >>> run = rl.next_measurement(answer)[0]
-    >>> run.worth >= 0.0, min(run.bills) <= run.expected <= max(run.bills)
-    (True, True)
+    >>> run.to_dict(["gpu", "num_gpus", "load"]), min(run.bills) <= run.expected <= max(run.bills)
+    ({'gpu': 'h100-sxm', 'num_gpus': 2, 'load': 'concurrency'}, True)
     """
 
     plan: GpuPlan  # whose replica is measured

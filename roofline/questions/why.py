@@ -679,7 +679,7 @@ def _input(prediction: Prediction, unknown: str) -> Input:
             "its effect"
         )
     if name == "memory":
-        raise BadInput("memory cannot be solved for: no latency depends on it; use roofline size for what fits")
+        raise BadInput("memory cannot be solved for: no latency depends on it; use roofline plan for what fits")
     return known[name]
 
 

@@ -80,7 +80,7 @@ def test_one_gpu_may_be_compared_with_itself_at_another_plan():
     (lambda: rl.predict(MODEL, "h100:x2", num_gpus=8), "state its tp, as in h100:tp4x2"),
     (lambda: rl.predict(MODEL, "h100:fp8", quantization="int8"), "quantization is stated twice"),
     (lambda: rl.table(MODEL, "h100:tp2", tp=[1, 2]), "tp is stated twice"),
-    (lambda: rl.size(MODEL, "8xh100", slo="ttft:300"), "plan finds the number of GPUs itself; have states how many are there: leave 8x out"),
+    (lambda: rl.size(MODEL, "8xh100", slo="ttft:300"), "plan finds the number of GPUs itself"),
     (lambda: rl.size(MODEL, "h100:tp2x2", slo="ttft:300"), "leave x2 out of 'h100:tp2x2' and write h100:tp2"),
     (lambda: rl.goodput(MODEL, "h100:x2", slo="ttft:300"), "state it, as in h100:tp4x2"),
     (lambda: rl.quantize(MODEL, "h100:fp8"), "goes through the number formats itself: leave fp8 out"),

@@ -171,7 +171,7 @@ def test_the_knee_of_users_counts_the_slots_of_every_replica():
 
 def test_a_miss_at_the_smallest_plan_points_to_size_and_a_stated_plan_does_not():
     words = ("-m", "llama-3.3-70b", "-q", "fp8", "-c", "400", "--slo", "ttft:1s@p95,tpot:40")
-    hint = "at its smallest plan (see size)"
+    hint = "at its smallest plan (see plan)"
     for command, gpus in (("tpot", "h100:fp8,b200"), ("cost", "h100,b200"), ("compare", "h100,b200"), ("ttft", "h100")):
         assert hint in " ".join(answered(command, *words, "-g", gpus).split())
     for gpus, own in (("2xh100", ()), ("h100:tp2x2", ()), ("h100,b200", ("--tp", "2")), ("h100", ("--num-gpus", "4"))):

@@ -140,7 +140,7 @@ class GoodputOptions(_Each, total=False):
 
 
 class PlanOptions(_Each, _Load[Numbers], total=False):
-    """Options of `size`, which names its limits itself."""
+    """Options of `plan`, which names its limits itself."""
 
 
 class CostOptions(PlanOptions, total=False):
