@@ -38,6 +38,7 @@ if _TYPE_CHECKING:
     from roofline.questions.plan import plan, size
     from roofline.questions.predict import calibrate_once, knee, predict, tpot, ttft
     from roofline.questions.ranking import GpuPlan, Plans
+    from roofline.questions.saved import load_case
     from roofline.questions.sheet import sheet
     from roofline.questions.simulate import Simulation, simulate
     from roofline.questions.speculate import Speculation, speculate
@@ -109,6 +110,7 @@ __all__ = [
     "gpus",
     "knee",
     "levers",
+    "load_case",
     "load_gpu",
     "load_model",
     "load_workload",
@@ -154,6 +156,7 @@ _LAZY = {
     "roofline.questions.plan": ("plan", "size"),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
     "roofline.questions.ranking": ("GpuPlan", "Plans"),
+    "roofline.questions.saved": ("load_case",),
     "roofline.questions.sheet": ("sheet",),
     "roofline.questions.simulate": ("Simulation", "simulate"),
     "roofline.questions.speculate": ("Speculation", "speculate"),

@@ -13,8 +13,8 @@ import click
 
 from roofline.cli.answers import PLAN, varying_columns
 from roofline.cli.main import Question
-from roofline.cli.options import GPU, MODEL, Parsed, PathName, echo, for_people, output_options, split_names
-from roofline.cli.screen import Screen, ScreenColumn, keys_of
+from roofline.cli.options import GPU, MODEL, TEXTS, Parsed, PathName, echo, for_people, output_options, split_names
+from roofline.cli.screen import Screen, ScreenColumn, flags, keys_of
 from roofline.questions.inputs.arguments import OF_REQUESTS, plain_options, slo_limits, with_p99_within
 from roofline.questions.inputs.case import PRESETS, engine_names
 from roofline.questions.inputs.options import ALL, FLAG, LISTED, OPTIONS, QUESTIONS, Option, Value, combinations
@@ -118,10 +118,15 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
             **values: Any,
         ) -> Any:
             rest = {key: values.pop(key) for key in tuple(values) if key not in OPTIONS}
+            case_file, save = rest.pop("case"), rest.pop("save")
+            if case_file is not None:
+                models, gpus = _from_file(case_file, taken, values, models, gpus, words)
             for place in places:
                 if rest.get(str(place.name)) is None:
                     rest[str(place.name)], words = _word_of(place, words)
             models, gpus = _names(words, models, gpus)
+            if save is not None:
+                _save(save, values, models, gpus)
             is_loaded = taken.is_loaded or str(rest.get("unknown", "")).replace("-", "_") in LOADS[1:]
             with_share = "share" in rest
             _note_replaced_limits(values)
@@ -140,7 +145,7 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
         return Question(
             name,
             callback=command,
-            params=[words, *names, *others, *(param for param in params if param not in places)],
+            params=[words, *names, *others, *_files(), *(param for param in params if param not in places)],
             help=function.__doc__,
             epilog="\b\nExamples:" + "".join(f"\n  {example}" for example in examples),
         )
@@ -151,6 +156,69 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
 def without_output(function: Answer) -> Answer:
     """For a command that prints no rows."""
     return function
+
+
+def _files() -> list[click.Option]:
+    """Options for a case that is kept in a file."""
+    return [
+        click.Option(["--case"], type=PathName(), help="Ask about the case of this file; what is typed comes first."),
+        click.Option(["--save"], type=PathName(), help="Keep the case in this file (YAML)."),
+    ]
+
+
+def _from_file(
+    path: str,
+    taken: Taken,
+    values: dict[str, Any],
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    words: tuple[str, ...],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Model and GPUs, and in `values` the options, of a case in a file where nothing was typed for them."""
+    from roofline.questions.saved import case_texts
+
+    context = click.get_current_context()
+    params = {str(param.name): param for param in context.command.params}
+    texts = case_texts(path)
+    model, gpu = texts.pop("model", None), texts.pop("gpu", None)
+    lengths = {"isl", "osl", "workload"}
+    typed = {name for name, value in values.items() if value not in (None, (), False)}
+    left_out = []
+    for name, text in texts.items():
+        if name in typed or (name in lengths and typed & lengths and "workload" in {*typed & lengths, name}):
+            continue
+        if name in LOADS and typed & set(LOADS):
+            continue
+        if name not in params or name not in values:
+            left_out.append(f"{name} ({taken.refused[name]})" if name in taken.refused else name)
+            continue
+        param = params[name]
+        value = text if isinstance(text, bool) else param.type.convert(text, param, context)
+        values[name] = (value,) if param.multiple else value
+    if left_out:
+        echo(f"note: {path}: left out here: {', '.join(left_out)}", err=True)
+    further = len(words) if models else len(words) - 1  # words that are GPUs
+    if not words and model and not models:
+        models = (str(model),)
+    if further <= 0 and gpu and not gpus and taken.names_gpus:
+        gpus = (str(gpu),)
+    return models, gpus
+
+
+def _save(path: str, values: Mapping[str, Any], models: tuple[str, ...], gpus: tuple[str, ...]) -> None:
+    """Keep a case as it was typed."""
+    from roofline.questions.saved import write_case
+
+    typed = click.get_current_context().meta.get(TEXTS, {})
+    texts: dict[str, str | bool] = {"model": ",".join(models)}
+    if gpus:
+        texts["gpu"] = ",".join(gpus)
+    for name in OPTIONS:
+        value = values.get(name)
+        if value not in (None, (), False):
+            texts[name] = True if value is True else ",".join(typed.get(name) or [str(value)])
+    write_case(path, texts, force=flags().force)
+    echo(f"wrote {path}", err=True)
 
 
 def _model(*, single: bool) -> click.Option:

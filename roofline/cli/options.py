@@ -142,6 +142,9 @@ def picture_file() -> str | None:
 
 # Types of option values: counts, times, lengths, limits, names.
 
+#: Where a context holds the texts that were typed, by the name of their option.
+TEXTS = "roofline.texts"
+
 
 class PathName(click.Path):
     """A path; texts that cannot be one, such as with a zero byte, are usage errors."""
@@ -164,6 +167,8 @@ class Parsed(click.ParamType):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         if not isinstance(value, str):
             return value
+        if ctx is not None and param is not None:
+            ctx.meta.setdefault(TEXTS, {}).setdefault(param.name, []).append(value)
         try:
             return self._read(value)
         except RooflineError as error:
