@@ -36,6 +36,7 @@ if _TYPE_CHECKING:
     from roofline.questions.listing import workload_options, workloads
     from roofline.questions.pareto import Pareto, pareto
     from roofline.questions.plan import plan, size
+    from roofline.questions.plan_check import PlanCheck, check_plan
     from roofline.questions.predict import calibrate_once, knee, predict, tpot, ttft
     from roofline.questions.ranking import GpuPlan, Plans
     from roofline.questions.saved import load_case
@@ -83,6 +84,7 @@ __all__ = [
     "NamedWorkload",
     "Overloaded",
     "Pareto",
+    "PlanCheck",
     "Plans",
     "Prediction",
     "Predictions",
@@ -100,6 +102,7 @@ __all__ = [
     "UnsupportedPrecision",
     "calibrate_once",
     "check",
+    "check_plan",
     "check_specs",
     "compare",
     "cost",
@@ -154,6 +157,7 @@ _LAZY = {
     "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
     "roofline.questions.pareto": ("Pareto", "pareto"),
     "roofline.questions.plan": ("plan", "size"),
+    "roofline.questions.plan_check": ("PlanCheck", "check_plan"),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
     "roofline.questions.ranking": ("GpuPlan", "Plans"),
     "roofline.questions.saved": ("load_case",),

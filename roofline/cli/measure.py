@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -126,12 +126,17 @@ def check(
     - reads standard input. What a file does not state is given by options, which override what it does. Each result
     gets a verdict, and suspects where it is outside the 80 % range.
 
+    The first of FILES may be a plan, as roofline plan --format json prints it: whether it holds as measured.
+
     Exactly two FILES, or FILES and --after, are also compared with each other: kernels, host, batch limit, cache or
     load changed. Two loads or more on each side tell far more than one.
     """
     for name, what in (("model", "model"), ("gpu", "GPU")):
         if "," in str(stated[name]):
             raise click.UsageError(f"results are of one {what} here; check the files of {stated[name]} one by one")
+    if len(files) > 1 and not after and _is_plan(files[0]):
+        _print_plan(files[0], files[1:], output_format, {**stated, "statistic": statistic, "specs": specs})
+        return
     is_pair = len(files) == 2 and not after
     sides, failures = [], []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
@@ -147,6 +152,32 @@ def check(
         _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [], failure)
     if failure:
         raise RooflineError(failure)
+
+
+def _is_plan(file: str) -> bool:
+    from roofline.questions.plan_check import is_plan
+
+    return file != "-" and is_plan(file)
+
+
+def _print_plan(plan: str, results: Sequence[str], output_format: str, options: Mapping[str, Any]) -> None:
+    """Whether a plan holds as one of its replicas was measured."""
+    given = {name: value for name, value in options.items() if value is not None}
+    from roofline.questions.plan_check import check_plan
+
+    answers = check_plan(plan, list(results), **given)
+    rows = answers.to_rows()
+    if not for_people(output_format):
+        print_rows(rows, output_format, {})
+    else:
+        for answer in answers:
+            echo(f"{answer.run.measured.source}: {answer}")
+            for metric in _metrics(answer.run):
+                echo(f"  {metric.upper()} {answer.run.verdict(metric)}")
+        notes(list(dict.fromkeys(note for answer in answers for note in answer.notes)))
+    missed = [answer for answer in answers if answer.meets is False]
+    if missed:
+        raise RooflineError("the plan misses its SLO as measured")
 
 
 def _reading(file: str, statistic: str | None) -> Reading:

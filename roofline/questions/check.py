@@ -113,7 +113,7 @@ def check(
     for side in (results, after):
         is_one = isinstance(side, Mapping) or isinstance(scalar(side), str) or not isinstance(side, Iterable)
         sources: Any = [side] if is_one else side
-        readings, unread = read_each(sources, lambda source: _reading(source, scalar(statistic)))
+        readings, unread = read_each(sources, lambda source: reading_of(source, scalar(statistic)))
         checks, failures = check_readings(readings, plain, basis=basis, specs=specs)
         sides.append(checks)
         refused += [*unread, *failures]
@@ -136,7 +136,7 @@ def read_each(sources: Iterable[Any], read: Callable[[Any], Reading]) -> tuple[l
     return readings, unread
 
 
-def _reading(source: Any, statistic: str | None) -> Reading:
+def reading_of(source: Any, statistic: str | None) -> Reading:
     """What a file holds, or what `json.load` reads from one."""
     if not isinstance(source, Mapping):
         return read_results(path("results", source), statistic)

@@ -37,12 +37,13 @@ def load_case(path: str | Path) -> dict[str, Any]:
         BadSpec: the file cannot be read, or names no option.
         BadInput: a value cannot be read.
 
+    >>> import pathlib, tempfile
     >>> import roofline as rl
-    >>> with open("chat.yaml", "w") as file:
-    ...     _ = file.write("{model: llama-3.1-8b, gpu: h100-sxm, workload: 2k/200, concurrency: 8, network: 20}")
-    >>> case = rl.load_case("chat.yaml")
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "chat.yaml")
+    >>> _ = file.write_text("{model: llama-3.1-8b, gpu: h100-sxm, workload: 2k/200, concurrency: 8, network: 20}")
+    >>> case = rl.load_case(file)
     >>> case["isl"], case["network"], rl.predict(**case).concurrency
-    (2000, 0.02, 8.0)
+    (2048, 0.02, 8.0)
     """
     texts = case_texts(path)
     options: dict[str, Any] = {}
