@@ -29,7 +29,9 @@ if _TYPE_CHECKING:
     from roofline.questions.compare import Quantization, compare, quantize
     from roofline.questions.cost import GpuCost, cost
     from roofline.questions.curve import Curve, curve
+    from roofline.questions.day import Day, day
     from roofline.questions.disaggregate import Disaggregation, disaggregate
+    from roofline.questions.equal_service import EqualService, equal_service
     from roofline.questions.goodput import GpuGoodput, goodput
     from roofline.questions.inputs.signatures import Case
     from roofline.questions.levers import Levers, levers
@@ -69,8 +71,10 @@ __all__ = [
     "Comparison",
     "Correction",
     "Curve",
+    "Day",
     "Disaggregation",
     "DoesNotFit",
+    "EqualService",
     "Formula",
     "Gpu",
     "GpuCost",
@@ -107,7 +111,9 @@ __all__ = [
     "compare",
     "cost",
     "curve",
+    "day",
     "disaggregate",
+    "equal_service",
     "formula",
     "goodput",
     "gpus",
@@ -150,7 +156,9 @@ _LAZY = {
     "roofline.questions.compare": ("Quantization", "compare", "quantize"),
     "roofline.questions.cost": ("GpuCost", "cost"),
     "roofline.questions.curve": ("Curve", "curve"),
+    "roofline.questions.day": ("Day", "day"),
     "roofline.questions.disaggregate": ("Disaggregation", "disaggregate"),
+    "roofline.questions.equal_service": ("EqualService", "equal_service"),
     "roofline.questions.goodput": ("GpuGoodput", "goodput"),
     "roofline.questions.inputs.signatures": ("Case",),
     "roofline.questions.levers": ("Levers", "levers"),

@@ -128,6 +128,7 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
             if save is not None:
                 _save(save, values, models, gpus)
             is_loaded = taken.is_loaded or str(rest.get("unknown", "")).replace("-", "_") in LOADS[1:]
+            is_loaded = is_loaded or rest.get("rate_by_hour") is not None
             with_share = "share" in rest
             _note_replaced_limits(values)
             cases = [_arguments(case, of_loads=is_loaded, with_share=with_share) for case in _cases(values, taken)]

@@ -34,15 +34,21 @@ from roofline.cli.options import (
     echo,
     for_people,
     labelled,
+    picture_file,
+    print_rows,
     print_table,
+    read,
     reasons_text,
     show,
     suggested,
 )
-from roofline.cli.screen import MARK, MOST_ROWS, Row, Screen, ScreenColumn, cell_text
+from roofline.cli.screen import MARK, MOST_ROWS, Row, Screen, ScreenColumn, cell_text, flags
+from roofline.numbers.quantity import MILLI
 from roofline.questions.compare import COMPARED_KEYS, FORMATS
 from roofline.questions.compare import compare as compare_gpus
 from roofline.questions.compare import quantize as quantize_model
+from roofline.questions.inputs.arguments import key_text
+from roofline.questions.inputs.options import RATIO
 from roofline.questions.predict import refused_row
 from roofline.support.errors import RooflineError
 
@@ -87,10 +93,26 @@ def _compare_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     "roofline compare -m deepseek-r1 -g b200,mi300x --workload 8k1k --explain",
 )
 @click.option("--explain", is_flag=True, help="Show every kernel's part in the difference.")
+@click.option(
+    "--at-slo",
+    metavar="LIMIT",
+    help="Cost of a token at the same SLO instead, along this limit: tpot, ttft_p95 and the like.",
+)
+@click.option("--claim", type=read(RATIO), help="With --at-slo: at which limit the last GPU costs so many times less.")
 def compare(
-    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, *, explain: bool
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    *,
+    explain: bool,
+    at_slo: str | None,
+    claim: float | None,
 ) -> None:
-    """Two GPUs or more side by side: how many times faster than the first, and why."""
+    """Two GPUs or more side by side: how many times faster than the first, and why.
+
+    With --at-slo, what a million output tokens cost on each within the same SLO, along one limit.
+    """
     if len(models) != 1:
         raise click.UsageError(f"compare takes one model, got {len(models)}")
     if len(gpus) < 2:
@@ -99,6 +121,11 @@ def compare(
         )
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
+    if at_slo is not None:
+        _print_at_slo(models[0], gpus, options, output_format, at_slo, claim)
+        return
+    if claim is not None:
+        raise click.UsageError("--claim belongs to --at-slo, such as --at-slo tpot --claim 15x")
     compared = compare_gpus(models[0], gpus, **options)
     people = for_people(output_format)
     rows: Sequence[Mapping[str, Any]] = compared.to_records()
@@ -132,6 +159,45 @@ def compare(
         print_kernels(kernels, ("label", "reference", "pass"), "{0}, {2} against {1}", output_format)
     if failure:
         raise RooflineError(failure)
+
+
+def _print_at_slo(
+    model: str, gpus: tuple[str, ...], options: dict[str, Any], output_format: str, limit: str, claim: float | None
+) -> None:
+    """Costs at the same SLO along one limit: a row for each limit, a column for each GPU."""
+    from roofline.questions.equal_service import deployment_text, equal_service, save_equal_service
+
+    picture = picture_file()
+    answer = equal_service(model, gpus, limit=limit, claim=claim, **options)
+    if picture is not None:
+        save_equal_service(answer, picture, force=flags().force)
+    if for_people(output_format):
+        rows = []
+        for place in answer.limits:
+            row: dict[str, Any] = {"limit": place / MILLI}
+            for number, point in enumerate(answer.at(place)):
+                row |= {f"cost{number}": point.cost, f"plan{number}": deployment_text(point)}
+                row[f"ratio{number}"] = point.ratio
+            rows.append(row)
+        columns = [ScreenColumn(f"{key_text(answer.key)} ms", "limit")]
+        for number, gpu in enumerate(answer.gpus):
+            columns.append(ScreenColumn(f"{gpu} USD/M", f"cost{number}"))
+            columns += [speedup_column("cheaper", f"ratio{number}")] if number else []
+        columns += [ScreenColumn("how", f"plan{number}", 2 + number) for number in reversed(range(len(answer.gpus)))]
+        screen = Screen(
+            columns=columns,
+            rows=rows,
+            case=case_text([answer.model], options, load=False),
+            answer=str(answer),
+            notes=answer.notes,
+            is_curve=True,
+        )
+        show(screen, output_format)
+    else:
+        document: dict[str, Any] = answer.to_dict()
+        print_rows(document.pop("rows"), output_format, {}, document)
+    if picture is not None:
+        echo(f"wrote {picture}", err=True)
 
 
 def _why(row: Mapping[str, Any], reference: Mapping[str, Any], *, in_full: bool) -> list[str]:

@@ -37,14 +37,16 @@ from roofline.cli.answers import (
 )
 from roofline.cli.case import one_answer, question, shown_keys, together, with_varying
 from roofline.cli.options import GPU, labelled, read, show
-from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, terminal_width
-from roofline.numbers.quantity import counted
+from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, prose, terminal_width
+from roofline.numbers.quantity import counted, rounded
+from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.options import COUNT, PRICE, RATIO
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
 from roofline.support.records import replace
 
 if TYPE_CHECKING:
+    from roofline.questions.day import Day
     from roofline.questions.ranking import GpuPlan, Plans
 
 _MISSES = 1
@@ -99,6 +101,11 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
 )
 @click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x: where one plan ends.")
 @click.option(
+    "--rate-by-hour",
+    help="A day: replicas by hour for these rates, e.g. 8:5,12:20,20:8, or a CSV of hour and rate; plans for the peak.",
+)
+@click.option("--start-up", metavar="TIME", help="Time until a new replica answers, e.g. 5m; with --rate-by-hour.")
+@click.option(
     "--why", is_flag=True, help="Why each plan is where it is, and which rent, load or limit would change it."
 )
 @click.option("--next-measurement", is_flag=True, help="Which one run would narrow this decision most.")
@@ -116,6 +123,8 @@ def plan(
     top: int,
     why: bool,
     next_measurement: bool,
+    rate_by_hour: str | None,
+    start_up: str | None,
 ) -> None:
     """Deployments that meet an SLO, ranked, with their reasons: for users, a request rate, or a burst.
 
@@ -128,6 +137,11 @@ def plan(
         raise click.UsageError("plan needs an SLO, in ms: --slo ttft:300,tpot:25")
     if isinstance(spend, tuple):
         raise click.UsageError("--spend is one rent, such as 40k/month")
+    if rate_by_hour is not None:
+        cases = _at_peak(cases, rate_by_hour)
+        options = together(cases)
+    elif start_up is not None:
+        raise click.UsageError("--start-up belongs to --rate-by-hour")
     asked = list(product(models, cases))
     have_text = ",".join(have) or None
     answers = [
@@ -149,7 +163,9 @@ def plan(
     screen = one_answer(screen if best is None else replace(screen, answer=f"{screen.answer}\n{best.why}"), cases)
     reasons = _reasons(answers, why=why, next_measurement=next_measurement)
     screen = replace(screen, answer="\n".join([screen.answer, *reasons])) if reasons else screen
+    days = [] if rate_by_hour is None else _days(answers, rate_by_hour, start_up)
     steps = [step for answer in answers for step in _step_lines(answer)]
+    steps += [line for found in days for line in _day_lines(found)]
     screen = replace(screen, lines=[*steps, *screen.lines])
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]
@@ -164,6 +180,8 @@ def plan(
     from roofline.questions.turning_points import next_measurement as measurements
     from roofline.questions.turning_points import turning_points
 
+    if days:
+        more["day"] = days[0].to_dict()
     if why:
         more["turning_points"] = [point.to_dict() for point in turning_points(answers[0])]
     if next_measurement:
@@ -197,6 +215,35 @@ def _reasons(answers: Sequence[Plans], *, why: bool, next_measurement: bool) -> 
         first, *rest = measurements(answer)
         texts += [f"measure {first}", *(f"then {run}" for run in rest if flags().is_full)]
     return texts
+
+
+def _at_peak(cases: Sequence[dict[str, Any]], rate_by_hour: str) -> list[dict[str, Any]]:
+    """Cases at the largest rate of a day."""
+    from roofline.questions.day import rates_of_day
+
+    peak = max(rate for _, rate in rates_of_day(rate_by_hour))
+    stated = next((name for name in LOADS if cases[0].get(name) is not None), None)
+    if stated is not None:
+        raise click.UsageError(f"--rate-by-hour is the load; leave out --{stated.replace('_', '-')}")
+    return [{**case, "request_rate": peak} for case in cases]
+
+
+def _days(answers: Sequence[Plans], rate_by_hour: str, start_up: str | None) -> list[Day]:
+    from roofline.questions.day import day
+
+    return [day(answer.best, rate_by_hour, start_up=start_up or 0.0) for answer in answers if answer.best is not None]
+
+
+def _day_lines(answer: Day) -> list[str]:
+    """Replicas by hour, and what a day costs."""
+    lines = [f"-- a day on {answer.gpu} --"]
+    for span in answer.spans:
+        end = (span.start + span.hours) % 24 or 24
+        replicas = counted(span.prediction.deployment.replicas, "replica")
+        wait = f", {rounded(span.backlog)} wait at the start" if span.backlog else ""
+        gpus = counted(span.num_gpus, "GPU")
+        lines.append(f"  {span.start:g}-{end:g} h: {rounded(span.rate)} requests/s, {replicas}, {gpus}{wait}")
+    return [*lines, *prose(str(answer)).split("\n")]
 
 
 def _step_lines(answer: Plans) -> list[str]:

@@ -383,13 +383,13 @@ def largest_load(prediction: Prediction) -> float:
     return float(math.floor(low)) if is_whole else low
 
 
-def growth_factor(growth: Any) -> float:
-    """How many times as large a load gets, from a number or a text such as ``2x`` [1]."""
+def growth_factor(growth: Any, name: str = "growth") -> float:
+    """A factor above one, of a load or of a claim, from a number or a text such as ``2x`` [1]."""
     value = scalar(growth)
     if isinstance(value, str):
-        value = read_as(f"growth = {shown(growth)}: ", number_of_text, value.strip().lower().removesuffix("x"))
+        value = read_as(f"{name} = {shown(growth)}: ", number_of_text, value.strip().lower().removesuffix("x"))
     if type(value) not in (int, float) or isinstance(value, bool) or not 1.0 < value <= _MOST_GROWTH:
-        raise BadInput(f"growth = {shown(growth)} must be above 1x and at most {_MOST_GROWTH:g}x, such as 2x")
+        raise BadInput(f"{name} = {shown(growth)} must be above 1x and at most {_MOST_GROWTH:g}x, such as 2x")
     return float(value)
 
 

@@ -1,6 +1,7 @@
 """A plan judged by a run of one of its replicas."""
 
 import json
+import shlex
 
 import pytest
 from click.testing import CliRunner
@@ -56,22 +57,9 @@ def test_the_load_of_all_replicas_is_shared_and_other_plans_are_said(best):
 
 
 def test_the_command_reads_a_plan_and_a_result(best, tmp_path):
-    words = [
-        "-m",
-        "llama-3.3-70b",
-        "-g",
-        "h100-sxm,b200",
-        "--isl",
-        "1000",
-        "--osl",
-        "200",
-        "-q",
-        "fp8",
-        "--rate",
-        "20",
-        "--slo",
-        "ttft:300@p95,tpot:25",
-    ]
+    words = shlex.split(
+        "-m llama-3.3-70b -g h100-sxm,b200 --isl 1000 --osl 200 -q fp8 --rate 20 --slo ttft:300@p95,tpot:25"
+    )
     plan = CliRunner().invoke(cli, ["plan", *words, "--format", "json"])
     file, good, bad = (tmp_path / name for name in ("plan.json", "good.json", "bad.json"))
     file.write_text(plan.stdout)
