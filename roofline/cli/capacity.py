@@ -387,6 +387,11 @@ def _pays(row: Row) -> str:
 )
 @click.option("--api-price", type=API_PRICE, help="What an API asks, in USD per million tokens: in:0.5,out:1.5.")
 @click.option(
+    "--own",
+    metavar="KEY:VALUE",
+    help="What owning a GPU costs, beside renting it: price:30k,years:4,power:1000,kwh:0.1,hosting:0.2 (USD, W).",
+)
+@click.option(
     "--headroom",
     type=read(SHARE),
     help="Share of the saturation, or of the goodput with an SLO, that stays free.  [default: 0]",
@@ -399,6 +404,7 @@ def cost(
     output_format: str,
     *,
     api_price: Mapping[str, float] | None,
+    own: str | None,
     headroom: float | None,
     share: float | None,
 ) -> None:
@@ -417,7 +423,7 @@ def cost(
             answer
             for model, case in product(models, cases)
             for answer in cost_question.cost(
-                model, gpus or None, api_price=api_price, headroom=headroom, share=share, **case
+                model, gpus or None, api_price=api_price, own=own, headroom=headroom, share=share, **case
             )
         ),
         lambda answer: answer.verdict,
@@ -497,10 +503,13 @@ def _cost_answer(
         else:
             price = f"{rounded(row['usd_per_m_blended_tok'])} USD/M of all tokens"
             first = f"{gpus_text(row)}: {price}{by_estimate(row)}{which}{more} (rent: {row['price_source']})"
+    if best.own is not None:
+        first = f"{first}\n{best.own}"
     if best.api is None:
         return first
     against_api = ""
     if best.api.usd_per_request and _has_load(options):
         now = row["usd_per_request"] / best.api.usd_per_request
         against_api = f"; at this load {rounded(now)}x the API's price"
-    return f"{first}\n{best.api}{against_api}"
+    rented = "" if best.own is None else "rented: "
+    return f"{first}\n{rented}{best.api}{against_api}"

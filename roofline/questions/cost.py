@@ -20,13 +20,22 @@ from roofline.questions.inputs.arguments import (
     scalar,
     slo_limits,
 )
-from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of
+from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of, ownership_of
 from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, asked_case, meeting_first, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import largest_rate, share_verdict
-from roofline.serving.cost import ByPhase, TokenPrices, break_even_rate, token_bill, token_prices
+from roofline.serving.cost import (
+    ByPhase,
+    Ownership,
+    TokenPrices,
+    break_even_rate,
+    owning_rate,
+    running_rate,
+    token_bill,
+    token_prices,
+)
 from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
 from roofline.serving.row_types import CostRow
 from roofline.serving.shown import gpus_text
@@ -36,7 +45,7 @@ from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, RooflineError
-from roofline.support.records import NamedTuple, dataclass, field
+from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import CostOptions, Many
@@ -79,7 +88,60 @@ BREAK_EVEN_KEYS: Keys[BreakEven] = {
     "break_even": Key.text("From which load on the GPUs pay, or that they never do.", str),
 }
 
+#: Keys of a row about GPUs that are owned.
+OWN_KEYS: Keys[Owned] = {
+    "own_usd_per_hour": Key.number("USD/h", "What owning and running all GPUs costs.", lambda o: o.usd_per_hour),
+    "own_pays_after_months": Key.number(
+        "1", "Months of rent after which owning has cost less; null where never within the years.", lambda o: o.months
+    ),
+    "own_usd_per_m_blended_tok": Key.number("USD", "usd_per_m_blended_tok of owned GPUs.", lambda o: o.blended),
+    "own_break_even_util": Key.number(
+        "1",
+        "Share of the saturation at which owned GPUs cost what the API asks; null where never.",
+        lambda o: None if o.api is None else _reached(o.api.utils[1]),
+    ),
+    "own_break_even_requests_day": Key.number(
+        "1/day",
+        "Requests a day at which both cost the same.",
+        lambda o: None if o.api is None else _even(o.api, _DAY),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """GPUs of a deployment that are owned, beside renting them and an API."""
+
+    usd_per_hour: float  # of all GPUs
+    months: float | None  # of rent after which owning has cost less; None where never within the years
+    blended: float | None  # [USD per million tokens of any kind] at the planned load
+    api: BreakEven | None
+
+    def __str__(self) -> str:
+        pays = (
+            "never pays against renting" if self.months is None else f"pays after {rounded(self.months)} months of rent"
+        )
+        text = f"owned: {rounded(self.usd_per_hour)} USD/h, {pays}"
+        return text if self.api is None else f"{text}; against the API it {self.api}"
+
+
+def owned(own: Ownership, num_gpus: int, rent: float | None, blended: float | None, api: BreakEven | None) -> Owned:
+    """Owned GPUs of a deployment; `rent` of all of them [USD/h], costs and break-even of rented ones."""
+    total, running = owning_rate(own) * num_gpus, running_rate(own) * num_gpus
+    months = None
+    if rent is not None and rent > running:
+        after = own.price * num_gpus / (rent - running) / _HOURS_OF_A_MONTH
+        months = after if after <= _MONTHS * own.years else None
+    cheaper = None if rent is None or blended is None else blended * total / rent
+    even = None
+    if api is not None and rent:
+        rate = api.request_rate * total / rent
+        even = replace(api, rates=(rate, rate, rate))
+    return Owned(float(total), months, cheaper, even)
+
+
 _SMALL = 0.1
+_HOURS_OF_A_MONTH, _MONTHS = 730.0, 12.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +290,7 @@ _OWN: Keys[GpuCost] = {
     **taken(GOODPUT_KEYS, goodput_util=lambda c: None if c.within_slo is None else c.within_slo.util),
 }
 #: Keys of a row in addition to those of a prediction.
-COST_KEYS: Keys[Any] = {**_OWN, **BREAK_EVEN_KEYS, "reason": SHARED["reason"]}
+COST_KEYS: Keys[Any] = {**_OWN, **BREAK_EVEN_KEYS, **OWN_KEYS, "reason": SHARED["reason"]}
 
 
 @dataclass(frozen=True, repr=False)
@@ -248,6 +310,7 @@ class GpuCost(Answer[CostRow]):
     full: CostAt | None = None  # at saturation; None for bursts
     within_slo: CostAt | None = None  # at the goodput; None without an SLO
     api: BreakEven | None = None  # comparison with an API
+    own: Owned | None = None  # comparison with owning the GPUs
     prediction: Prediction | None = field(default=None, repr=False)  # at the planned load; None at saturation
     reason: str | None = None  # why there is no answer
     warnings: tuple[str, ...] = ()
@@ -260,6 +323,7 @@ class GpuCost(Answer[CostRow]):
         rent, prices = self.asked["usd_per_hour"], self.planned.prices
         figures = f"{rounded(prices.input)} in, {rounded(prices.output)} out, {rounded(prices.blended)} blended"
         against = "" if self.api is None else f"; {self.api}"
+        against += "" if self.own is None else f"; {self.own}"
         where = f"{gpus_text(self.gpu.name, cast('int', self.asked['num_gpus']))} (tp {self.asked['tp']})"
         sure = "" if self.verdict is None else f"; SLO {self.verdict}"
         return f"{where}: {rent:.3g} USD/h, USD per million tokens {figures} at {self.at}{sure}{against}"
@@ -280,6 +344,7 @@ class GpuCost(Answer[CostRow]):
             **{name: _at_rent(name, "typical")(self) for name in _PLANNED},
             **self.shared,
             **({} if self.api is None else cells(BREAK_EVEN_KEYS, self.api)),
+            **({} if self.own is None else cells(OWN_KEYS, self.own)),
             "gpu_status": self.gpu.status,
             "warnings": list(self.warnings),
             "reason": self.reason,
@@ -292,6 +357,7 @@ def cost(
     model: Prediction,
     *,
     api_price: str | Mapping[str, float] | None = None,
+    own: str | Mapping[str, float] | None = None,
     headroom: float | str | None = None,
     share: float | str | None = None,
 ) -> Answers[GpuCost, CostRow]: ...
@@ -301,6 +367,7 @@ def cost(
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     api_price: str | Mapping[str, float] | None = None,
+    own: str | Mapping[str, float] | None = None,
     headroom: float | str | None = None,
     share: float | str | None = None,
     **options: Unpack[CostOptions],
@@ -311,6 +378,7 @@ def cost(
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     api_price: str | Mapping[str, float] | None = None,
+    own: str | Mapping[str, float] | None = None,
     headroom: float | str | None = None,
     share: float | str | None = None,
     **options: Unpack[CostOptions],
@@ -326,6 +394,8 @@ def cost(
         gpus: names, aliases or records; None for the whole catalog.
         api_price: token prices of an API to compare with: ``in:0.5,out:1.5,cached:0.05``, or a mapping
             [USD per million tokens].
+        own: what owning a GPU costs, to compare with renting it: ``price:30k,years:4,power:1000,kwh:0.1,hosting:0.2``,
+            or a mapping [USD, years, W, USD per kWh, USD per hour].
         headroom: share of the saturation rate, or of the goodput if there is an SLO, kept free; it sets the load [1].
         share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
         options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's. Of lists of lengths, loads and
@@ -355,7 +425,7 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
         load = next((name for name in _LOAD_OPTIONS if plain.get(name) is not None), None)
         if free and load is not None:
             raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
-        question = _Question(api, free, required, slo_limits(plain.get("slo")) or {}, load)
+        question = _Question(api, own, free, required, slo_limits(plain.get("slo")) or {}, load)
         of_gpus = on_each_gpu(name, gpus, plain, partial(_on_gpu, question=question), _refused)
         answers += sorted(dict(of_gpus).values(), key=_rank)
     return Answers(meeting_first(answers, lambda answer: answer.verdict))
@@ -367,6 +437,7 @@ class _Unpriced(BadInput):
 
 class _Question(NamedTuple):
     api: ByPhase | None  # [USD per million tokens]
+    own: Any  # what owning a GPU costs, as it was stated
     headroom: float
     share: float | None
     slo: Mapping[str, float]
@@ -455,7 +526,12 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
         row |= {"output_tok_s_gpu": answered / deployment.num_gpus}
         row |= {"usd_per_m_output_tok": levels.planned.usd_per_request / start.workload.osl * MEGA}
     notes = [*name_notes, *notes]
-    costs = (load_name, *levels[:3], api, prediction)
+    ownership = ownership_of(question.own, deployment.gpu)
+    own = None
+    if ownership is not None:
+        rent = None if deployment.gpu.price is None else deployment.gpu.price.typical * deployment.num_gpus * HOUR
+        own = owned(ownership, int(deployment.num_gpus), rent, float(levels.planned.prices.blended), api)
+    costs = (load_name, *levels[:3], api, own, prediction)
     return GpuCost(deployment.model, deployment.gpu, *costs, None, tuple(notes), row, shared)
 
 

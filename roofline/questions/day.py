@@ -18,7 +18,7 @@ from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.prediction import Prediction
 from roofline.specs.written import rate_of_text
 from roofline.support.errors import BadInput, shown
-from roofline.support.reading import RESULT_BYTES, content
+from roofline.support.reading import RESULT_BYTES, Unreadable, content
 from roofline.support.records import NamedTuple, dataclass
 
 _HOURS = 24.0
@@ -285,6 +285,8 @@ def _of_file(path: str) -> list[tuple[float, float]]:
     try:
         reader = csv.DictReader(StringIO(content(path, RESULT_BYTES, "rates by hour").decode("utf-8-sig")))
         rows = list(reader)
+    except Unreadable as fault:
+        raise BadInput(f"{path}: {fault}") from None
     except (UnicodeDecodeError, csv.Error) as fault:
         raise BadInput(f"{path}: no CSV file: {fault}") from None
     names = [name for name in ("rate", "request_rate") if name in (reader.fieldnames or ())]

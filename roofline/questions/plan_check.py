@@ -18,7 +18,7 @@ from roofline.serving.shown import beside_limit
 from roofline.specs.load import KIND_OF
 from roofline.specs.workload import P99_WITHIN, metric_and_level
 from roofline.support.errors import BadInput, RooflineError
-from roofline.support.reading import RESULT_BYTES, content
+from roofline.support.reading import RESULT_BYTES, Unreadable, content
 from roofline.support.records import dataclass, field
 
 if TYPE_CHECKING:
@@ -151,6 +151,8 @@ def options_of_plan(plan: str | PathLike[str] | Mapping[str, object]) -> dict[st
         source = str(plan)
         try:
             document = json.loads(content(source, RESULT_BYTES, "plan"))
+        except Unreadable as fault:
+            raise BadInput(f"{source}: {fault}") from None
         except ValueError:
             raise BadInput(f"{source} is no JSON; write the plan with roofline plan --format json") from None
     rows = document.get("rows", [document]) if isinstance(document, Mapping) else []

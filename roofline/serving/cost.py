@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from roofline.numbers.operations import Real, always, comparable, never, where
-from roofline.numbers.quantity import MEGA
+from roofline.numbers.quantity import KILO, MEGA
 from roofline.support.records import NamedTuple
 
 _NOT_APPLICABLE = float("nan")
+_HOURS_OF_A_YEAR = 8766.0  # 365.25 days
 
 
 @comparable
@@ -125,6 +126,59 @@ def break_even_rate(usd_per_second_all_gpus: Real, usd_per_request: Real) -> Rea
     2.0
     """
     return usd_per_second_all_gpus / usd_per_request
+
+
+class Ownership(NamedTuple):
+    """What owning one GPU costs."""
+
+    price: Real  # of the GPU, with its share of server and network [USD]
+    years: Real  # that it is used [1]
+    power: Real  # it draws, cooling included [W]
+    usd_per_kwh: Real
+    hosting: Real  # rack, network, hands [USD/h]
+
+
+def running_rate(own: Ownership) -> Real:
+    r"""Cost of running an owned GPU.
+
+    .. math:: r_r = 10^{-3} P e + h
+
+    Args:
+        own: power P [W], price of energy e [USD/kWh], hosting h [USD/h].
+
+    Returns:
+        Cost [USD/h].
+
+    Source:
+        Arithmetic.
+
+    >>> running_rate(Ownership(30e3, 4.0, 1000.0, 0.1, 0.2))
+    0.30000000000000004
+    """
+    return own.power / KILO * own.usd_per_kwh + own.hosting
+
+
+def owning_rate(own: Ownership) -> Real:
+    r"""Cost of owning and running a GPU, its price spread evenly over the years.
+
+    .. math:: r_o = \frac{C}{8766\,y} + r_r
+
+    Args:
+        own: price C [USD], years y, and what it costs to run.
+
+    Returns:
+        Cost [USD/h].
+
+    Valid:
+        Busy or not; no interest, no resale value.
+
+    Source:
+        Arithmetic.
+
+    >>> round(owning_rate(Ownership(8766.0, 1.0, 1000.0, 0.1, 0.2)), 3)
+    1.3
+    """
+    return own.price / (_HOURS_OF_A_YEAR * own.years) + running_rate(own)
 
 
 def _per_token(amount: Real, count: Real) -> Real:

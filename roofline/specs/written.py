@@ -425,6 +425,11 @@ _RENT = (
     rf"(?:{_PER}(?:gpu\s*[-/]?\s*)?([a-z]{{1,12}}))?"
 )
 _RENTS = "2.5/h, 2-4/h, 36/day or 1500/month"
+#: Parts of what owning a GPU costs.
+OWNING = ("price", "years", "power", "kwh", "hosting")
+#: What they look like.
+OWNING_EXAMPLE = "price:30k,years:4,power:1000,kwh:0.1,hosting:0.2 (USD, years, W, USD/kWh, USD per GPU-hour)"
+_COST_OF_OWNING = rf"\s*([a-z]+)\s*[:=]\s*\$?\s*({_PLAIN_NUMBER})\s*(k?)\s*"
 _TOKEN_PRICE = rf"\s*([a-z]+)\s*[:=]\s*\$?\s*({_PLAIN_NUMBER})\s*"
 
 
@@ -466,6 +471,24 @@ def api_price_of_text(text: str) -> dict[str, float]:
             raise BadInput(f"{key!r} is priced twice in {shown(text)}")
         prices[key] = float(match[2])
     return prices
+
+
+def ownership_of_text(text: str) -> dict[str, float]:
+    """What owning a GPU costs: price [USD], years, power [W], kwh [USD], hosting [USD/h].
+
+    >>> ownership_of_text("price:30k,years:4,power:1000")
+    {'price': 30000.0, 'years': 4.0, 'power': 1000.0}
+    """
+    costs: dict[str, float] = {}
+    for part in text.split(","):
+        match = re.fullmatch(_COST_OF_OWNING, part, re.IGNORECASE)
+        if match is None or match[1].lower() not in OWNING:
+            raise BadInput(f"{shown(part.strip())} is no cost of owning; write {OWNING_EXAMPLE}")
+        name = match[1].lower()
+        if name in costs:
+            raise BadInput(f"{name!r} is stated twice in {shown(text)}")
+        costs[name] = float(match[2]) * _THOUSANDS[match[3].lower()]
+    return costs
 
 
 # A pool of GPUs in one word: GPU, count, plan, number format and replicas.

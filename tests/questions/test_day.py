@@ -72,7 +72,7 @@ def test_a_file_has_all_hours(best, tmp_path):
         ("25:3", "hour"),
         ("8", "has no hour"),
         ("8:fast", "is no hour and rate"),
-        ("8:-1", "8:-1"),
+        ("8:-1", "must be a number between 0"),
         ("0:0", "no request all day"),
         ([1.0, 2.0], "2 numbers"),
         (7, "rate_by_hour"),

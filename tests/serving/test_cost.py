@@ -146,3 +146,23 @@ def test_text_and_row_have_the_cost_beside_the_rent():
     assert figure == pytest.approx(found.usd_per_m_output_tok, rel=0.00501)
     keys = list(found.to_dict())
     assert keys[keys.index("usd_per_hour") + 1] == "usd_per_m_output_tok"
+
+
+def test_owned_gpus_cost_what_price_energy_and_hosting_add_up_to():
+    own = {"price": 30e3, "years": 4.0, "power": 1000.0, "kwh": 0.1, "hosting": 0.2}
+    case = {"isl": 1000, "osl": 200, "quantization": "fp8", "slo": "tpot:25", "api_price": "in:0.2,out:0.6"}
+    (answer,) = rl.cost("qwen3-32b", "h100-sxm", own=own, gpu_price=2.5, **case)
+    gpus, row = answer.prediction.deployment.num_gpus, answer.to_dict()
+    hourly = gpus * (30e3 / (4 * 365.25 * 24) + 1.0 * 0.1 + 0.2)
+    assert row["own_usd_per_hour"] == pytest.approx(hourly)
+    assert row["own_pays_after_months"] == pytest.approx(30e3 / (2.5 - 0.3) / 730.0)
+    assert row["own_usd_per_m_blended_tok"] == pytest.approx(row["usd_per_m_blended_tok"] * hourly / (2.5 * gpus))
+    if row["break_even_util"] is not None:
+        assert row["own_break_even_util"] == pytest.approx(row["break_even_util"] * hourly / (2.5 * gpus))
+    (rented,) = rl.cost("qwen3-32b", "h100-sxm", own=own, gpu_price=0.25, **case)
+    assert rented.to_dict()["own_pays_after_months"] is None
+    (without,) = rl.cost("qwen3-32b", "h100-sxm", gpu_price=2.5, **case)
+    assert without.to_dict()["own_usd_per_hour"] is None
+    for wrong in ("price:many", "years:3", "price:1,price:2", {"price": -1}, {"cost": 3}, "price:30k,years:0", 7):
+        with pytest.raises(rl.BadInput):
+            rl.cost("qwen3-32b", "h100-sxm", own=wrong, **case)

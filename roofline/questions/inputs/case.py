@@ -24,7 +24,7 @@ from roofline.questions.inputs.arguments import (
     tokens_of_prefix,
     values_of,
 )
-from roofline.serving.cost import ByPhase
+from roofline.serving.cost import ByPhase, Ownership
 from roofline.serving.latency import (
     LOG_NORMAL,
     Lengths,
@@ -47,7 +47,17 @@ from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
-from roofline.specs.written import API_TOKENS, api_price_of_text, number_of_text, read_as, share_of_text, time_of_text
+from roofline.specs.written import (
+    API_TOKENS,
+    OWNING,
+    OWNING_EXAMPLE,
+    api_price_of_text,
+    number_of_text,
+    ownership_of_text,
+    read_as,
+    share_of_text,
+    time_of_text,
+)
 from roofline.support.errors import BadInput, UnknownName, check_known, percent_hint, shown
 from roofline.support.records import replace
 
@@ -652,6 +662,26 @@ def priced(gpu: Gpu, value: Any, file: Any = None, specs: str | None = None) -> 
 
         price = price_in(file, gpu, specs)
     return gpu if price is None else replace(gpu, price=price)
+
+
+_YEARS, _KWH = 4.0, 0.1  # of use, and the price of energy [USD], where they are not stated
+
+
+def ownership_of(value: Any, gpu: Gpu) -> Ownership | None:
+    """What owning one GPU costs; where nothing is said, 4 years, its own power, 0.1 USD/kWh, and no hosting."""
+    value = value if isinstance(value, Mapping) else scalar(value)
+    if value is None:
+        return None
+    if isinstance(value, str):
+        value = read_as("own: ", ownership_of_text, value)
+    if not isinstance(value, Mapping) or any(name not in OWNING for name in value) or "price" not in value:
+        raise BadInput(f"own = {shown(value)} must be the price of a GPU and what running it takes: {OWNING_EXAMPLE}")
+    costs = {name: number(f"own {name}", cost, 0.0, MEGA) for name, cost in value.items()}
+    years = costs.get("years", _YEARS)
+    if years <= 0.0:
+        raise BadInput(f"own years = {years:g} must be above 0")
+    power = costs.get("power", gpu.power or 0.0)
+    return Ownership(costs["price"], years, power, costs.get("kwh", _KWH), costs.get("hosting", 0.0))
 
 
 def api_prices_of(value: Any) -> ByPhase | None:
