@@ -126,7 +126,7 @@ CHAPTERS = {
     "serving/load/equations": "saturation all_slots_taken",
     "serving/load/mixtures": "survival gamma_survival usual_time rare_time merged",
     "serving/prediction": "memory_of",
-    "serving/cost": "usd_per_m_output_tok token_prices break_even_rate",
+    "serving/cost": "usd_per_m_output_tok token_prices running_rate owning_rate break_even_rate",
 }
 
 #: What names of a chapter are that its docstrings do not have.

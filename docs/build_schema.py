@@ -414,6 +414,7 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
             "items": {"type": "object"},
             "description": "Plans along a growing load: loads from and to, load, gpu, num_gpus, plan and rent.",
         },
+        "pools": {"type": "array", "items": {"type": "object"}, "description": "Rows of disaggregate."},
         "turning_points": {
             "type": "array",
             "items": {"type": "object"},

@@ -258,7 +258,7 @@ _NAMED = {
         "help",
     ),
 }  # fmt: skip
-_BEHIND = {"Case": ("share",)}  # behind those of the table
+_BEHIND = {"Case": ("share", "case", "save")}  # behind those of the table
 #: Short for ``--format``.
 _FORMATS = ("--json", "--csv", "--markdown", "--latex")
 

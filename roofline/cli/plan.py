@@ -100,6 +100,7 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
     "--have", type=GPU, multiple=True, help="GPUs that are there, e.g. 16xh100,8xl40s; a plan is of one kind."
 )
 @click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x: where one plan ends.")
+@click.option("--disaggregate", is_flag=True, help="Match prefill and decode pools, too; their GPUs may differ.")
 @click.option(
     "--rate-by-hour",
     help="A day: replicas by hour for these rates, e.g. 8:5,12:20,20:8, or a CSV of hour and rate; plans for the peak.",
@@ -123,6 +124,7 @@ def plan(
     top: int,
     why: bool,
     next_measurement: bool,
+    disaggregate: bool,
     rate_by_hour: str | None,
     start_up: str | None,
 ) -> None:
@@ -144,11 +146,9 @@ def plan(
         raise click.UsageError("--start-up belongs to --rate-by-hour")
     asked = list(product(models, cases))
     have_text = ",".join(have) or None
+    aims: dict[str, Any] = {"objective": objective, "spend": spend, "have": have_text, "growth": growth, "top": top}
     answers = [
-        plan_question.plan(
-            model, gpus or None, objective=objective, spend=spend, have=have_text, growth=growth, top=top, **case
-        )
-        for model, case in asked
+        plan_question.plan(model, gpus or None, **aims, disaggregate=disaggregate, **case) for model, case in asked
     ]
     columns = with_varying(_columns(options, len(models), objective), cases)
     plans = meeting_first((found for answer in answers for found in answer.plans), lambda found: found.verdict)
@@ -176,19 +176,31 @@ def plan(
         if all(found.meets is False for found in answer.plans)
     ]
     failure = _none_meets(list(dict.fromkeys(missed)), (*gpus, *have), options["slo"]) if missed else ""
-    more: dict[str, Any] = {"steps": [step.to_dict() for answer in answers for step in answer.steps], "notes": shared}
+    if disaggregate:
+        screen = replace(screen, lines=[*_pool_lines(answers), *screen.lines])
+    more = _beside_rows(answers, days, why=why, next_measurement=next_measurement)
+    show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, more)
+    if failure:
+        raise RooflineError(failure)
+
+
+def _beside_rows(answers: Sequence[Plans], days: Sequence[Day], *, why: bool, next_measurement: bool) -> dict[str, Any]:
+    """What a document has beside its rows."""
     from roofline.questions.turning_points import next_measurement as measurements
     from roofline.questions.turning_points import turning_points
 
+    more: dict[str, Any] = {
+        "steps": [step.to_dict() for answer in answers for step in answer.steps],
+        "pools": [pools.to_dict() for answer in answers for pools in answer.pools],
+        "notes": [text for answer in answers for text in answer.notes],
+    }
     if days:
         more["day"] = days[0].to_dict()
     if why:
         more["turning_points"] = [point.to_dict() for point in turning_points(answers[0])]
     if next_measurement:
         more["next_measurement"] = [run.to_dict() for run in measurements(answers[0])]
-    show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, more)
-    if failure:
-        raise RooflineError(failure)
+    return more
 
 
 #: The former name of `plan`.
@@ -244,6 +256,14 @@ def _day_lines(answer: Day) -> list[str]:
         gpus = counted(span.num_gpus, "GPU")
         lines.append(f"  {span.start:g}-{end:g} h: {rounded(span.rate)} requests/s, {replicas}, {gpus}{wait}")
     return [*lines, *prose(str(answer)).split("\n")]
+
+
+def _pool_lines(answers: Sequence[Plans]) -> list[str]:
+    """Prefill and decode pools beside the plans of one pool."""
+    from roofline.questions.pool_plans import pools_text
+
+    texts = [pools_text(pools) for answer in answers for pools in answer.pools]
+    return ["-- two pools: prefill + decode --", *(f"  {text}" for text in texts or ["none meets it"])]
 
 
 def _step_lines(answer: Plans) -> list[str]:

@@ -72,8 +72,8 @@ class Day(Answer[dict[str, Json]]):
     >>> import roofline as rl
     >>> best = rl.plan("llama-3.1-8b", "h100-sxm", slo="ttft:300,tpot:15", request_rate=60).best
     >>> day = rl.day(best, "8:5,12:60,20:8", start_up="3m")
-    >>> day.gpu_hours < day.fixed_gpu_hours, len(day.to_rows())
-    (True, 3)
+    >>> day.gpu_hours < day.fixed_gpu_hours, len(day.to_dict(["hour"])["rows"]), day.bill(0.0)
+    (True, 3, 0.0)
     """
 
     gpu: str
@@ -116,20 +116,13 @@ class Day(Answer[dict[str, Json]]):
         return [(span, span.num_gpus - last.num_gpus) for span, last in pairs if span.num_gpus > last.num_gpus]
 
     def bill(self, gpu_hours: float) -> float | None:
-        """Rent of GPU-hours [USD]; None where it is not known.
-
-        >>> import roofline as rl
-        >>> best = rl.plan("llama-3.1-8b", "h100-sxm", slo="tpot:15", request_rate=60, gpu_price=2).best
-        >>> day = rl.day(best, "0:60")
-        >>> day.bill(12.0)
-        24.0
-        """
+        """Rent of GPU-hours [USD]; None where it is not known."""
         return None if self.usd_per_gpu_hour is None else gpu_hours * self.usd_per_gpu_hour
 
     def __str__(self) -> str:
         saved = 1.0 - self.gpu_hours / self.fixed_gpu_hours
         text = f"{_amount(self, self.gpu_hours)} a day, against {_amount(self, self.fixed_gpu_hours)} for a fixed fleet"
-        text += f" ({100.0 * saved:.0f} % less)"
+        text += f" ({100.0 * saved:.0f} % less)" if saved > 0.0 else ""
         if not self._started or not self.start_up:
             return text
         worst = max(self.spans, key=lambda span: span.late)

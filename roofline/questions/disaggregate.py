@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.numbers.operations import Json, Real, is_nan, maximum, minimum
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, counted, rounded, to_text
@@ -83,7 +83,7 @@ from roofline.specs.workload import (
 )
 from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, NoSteadyState, Overloaded
-from roofline.support.records import dataclass, field, replace
+from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import Slo, Unlimited
@@ -136,6 +136,50 @@ def disaggregate(
     >>> round(result.transfer / (2000 * 131072 / 450e9), 6)  # 131 kB a token over NVLink
     1.0
     """
+    asked = pool_case(model, slo, options, prefill_engine, decode_engine)
+    plain, workload, record = asked.options, asked.workload, asked.model
+    check_settings((prefill, decode), plain)
+    first, prefill_notes = deployment_of_pool("prefill", record, prefill, asked.prefill_options, prefill_gpu_price)
+    second, decode_notes = deployment_of_pool("decode", record, decode, asked.decode_options, decode_gpu_price)
+    pools = Pools(first, second, kv_link_between(first, second, kv_link, layerwise))
+    pooled_load = pooled(pools, workload)
+    if not pooled_load.is_stable:
+        kind = Overloaded if workload.load.is_open else NoSteadyState
+        raise kind(_overload_message(pooled_load, workload))
+    notes = [*asked.notes]
+    if first.quantization.kv_format != second.quantization.kv_format:
+        both = f"{first.quantization.kv_format} and {second.quantization.kv_format}"
+        notes.append(f"the pools keep KV caches as {both}: converting is taken to be free")
+    formats = {}
+    for role, text in (("prefill", prefill), ("decode", decode)):
+        pool = pool_of(text, plain.get("specs"))
+        chosen = None if pool is None else pool.quantization
+        if chosen or plain.get("quantization"):
+            formats[role] = chosen or plain["quantization"]
+    warnings = (*notes, *prefill_notes, *decode_notes, pools_outside(pools, workload, pooled_load))
+    return Disaggregation(pools, workload, pooled_load, asked.limits, warnings, formats)
+
+
+class PoolCase(NamedTuple):
+    """What is asked of two pools, apart from their GPUs."""
+
+    model: Model
+    workload: Workload
+    limits: Limits
+    options: Mapping[str, Any]
+    prefill_options: Mapping[str, Any]
+    decode_options: Mapping[str, Any]
+    notes: tuple[str, ...]
+
+
+def pool_case(
+    model: str | Model,
+    slo: Slo | None,
+    options: Mapping[str, Any],
+    prefill_engine: str | None = None,
+    decode_engine: str | None = None,
+) -> PoolCase:
+    """The case of two pools from keyword arguments of `disaggregate`."""
     own = without("disaggregate", options)
     plain = plain_options({"isl": DEFAULTS["isl"], "osl": DEFAULTS["osl"], "prefix": 0, **own})
     if all(plain.get(name) is None for name in LASTING):
@@ -155,26 +199,7 @@ def disaggregate(
     prefill_options = {**plain, "engine": prefill_engine or engine}
     if lengths is None or lengths.rows is None:  # not a trace
         prefill_options |= {"osl": 1, "osl_cv": None}
-    check_settings((prefill, decode), plain)
-    first, prefill_notes = deployment_of_pool("prefill", record, prefill, prefill_options, prefill_gpu_price)
-    second, decode_notes = deployment_of_pool("decode", record, decode, decode_options, decode_gpu_price)
-    pools = Pools(first, second, kv_link_between(first, second, kv_link, layerwise))
-    pooled_load = pooled(pools, workload)
-    if not pooled_load.is_stable:
-        kind = Overloaded if workload.load.is_open else NoSteadyState
-        raise kind(_overload_message(pooled_load, workload))
-    notes = [*model_notes]
-    if first.quantization.kv_format != second.quantization.kv_format:
-        both = f"{first.quantization.kv_format} and {second.quantization.kv_format}"
-        notes.append(f"the pools keep KV caches as {both}: converting is taken to be free")
-    formats = {}
-    for role, text in (("prefill", prefill), ("decode", decode)):
-        pool = pool_of(text, plain.get("specs"))
-        chosen = None if pool is None else pool.quantization
-        if chosen or plain.get("quantization"):
-            formats[role] = chosen or plain["quantization"]
-    warnings = (*notes, *prefill_notes, *decode_notes, pools_outside(pools, workload, pooled_load))
-    return Disaggregation(pools, workload, pooled_load, limits or Limits(), warnings, formats)
+    return PoolCase(record, workload, limits or Limits(), plain, prefill_options, decode_options, model_notes)
 
 
 def _overload_message(load: Pooled, workload: Workload) -> str:

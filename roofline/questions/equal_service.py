@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _COST = "usd_per_m_output_tok"
 _PLACES = 8  # limits that are tried where none are given
 _NEAR = 2  # plans on either side of a limit that are followed to it
-_ROUNDING = 2.0**-40
+_A_DIGIT = 1.005  # raises the last of three digits
 _HALVINGS = 7  # of the range in which a claim begins to hold
 
 
@@ -68,8 +68,10 @@ class EqualService(Answer[dict[str, Json]]):
 
     >>> import roofline as rl
     >>> answer = rl.equal_service("llama-3.1-8b", ["h100-sxm", "b200"], basis="ideal", isl=1000, osl=200, tp=1)
-    >>> len({row["limit_ms"] for row in answer.to_rows()}) == len(answer.limits)
+    >>> len({row["limit_ms"] for row in answer.to_dict()["rows"]}) == len(answer.limits)
     True
+    >>> [point.gpu for point in answer.at(answer.limits[0])]
+    ['h100-sxm', 'b200']
     """
 
     model: str
@@ -82,13 +84,7 @@ class EqualService(Answer[dict[str, Json]]):
     notes: tuple[str, ...] = ()
 
     def at(self, limit: float) -> list[AtLimit]:
-        """Points of one limit [s], in the order of the GPUs.
-
-        >>> import roofline as rl
-        >>> answer = rl.equal_service("llama-3.1-8b", ["h100-sxm", "b200"], basis="ideal", isl=1000, osl=200, tp=1)
-        >>> [point.gpu for point in answer.at(answer.limits[0])]
-        ['h100-sxm', 'b200']
-        """
+        """Points of one limit [s], in the order of the GPUs."""
         return [point for point in self.points if point.limit == limit]
 
     def __str__(self) -> str:
@@ -221,8 +217,8 @@ def equal_service(
 
 def _rounded_up(time: float) -> float:
     """A time in three digits, no smaller than it is [s]."""
-    unit = 10.0 ** (math.floor(math.log10(time)) - 2)
-    return float(f"{math.ceil(time / unit * (1.0 - _ROUNDING)) * unit:.3g}")
+    shown = float(f"{time:.3g}")
+    return shown if shown >= time else float(f"{time * _A_DIGIT:.3g}")
 
 
 def _key(limit: Any) -> str:

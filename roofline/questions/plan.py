@@ -16,6 +16,7 @@ from roofline.questions.inputs.arguments import (
     COUNTS,
     all_values,
     each_case,
+    flag,
     listed_names,
     number,
     one_case,
@@ -38,6 +39,7 @@ from roofline.questions.ranking import (
     GpuPlan,
     Plans,
     by_rent,
+    contenders,
     growing,
     growth_factor,
     leading,
@@ -70,6 +72,7 @@ from roofline.support.progress import each
 from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
+    from roofline.questions.disaggregate import Disaggregation
     from roofline.questions.inputs.signatures import Many, PlanOptions, Slo
 
 
@@ -78,6 +81,7 @@ _LOADS_OF_REPLICAS = (*LASTING, RUN)  # loads that replicas share
 _MOST_PLANS = 100  # of each kind of GPU
 _MOST_SPEND = BILLION  # USD/h
 _ROUNDING = 2.0**-30  # relative, of GPUs that a budget pays for
+_POOLS = 3  # pairs of pools that are shown
 _MOST_CHOICES = 1000  # combinations of values to try on each kind of GPU
 
 
@@ -92,6 +96,7 @@ def plan(
     have: str | Mapping[str, int] | None = None,
     growth: float | str | None = None,
     top: int = 1,
+    disaggregate: bool = False,
 ) -> Plans: ...
 @overload
 def plan(
@@ -104,6 +109,7 @@ def plan(
     have: str | Mapping[str, int] | None = None,
     growth: float | str | None = None,
     top: int = 1,
+    disaggregate: bool = False,
     **options: Unpack[PlanOptions],
 ) -> Plans: ...
 @understood
@@ -117,6 +123,7 @@ def plan(
     have: str | Mapping[str, int] | None = None,
     growth: float | str | None = None,
     top: int = 1,
+    disaggregate: bool = False,
     **options: Unpack[PlanOptions],
 ) -> Plans:
     """For every kind of GPU, the deployment that meets an SLO under a load, or for a burst on one replica; ranked.
@@ -140,6 +147,8 @@ def plan(
         have: GPUs that are there, such as ``16xh100,8xl40s``, or a mapping of names and counts; a plan is of one kind.
         growth: how much the load grows, such as ``2x``: `Plans.steps` says where one plan ends and the next begins [1].
         top: plans of each kind of GPU [1].
+        disaggregate: also match prefill and decode pools, of the kinds of GPU that were named or of the three that
+            lead: `Plans.pools`.
         options: keyword arguments of `predict`; tp, ep and dp fix degrees that are searched otherwise, pp is 1 by
             default. Of several values of formats, degrees, budgets and draft tokens the best is taken; of lists of
             lengths and loads, every combination is a case of its own.
@@ -165,7 +174,7 @@ def plan(
     gpus = gpu if gpus is None else gpus
     gpus = [kind for kind, _ in aim.have.values()] if gpus is None and aim.have is not None else gpus
     answers = [
-        _of_case(name, gpus, limits, aim, case, grown)
+        _of_case(name, gpus, limits, aim, case, grown, with_pools=flag("disaggregate", disaggregate))
         for name, case in each_case("plan", model, without("plan", asked))
     ]
     if len(answers) == 1:
@@ -176,6 +185,7 @@ def plan(
         plans=tuple(plans),
         notes=tuple(note for answer in answers for note in answer.notes),
         steps=tuple(step for answer in answers for step in answer.steps),
+        pools=tuple(pools for answer in answers for pools in answer.pools),
         question=None,
     )
 
@@ -282,6 +292,8 @@ def _of_case(
     aim: _Aim,
     options: Mapping[str, Any],
     growth: float | None,
+    *,
+    with_pools: bool,
 ) -> Plans:
     """Every kind of GPU for one case."""
     plain = {name: value for name, value in options.items() if value is not None}
@@ -301,7 +313,40 @@ def _of_case(
     ranked = _with_rivals(sorted(plans, key=lambda plan: rank(plan, aim.objective)), is_named=gpus is not None)
     notes = (*model_notes, *_notes(ranked, limits, plain.get("osl", DEFAULTS["osl"])))
     answer = Plans(tuple(ranked), notes, gpus is not None, aim.objective, question=question)
+    if with_pools:
+        kinds = [plan.gpu for plan in contenders(answer)] if gpus is None else kinds
+        answer = replace(answer, pools=_pools(question, kinds, chosen))
     return answer if growth is None else replace(answer, steps=growing(answer, growth))
+
+
+def _pools(question: _PlannedCase, kinds: Sequence[Any], chosen: Mapping[str, Any]) -> tuple[Disaggregation, ...]:
+    """Prefill and decode pools within the budget, the least rent first."""
+    if not any(question.options.get(name) is not None for name in LASTING):
+        raise BadInput(f"two pools need a load; give {' or '.join(LASTING)}")
+    odd = next((name for name in chosen if name in (*_DEGREES, "weights") or len(chosen[name]) > 1), None)
+    if odd is not None:
+        raise BadInput(f"two pools are searched in every plan, at one value of each other choice; leave out {odd}")
+    from roofline.questions.pool_plans import pool_plans
+
+    aim = question.aim
+    stated_options = {
+        **question.options,
+        **{name: values[0] for name, values in chosen.items()},
+        "slo": question.limits,
+    }
+    found = pool_plans(question.model, kinds, question.presets, stated_options, _POOLS)
+    within = []
+    for pools in found:
+        taken_gpus: dict[str, int] = {}
+        for pool in (pools.pools.prefill, pools.pools.decode):
+            taken_gpus[pool.gpu.name] = taken_gpus.get(pool.gpu.name, 0) + pool.num_gpus
+        is_there = aim.have is None or all(
+            count <= aim.have.get(name, (None, 0))[1] for name, count in taken_gpus.items()
+        )
+        rent = pools.usd_per_hour
+        if is_there and (aim.usd_per_hour is None or rent is None or rent <= aim.usd_per_hour):
+            within.append(pools)
+    return tuple(within)
 
 
 def _is_same(plan: GpuPlan, other: GpuPlan) -> bool:

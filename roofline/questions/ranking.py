@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from statistics import NormalDist
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.quantity import rounded, rounded_down
@@ -23,9 +23,13 @@ from roofline.serving.verdict import FAIL, HALF_WIDTH, PASS, UNLIKELY
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Model
+from roofline.specs.workload import P99_WITHIN, metric_and_level
 from roofline.specs.written import number_of_text, read_as
 from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import dataclass, field
+
+if TYPE_CHECKING:
+    from roofline.questions.disaggregate import Disaggregation
 
 #: What the ranking is by: rent; worst latency over its limit, of what the budget allows; tokens per GPU.
 OBJECTIVES = ("cost", "latency", "throughput")
@@ -225,6 +229,7 @@ class Plans(Answer[PlanRow]):
     is_named: bool = True  # whether the caller named the kinds of GPU
     objective: str = OBJECTIVES[0]
     steps: tuple[Step, ...] = ()  # along a growing load, where one was asked for
+    pools: tuple[Disaggregation, ...] = ()  # prefill and decode pools beside them, where they were asked for
     question: Searched | None = None  # of one case, to be asked again
 
     def __str__(self) -> str:
@@ -270,7 +275,12 @@ class Plans(Answer[PlanRow]):
         """
         columns = None if keys is None else listed_keys(keys)
         rows: list[Any] = [plan.to_dict(columns) for plan in self.plans]
-        return {"rows": rows, "steps": [step.to_dict() for step in self.steps], "notes": list(self.notes)}
+        return {
+            "rows": rows,
+            "steps": [step.to_dict() for step in self.steps],
+            "pools": [dict(pair.to_dict()) for pair in self.pools],
+            "notes": list(self.notes),
+        }
 
 
 def first_of(answer: Plans, plans: Sequence[GpuPlan]) -> GpuPlan | None:
@@ -325,19 +335,20 @@ def _case_of(plan: GpuPlan) -> dict[str, str | None]:
 def probability(prediction: Prediction) -> float | None:
     """Probability that every limit of the SLO holds, given the 80 % interval of each latency [1].
 
-    .. math:: P = \\min_i \\Phi\\left(1.2816\\,\\frac{\\ln(L_i / t_i)}{\\ln(h_i / t_i)}\\right)
+    .. math:: P = \\prod_m \\min_{i \\in m} \\Phi\\left(1.2816\\,\\frac{\\ln(L_i / t_i)}{\\ln(h_i / t_i)}\\right)
 
-    Errors of the latencies are taken as fully dependent, as the verdict takes them: ``pass`` is 0.9 or more.
+    Errors of TTFT and TPOT are taken as independent, those of limits on the same latency as fully dependent; a limit on
+    E2EL, or on p99 over median, holds with the least of its own probability and of the others.
 
     Returns:
         None on the ideal basis, where a latency is not known, and where no limit applies.
 
     Source:
-        Log-normal residuals, docs/method.md, "Intervals"; measured frequencies in docs/accuracy.md.
+        Log-normal residuals, docs/method.md, "Intervals"; measured frequencies in "Plans".
     """
     if prediction.basis == "ideal" or prediction.verdict is None:
         return None
-    shares = []
+    by_metric: dict[str, list[float]] = {}
     for key, limit in prediction.slo.items():
         time, ends = prediction.latency(key), prediction.latency_interval(key)
         if time is None or is_nan(time):
@@ -345,8 +356,14 @@ def probability(prediction: Prediction) -> float | None:
         if ends is None or not ends[0] < time < ends[1]:
             return None
         end = ends[1] if limit >= time else ends[0]
-        shares.append(_NORMAL.cdf(HALF_WIDTH * math.log(limit / time) / abs(math.log(end / time))))
-    return min(shares, default=None)
+        share = _NORMAL.cdf(HALF_WIDTH * math.log(limit / time) / abs(math.log(end / time)))
+        metric = key if key == P99_WITHIN else metric_and_level(key)[0]
+        by_metric.setdefault("tpot" if metric == "itl" else metric, []).append(share)
+    least = {metric: min(shares) for metric, shares in by_metric.items()}
+    if not least:
+        return None
+    together = math.prod(share for metric, share in least.items() if metric in ("ttft", "tpot"))
+    return min(together, *(share for metric, share in least.items() if metric not in ("ttft", "tpot")), 1.0)
 
 
 # How much load a deployment carries.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from roofline.catalog.entries import yaml_scalar
 from roofline.catalog.yaml import fault_text, read_untrusted
@@ -15,13 +15,16 @@ from roofline.questions.listing import workload_options
 from roofline.specs.load import LASTING
 from roofline.support.errors import BadInput, BadSpec, RooflineError, did_you_mean, shown
 
+if TYPE_CHECKING:
+    from roofline.questions.inputs.signatures import SavedCase
+
 #: Keys of a case beside the options.
 NAMES = ("model", "gpu")
 
 _HEAD = "# A case of roofline: roofline predict --case FILE, or rl.predict(**rl.load_case(FILE)).\n"
 
 
-def load_case(path: str | Path) -> dict[str, Any]:
+def load_case(path: str | Path) -> SavedCase:
     """Keyword arguments of `predict` from a file that ``--save`` wrote, or that was written by hand.
 
     The file is YAML: ``model``, ``gpu`` and options by their names (or vLLM's), with values as in the shell:
@@ -63,7 +66,7 @@ def load_case(path: str | Path) -> dict[str, Any]:
         options = {**workload_options(workload, options.get("specs"), loaded=is_loaded), **options}
     if within is not None:
         options["slo"] = with_p99_within(options.get("slo"), within)
-    return options
+    return cast("SavedCase", options)
 
 
 def case_texts(path: str | Path) -> dict[str, str | bool]:
@@ -99,6 +102,8 @@ def case_texts(path: str | Path) -> dict[str, str | bool]:
 
 def write_case(path: str, texts: Mapping[str, str | bool], *, force: bool = False) -> None:
     """Write what was asked to a file that `load_case` reads."""
+    if not path.lower().endswith((".yaml", ".yml")):
+        raise BadInput(f"{path}: a case is YAML; end the name in .yaml")
     lines = [f"{name}: {yaml_scalar(value)}\n" for name, value in texts.items()]
     text = _HEAD + "".join(lines)
     write_whole(path, lambda file: file.write_text(text, encoding="utf-8"), force=force)

@@ -285,3 +285,8 @@ class CostRow(Row, total=False):
     break_even_tok_day: float | None
     break_even_factor: float | None
     break_even: str | None
+    own_usd_per_hour: float | None
+    own_pays_after_months: float | None
+    own_usd_per_m_blended_tok: float | None
+    own_break_even_util: float | None
+    own_break_even_requests_day: float | None

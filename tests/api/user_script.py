@@ -2,6 +2,9 @@
 
 # ruff: noqa: F841  (what is assigned is what mypy checks)
 
+from pathlib import Path
+from tempfile import mkdtemp
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -83,6 +86,16 @@ def main() -> None:
     fewest: rl.GpuPlan | None = rl.size(p, ["h200"]).cheapest
     ranked: rl.Plans = rl.plan(p, ["h200", GPU], growth="2x", spend="40k/month")
     turns: list[rl.TurningPoint] = rl.turning_points(ranked)
+    judged: list[rl.PlanCheck] = rl.check_plan(dict(ranked.plans[0].to_dict()), {"mean_tpot_ms": 20.0})
+    same: rl.EqualService = rl.equal_service(MODEL, [GPU, "b200"], limit="tpot", claim="2x", isl=1000, osl=200)
+    rated_plan: rl.Plans = rl.plan(MODEL, GPU, slo="tpot:25", request_rate=4.0)
+    if rated_plan.best is not None:
+        hours: rl.Day = rl.day(rated_plan.best, "8:4,20:1", start_up="5m")
+        print(hours.gpu_hours, judged, same)
+    file = Path(mkdtemp(), "case.yaml")
+    file.write_text("{model: llama-3.1-8b, gpu: h100, isl: 2k}")
+    kept: rl.Prediction = rl.predict(**rl.load_case(file))
+    print(kept)
     measurement: rl.Measurement = rl.next_measurement(ranked)[0]
     rents: list[float | None] = [step.plan.usd_per_hour for step in ranked.steps]
     hourly: list[float | None] = [row["usd_per_hour"] for row in rl.cost(p, api_price="in:0.5,out:1.5").to_rows()]

@@ -43,7 +43,7 @@ def test_what_is_typed_goes_before_the_file(tmp_path):
     (row,) = ran("predict", "qwen3-8b", "--case", file)
     assert (row["model"], row["gpu"], row["concurrency"]) == ("qwen3-8b", "h100-sxm", 8)
     (row,) = ran("predict", "--case", file, "--workload", "2k/300")
-    assert (row["isl"], row["osl"]) == (2000, 300)
+    assert (row["isl"], row["osl"]) == (2048, 300)
 
 
 def test_another_question_says_what_it_leaves_out(tmp_path):
@@ -91,6 +91,12 @@ def test_a_file_that_cannot_be_read_says_where_and_why(text, words, tmp_path):
         load_case(file)
     assert words in str(error.value)
     assert CliRunner().invoke(cli, ["predict", "--case", str(file)]).exit_code in (1, 2)
+
+
+def test_a_case_is_kept_under_a_name_of_yaml_alone(tmp_path):
+    with pytest.raises(rl.BadInput, match="end the name in .yaml"):
+        write_case(str(tmp_path / "case.json"), {"model": "llama-3.1-8b"})
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_case_is_not_written_over_another_one(tmp_path):

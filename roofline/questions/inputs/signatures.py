@@ -115,6 +115,13 @@ class Case(Unlimited[Length], Generic[Length], total=False):
     slo: Slo | None
 
 
+class SavedCase(Case[float | str], total=False):
+    """A case from a file: keyword arguments of `predict`, model and GPU included."""
+
+    model: str
+    gpu: str
+
+
 class _Plans(TypedDict, total=False):
     """Degrees and formats, of each one value or several."""
 
