@@ -92,18 +92,21 @@ class EqualService(Answer[dict[str, Json]]):
         known = [point for point in self.points if point.gpu == last and point.ratio is not None]
         if known:
             most = max(known, key=lambda point: point.ratio or 0.0)
-            ends = (known[0], most, known[-1])
+            ends = [known[0], known[-1], *([most] if most not in (known[0], known[-1]) else [])]
             texts = [f"{rounded(point.ratio or 0.0)}x at {name} {rounded(point.limit / MILLI)} ms" for point in ends]
-            said = f"tokens cost on {first} over {last}: {', '.join(dict.fromkeys(texts))}"
+            texts[2:] = [f"at most {text}" for text in texts[2:]]
+            said = f"a token on {first} costs, over one on {last}: {', '.join(dict.fromkeys(texts))}"
         else:
             said = f"{first} and {last} share no limit that both meet"
         if self.claim is None:
             return said
         claimed = f"{rounded(self.claim)}x"
+        true = sum((point.ratio or 0.0) >= self.claim for point in known)
         where = (
             f"{claimed} is reached at no limit that both meet"
             if self.claim_limit is None
-            else f"{claimed} is true from {name} {rounded(self.claim_limit / MILLI)} ms down"
+            else f"{claimed} is first reached at {name} {rounded(self.claim_limit / MILLI)} ms, and holds at {true} of "
+            f"the {len(known)} limits that both meet"
         )
         return f"{said}; {where}"
 

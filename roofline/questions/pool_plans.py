@@ -28,6 +28,7 @@ from roofline.support.records import NamedTuple
 _KEPT = 3  # plans of each role that are matched
 _MANY = 512  # replicas of the other role while one is searched
 _MOST = 4096  # replicas
+_GROWTH = 0.125  # of a role whose limit is missed
 _ROUNDS = 60  # of growing both pools together
 
 
@@ -160,7 +161,7 @@ def _matched(case: PoolCase, prefill: _Role, decode: _Role, prefills: int, decod
         until, between = _judged(case, prefill, decode, prefills, decodes)
         if max(until, between) <= 1.0:
             break
-        more = prefills + max(prefills // 8, 1), decodes + max(decodes // 8, 1)
+        more = prefills + max(int(_GROWTH * prefills), 1), decodes + max(int(_GROWTH * decodes), 1)
         if between > 1.0 or until == math.inf:  # a full decode pool lets requests wait for a slot, too
             decodes = more[1]
         if until > 1.0 and _judged(case, prefill, decode, more[0], decodes)[0] < until:

@@ -36,7 +36,8 @@ OBJECTIVES = ("cost", "latency", "throughput")
 
 _NORMAL = NormalDist()
 _MOST_TIMES = 2.0**20  # of the load asked, up to which its largest is sought
-_HALVINGS = 30
+_PER_HALVING = 4  # steps of a search, of which one halves the range
+_LEAST_STEP = 0.05  # of the range
 _CLOSE = 2.0**-12  # relative, of a load where nothing needs to be whole
 _MOST_GROWTH = 100.0
 _MOST_STEPS = 200
@@ -378,26 +379,38 @@ def largest_load(prediction: Prediction) -> float:
     asked = float(load.amount)
     is_whole = not load.is_open
 
-    def holds(amount: float) -> bool:
+    def over(amount: float) -> float:
+        """By how much the worst latency exceeds its limit, at most 1; 1 too where the SLO is missed otherwise."""
         try:
-            again = at_load(prediction, load.at(float(math.floor(amount)) if is_whole else amount))
-            return bool(again.fits) and again.slo_met is True
+            again = at_load(prediction, load.at(amount))
+            is_met = bool(again.fits) and again.slo_met is True
+            worst = max((share for share in again.slo_shares.values() if not is_nan(share)), default=0.0) - 1.0
         except RooflineError:  # overloaded, or more than fits
-            return False
+            return 1.0
+        return min(worst, 0.0) if is_met else worst if 0.0 < worst < 1.0 else 1.0
 
-    most = asked
-    while holds(2.0 * most):
-        most *= 2.0
-        if most >= _MOST_TIMES * asked:
-            return most
-    low, high = most, 2.0 * most
-    while (math.floor(high - 0.5) > math.floor(low)) if is_whole else (high - low > _CLOSE * low):
-        middle = 0.5 * (low + high)
-        if holds(middle):
-            low = middle
+    low, high = asked, 2.0 * asked
+    under, above = 0.0, over(high)
+    while above <= 0.0:
+        low, under, high = high, above, 2.0 * high
+        if low >= _MOST_TIMES * asked:
+            return low
+        above = over(high)
+    steps = 0
+    while high - low > (1.0 if is_whole else _CLOSE * low):
+        steps += 1
+        width = high - low
+        place = low + 0.5 * width
+        if above < 1.0 and under < 0.0 and steps % _PER_HALVING:
+            secant = low - under * width / (above - under)
+            place = min(max(secant, low + _LEAST_STEP * width), high - _LEAST_STEP * width)
+        place = min(max(float(math.floor(place)), low + 1.0), high - 1.0) if is_whole else place
+        there = over(place)
+        if there <= 0.0:
+            low, under = place, there
         else:
-            high = middle
-    return float(math.floor(low)) if is_whole else low
+            high, above = place, there
+    return low
 
 
 def growth_factor(growth: Any, name: str = "growth") -> float:

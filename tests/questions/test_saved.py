@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_read_says_where_and_why(text, words, tmp_path):
 
 
 def test_a_case_is_kept_under_a_name_of_yaml_alone(tmp_path):
-    with pytest.raises(rl.BadInput, match="end the name in .yaml"):
+    with pytest.raises(rl.BadInput, match=r"end the name in \.yaml"):
         write_case(str(tmp_path / "case.json"), {"model": "llama-3.1-8b"})
     assert list(tmp_path.iterdir()) == []
 
