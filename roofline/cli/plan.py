@@ -146,9 +146,11 @@ def plan(
         raise click.UsageError("--start-up belongs to --rate-by-hour")
     asked = list(product(models, cases))
     have_text = ",".join(have) or None
-    aims: dict[str, Any] = {"objective": objective, "spend": spend, "have": have_text, "growth": growth, "top": top}
+    aims: dict[str, Any] = {"objective": objective, "spend": spend, "have": have_text, "top": top}
+    growths = plan_question.load_growths([{**case, "model": model} for model, case in asked], growth)
     answers = [
-        plan_question.plan(model, gpus or None, **aims, disaggregate=disaggregate, **case) for model, case in asked
+        plan_question.plan(model, gpus or None, **aims, growth=each_growth, disaggregate=disaggregate, **case)
+        for (model, case), each_growth in zip(asked, growths, strict=True)
     ]
     columns = with_varying(_columns(options, len(models), objective), cases)
     plans = meeting_first((found for answer in answers for found in answer.plans), lambda found: found.verdict)
@@ -176,6 +178,8 @@ def plan(
         if all(found.meets is False for found in answer.plans)
     ]
     failure = _none_meets(list(dict.fromkeys(missed)), (*gpus, *have), options["slo"]) if missed else ""
+    if missed and any(found.over_budget is not None for found in plans):
+        failure = f"{', '.join(dict.fromkeys(missed))}: no plan is within the budget; raise it, or lower the load"
     if disaggregate:
         screen = replace(screen, lines=[*_pool_lines(answers), *screen.lines])
     more = _beside_rows(answers, days, why=why, next_measurement=next_measurement)

@@ -191,9 +191,10 @@ def equal_service(
     for label, frontier in zip(labels, frontiers, strict=True):
         if not frontier.points:
             raise BadInput(f"{label}: {frontier.reason}")
-    least = max(min(point.figures[0] for point in frontier.points) for frontier in frontiers) * MILLI
-    most = min(max(point.figures[0] for point in frontier.points) for frontier in frontiers) * MILLI
-    most = most if loosest is None else loosest
+    reference = [point.figures[0] * MILLI for point in frontiers[0].points]
+    shared = min(max(point.figures[0] for point in frontier.points) for frontier in frontiers) * MILLI
+    least = min(reference)
+    most = (shared if shared > least else max(reference)) if loosest is None else loosest
     tightest = min(min(point.figures[0] for point in frontier.points) for frontier in frontiers) * MILLI
     least = min(least, most)
     places = [most * (least / most) ** (place / (_PLACES - 1)) for place in range(_PLACES)]

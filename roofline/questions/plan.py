@@ -35,6 +35,7 @@ from roofline.questions.inputs.deployment import check_settings, choice, found_g
 from roofline.questions.inputs.options import ALL, understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, asked_case, meeting_first, predict
 from roofline.questions.ranking import (
+    MOST_GROWTH,
     OBJECTIVES,
     GpuPlan,
     Plans,
@@ -145,7 +146,8 @@ def plan(
             ``latency`` takes all GPUs that the budget allows, and ranks by the worst latency over its limit.
         spend: the most rent [USD/h], or a text such as ``40k/month``.
         have: GPUs that are there, such as ``16xh100,8xl40s``, or a mapping of names and counts; a plan is of one kind.
-        growth: how much the load grows, such as ``2x``: `Plans.steps` says where one plan ends and the next begins [1].
+        growth: how much the load grows, such as ``2x``: `Plans.steps` says where one plan ends and the next begins; of
+            several loads alone it is followed from the least to the largest [1].
         top: plans of each kind of GPU [1].
         disaggregate: also match prefill and decode pools, of the kinds of GPU that were named or of the three that
             lead: `Plans.pools`.
@@ -173,9 +175,11 @@ def plan(
     grown = None if growth is None else growth_factor(growth)
     gpus = gpu if gpus is None else gpus
     gpus = [kind for kind, _ in aim.have.values()] if gpus is None and aim.have is not None else gpus
+    cases = each_case("plan", model, without("plan", asked))
+    growths = load_growths([{**case, "model": name} for name, case in cases], grown)
     answers = [
-        _of_case(name, gpus, limits, aim, case, grown, with_pools=flag("disaggregate", disaggregate))
-        for name, case in each_case("plan", model, without("plan", asked))
+        _of_case(name, gpus, limits, aim, case, each_growth, with_pools=flag("disaggregate", disaggregate))
+        for (name, case), each_growth in zip(cases, growths, strict=True)
     ]
     if len(answers) == 1:
         return answers[0]
@@ -192,6 +196,25 @@ def plan(
 
 #: The former name of `plan`: ``rl.size(...)`` is ``rl.plan(...)``.
 size = plan
+
+
+def load_growths(cases: Sequence[Mapping[str, Any]], growth: float | None) -> list[float | None]:
+    """Growth of each case: the one asked for; of cases that differ in their load alone, from the least to the largest.
+
+    >>> load_growths([{"concurrency": 20}, {"concurrency": 10}], None)
+    [None, 2.0]
+    """
+    growths = [growth] * len(cases)
+    load = next((name for name in LASTING if cases[0].get(name) is not None), None)
+    if growth is not None or load is None or len(cases) == 1:
+        return growths
+    first = {name: value for name, value in cases[0].items() if name != load}
+    if any({name: value for name, value in case.items() if name != load} != first for case in cases):
+        return growths
+    amounts = [float(case[load]) for case in cases]
+    if max(amounts) > min(amounts) > 0.0 and max(amounts) <= MOST_GROWTH * min(amounts):
+        growths[amounts.index(min(amounts))] = max(amounts) / min(amounts)
+    return growths
 
 
 class _Aim(NamedTuple):

@@ -39,7 +39,7 @@ _MOST_TIMES = 2.0**20  # of the load asked, up to which its largest is sought
 _PER_HALVING = 4  # steps of a search, of which one halves the range
 _LEAST_STEP = 0.05  # of the range
 _CLOSE = 2.0**-12  # relative, of a load where nothing needs to be whole
-_MOST_GROWTH = 100.0
+MOST_GROWTH = 100.0
 _MOST_STEPS = 200
 _NO_SPARE = 0.005  # share of a load
 _CONTENDERS = 3  # kinds of GPU that are followed along a load
@@ -418,8 +418,8 @@ def growth_factor(growth: Any, name: str = "growth") -> float:
     value = scalar(growth)
     if isinstance(value, str):
         value = read_as(f"{name} = {shown(growth)}: ", number_of_text, value.strip().lower().removesuffix("x"))
-    if type(value) not in (int, float) or isinstance(value, bool) or not 1.0 < value <= _MOST_GROWTH:
-        raise BadInput(f"{name} = {shown(growth)} must be above 1x and at most {_MOST_GROWTH:g}x, such as 2x")
+    if type(value) not in (int, float) or isinstance(value, bool) or not 1.0 < value <= MOST_GROWTH:
+        raise BadInput(f"{name} = {shown(growth)} must be above 1x and at most {MOST_GROWTH:g}x, such as 2x")
     return float(value)
 
 

@@ -214,7 +214,7 @@ class Measurement(Answer[dict[str, Json]]):
         bills = f"{month_text(min(self.bills))} to {month_text(max(self.bills))}"
         if self.worth <= 0.0:
             return f"{what}: whatever it shows, the choice stays ({bills})"
-        return f"{what}: worth {month_text(self.worth)} on average; the bill lies between {bills}"
+        return f"{what}: worth {month_text(self.worth)} on average; the bill lies at {bills}"
 
 
 def next_measurement(answer: Plans) -> Answers[Measurement, dict[str, Json]]:

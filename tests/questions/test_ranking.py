@@ -1,14 +1,17 @@
 """Plans in an order: budgets, objectives, what a plan carries, how sure it is, where the next one begins."""
 
 import contextlib
+import json
 import math
 import random
 from itertools import product
 from statistics import NormalDist
 
 import pytest
+from click.testing import CliRunner
 
 import roofline as rl
+from roofline.cli.main import cli
 from roofline.questions.plan import plan, size
 
 LIMITS = "ttft:500@p95,tpot:30"
@@ -167,6 +170,19 @@ def test_plans_along_a_growing_load_follow_each_other_without_a_gap():
     for step in steps:
         again = plan("qwen3-32b", KINDS, concurrency=int(step.end), slo="ttft:500,tpot:25", isl=1000, osl=200)
         assert again.best.usd_per_hour == step.plan.usd_per_hour
+
+
+def test_several_loads_alone_say_where_one_plan_ends_and_the_next_begins():
+    case = {"isl": 1000, "osl": 200, "slo": "ttft:500,tpot:25"}
+    listed = plan("qwen3-32b", KINDS, concurrency=[180, 60], **case)
+    grown = plan("qwen3-32b", KINDS, concurrency=60, growth=3, **case)
+    assert [str(step) for step in listed.steps] == [str(step) for step in grown.steps]
+    assert len(listed.steps) > 1
+    words = ["plan", "-m", "qwen3-32b", "-g", ",".join(KINDS), "--isl", "1000", "--osl", "200"]
+    shown = CliRunner().invoke(cli, [*words, "--slo", "ttft:500,tpot:25", "-c", "60,180", "-f", "json"])
+    assert json.loads(shown.stdout)["steps"] == [step.to_dict() for step in grown.steps]
+    assert plan("qwen3-32b", "h100-sxm", concurrency=[4, 8], osl=[100, 200], isl=1000, slo="tpot:25").steps == ()
+    assert plan("qwen3-32b", "h100-sxm", concurrency=[1, 1000], isl=1000, osl=200, slo="tpot:25").steps == ()
 
 
 def test_the_probability_is_the_product_of_what_both_latencies_meet():
