@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from statistics import NormalDist
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from roofline.numbers.operations import Json, is_nan
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
 #: What the ranking is by: rent; worst latency over its limit, of what the budget allows; tokens per GPU.
 OBJECTIVES = ("cost", "latency", "throughput")
 
-_NORMAL = NormalDist()
 _MOST_TIMES = 2.0**20  # of the load asked, up to which its largest is sought
 _PER_HALVING = 4  # steps of a search, of which one halves the range
 _LEAST_STEP = 0.05  # of the range
@@ -357,7 +355,7 @@ def probability(prediction: Prediction) -> float | None:
         if ends is None or not ends[0] < time < ends[1]:
             return None
         end = ends[1] if limit >= time else ends[0]
-        share = _NORMAL.cdf(HALF_WIDTH * math.log(limit / time) / abs(math.log(end / time)))
+        share = _normal(HALF_WIDTH * math.log(limit / time) / abs(math.log(end / time)))
         metric = key if key == P99_WITHIN else metric_and_level(key)[0]
         by_metric.setdefault("tpot" if metric == "itl" else metric, []).append(share)
     least = {metric: min(shares) for metric, shares in by_metric.items()}
@@ -365,6 +363,11 @@ def probability(prediction: Prediction) -> float | None:
         return None
     together = math.prod(share for metric, share in least.items() if metric in ("ttft", "tpot"))
     return min(together, *(share for metric, share in least.items() if metric not in ("ttft", "tpot")), 1.0)
+
+
+def _normal(deviations: float) -> float:
+    """Share of a normal distribution below so many standard deviations (`statistics` takes longer to import)."""
+    return 0.5 * (1.0 + math.erf(deviations / math.sqrt(2.0)))
 
 
 # How much load a deployment carries.
