@@ -317,6 +317,7 @@ def save_equal_service(answer: EqualService, path: str, *, force: bool) -> None:
         Panel("Cost within the limit", name, "USD per million output tokens", series, is_logarithmic=True),
         Panel("Cost over cost", name, "times", ratios, levels, is_logarithmic=True),
     ]
-    write_whole(
-        path, lambda file: draw_panels(panels, f"{answer.model}: cost at equal service", file, form), force=force
-    )
+    case = next((point.prediction.workload for point in answer.points if point.prediction is not None), None)
+    lengths = "" if case is None else f", {rounded(float(case.isl))} in, {rounded(float(case.osl))} out"
+    title = f"{answer.model}{lengths}: cost of a token at the same SLO"
+    write_whole(path, lambda file: draw_panels(panels, title, file, form), force=force)

@@ -203,6 +203,17 @@ def test_the_probability_is_the_product_of_what_both_latencies_meet():
     assert plan("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").best.slo_probability is None
 
 
+def test_the_best_of_the_catalog_is_the_one_that_the_screen_names():
+    case = {"isl": 1000, "osl": 200, "concurrency": 48, "slo": "tpot:25"}
+    answer = plan("qwen3-8b", **case)
+    words = ["plan", "-m", "qwen3-8b", "--isl", "1000", "--osl", "200", "-c", "48", "--slo", "tpot:25"]
+    shown = CliRunner().invoke(cli, words)
+    best = answer.best.prediction.deployment
+    assert f"{best.num_gpus}x {best.gpu.name} meets it" in shown.stdout
+    assert answer.best.gpu.status == "shipping"
+    assert answer.cheapest.usd_per_hour <= answer.best.usd_per_hour
+
+
 def test_size_is_the_former_name_of_plan():
     assert size is plan
     assert rl.size is rl.plan
