@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.numbers.operations import Json
 from roofline.questions.check import MeasurementCheck, check, reading_of
+from roofline.questions.inputs.deployment import gpu_of
 from roofline.questions.plan import plan as planned
 from roofline.questions.predict import predict
 from roofline.questions.ranking import GpuPlan
@@ -103,7 +105,8 @@ def check_plan(
     miss a limit, the same plan is given as many replicas as meet the limits divided by these factors.
 
     Args:
-        plan: what ``roofline plan --format json`` printed, of which the first row counts: a path, or the row.
+        plan: what ``roofline plan --format json`` printed, a path, or one of its rows. Of several rows that of the GPU
+            that was measured counts; where the result names none, the one that led the screen.
         results: of a benchmark tool, as in `check`. What they do not state is as planned; a load as large as that of
             all replicas is shared among them.
         options: of `check`, in place of what results and plan state.
@@ -125,11 +128,12 @@ def check_plan(
     >>> rl.check_plan(row, {"mean_ttft_ms": 110.0, "mean_tpot_ms": 13.0})[0].meets
     False
     """
-    case = options_of_plan(plan)
-    prediction = predict(**case)
+    rows = rows_of_plan(plan)
     answers: list[PlanCheck] = []
     for source in [results] if isinstance(results, (str, PathLike, Mapping)) else list(results):
         own = {name: value for name, value in options.items() if value is not None}
+        case = _case_for(rows, own.get("gpu"), source)
+        prediction = predict(**case)
         filled, notes = _filled(prediction, case, source, own)
         answers += [_judged(prediction, case, run, notes) for run in check(source, **{**filled, **own})]
     return Answers(answers)
@@ -138,13 +142,13 @@ def check_plan(
 def is_plan(path: str) -> bool:
     """Whether a file is what ``roofline plan --format json`` printed."""
     try:
-        return options_of_plan(path) is not None
+        return bool(rows_of_plan(path))
     except RooflineError:
         return False
 
 
-def options_of_plan(plan: str | PathLike[str] | Mapping[str, object]) -> dict[str, Any]:
-    """Keyword arguments of `predict` of the first row of a plan."""
+def rows_of_plan(plan: str | PathLike[str] | Mapping[str, object]) -> list[Mapping[str, Any]]:
+    """Rows of a plan that meet its SLO."""
     source = "the plan"
     document: Any = plan
     if not isinstance(plan, Mapping):
@@ -156,13 +160,33 @@ def options_of_plan(plan: str | PathLike[str] | Mapping[str, object]) -> dict[st
         except ValueError:
             raise BadInput(f"{source} is no JSON; write the plan with roofline plan --format json") from None
     rows = document.get("rows", [document]) if isinstance(document, Mapping) else []
-    first = rows[0] if isinstance(rows, list) and rows else None
-    if not isinstance(first, Mapping) or "options" not in first or "meets" not in first:
+    rows = rows if isinstance(rows, list) else []
+    if not rows or any(not isinstance(row, Mapping) or not {"options", "meets"} <= set(row) for row in rows):
         raise BadInput(f"{source} is no plan; write it with roofline plan --format json")
-    made = first["options"]
-    if not isinstance(made, Mapping) or not made.get("slo"):
-        raise BadInput(f"{source}: no GPU meets the SLO, so there is nothing to judge: {first.get('reason')}")
-    return {str(name): value for name, value in made.items()}
+    met = [row for row in rows if isinstance(row["options"], Mapping) and row["options"].get("slo")]
+    if not met:
+        raise BadInput(f"{source}: no GPU meets the SLO of the plan, so there is nothing to judge")
+    return met
+
+
+def _case_for(rows: Sequence[Mapping[str, Any]], gpu: Any, source: Any) -> dict[str, Any]:
+    """Keyword arguments of `predict` of the row that a result is about."""
+    measurements = reading_of(source, None).measurements
+    stated = gpu or (measurements[0].gpu if measurements else None)
+    row: Mapping[str, Any] | None = None
+    if isinstance(stated, str):
+        with suppress(RooflineError):
+            name = gpu_of(stated).name
+            row = next((each for each in rows if each.get("gpu") == name), None)
+    known = (each for each in rows if _leads(each))
+    row = row or next(known, rows[0])
+    return {str(name): value for name, value in row["options"].items()}
+
+
+def _leads(row: Mapping[str, Any]) -> bool:
+    """Whether a row stands above the rule of a screen."""
+    is_timed = row.get("basis") != "generic"
+    return is_timed and row.get("gpu_status") == "shipping" and row.get("usd_per_hour") is not None
 
 
 def _filled(

@@ -73,6 +73,18 @@ def test_the_command_reads_a_plan_and_a_result(best, tmp_path):
     assert (missed.exit_code, "the plan misses its SLO" in missed.stdout) == (1, True)
 
 
+def test_of_several_rows_that_of_the_measured_gpu_counts():
+    plans = rl.plan("llama-3.3-70b", ["h100-sxm", "b200"], **CASE)
+    document = plans.to_dict()
+    for each in plans.plans:
+        (judged,) = check_plan(document, run_of(each, gpu=each.gpu.name))
+        assert judged.plan.deployment.gpu.name == each.gpu.name
+    untimed = rl.plan("llama-3.3-70b", ["h100-sxm", "b200", "mi355x"], **CASE).to_dict()
+    assert untimed["rows"][0]["gpu"] == "mi355x"
+    (judged,) = check_plan(untimed, run_of(plans.best))
+    assert judged.plan.deployment.gpu.name == plans.best.gpu.name
+
+
 @pytest.mark.parametrize("text", ["{}", "[]", "{", '{"rows": []}', '{"rows": [{"options": {}, "meets": false}]}'])
 def test_a_file_that_is_no_plan_is_refused(text, tmp_path):
     file = tmp_path / "plan.json"
