@@ -59,6 +59,7 @@ from roofline.questions.inputs.arguments import binding_text, is_on_mean
 from roofline.questions.inputs.case import KIND_OF, LOADS, Load
 from roofline.questions.inputs.deployment import check_settings, own_settings
 from roofline.questions.inputs.options import SHARE
+from roofline.questions.inputs.rates import rates_of_day
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
 from roofline.support.progress import each
@@ -392,6 +393,10 @@ def _pays(row: Row) -> str:
     help="What owning a GPU costs, beside renting it: price:30k,years:4,power:1000,kwh:0.1,hosting:0.2 (USD, W).",
 )
 @click.option(
+    "--rate-by-hour",
+    help="A day, e.g. 8:5,12:20,20:8: a fixed deployment judged at the peak, and what tokens cost on average.",
+)
+@click.option(
     "--headroom",
     type=read(SHARE),
     help="Share of the saturation, or of the goodput with an SLO, that stays free.  [default: 0]",
@@ -405,6 +410,7 @@ def cost(
     *,
     api_price: Mapping[str, float] | None,
     own: str | None,
+    rate_by_hour: str | None,
     headroom: float | None,
     share: float | None,
 ) -> None:
@@ -418,12 +424,21 @@ def cost(
     *_, of_workload = (case.pop("share", None) for case in cases)
     share = of_workload if share is None else share
     options = together(cases)
+    if rate_by_hour is not None and not _has_load(options):
+        options["request_rate"] = max(rate for _, rate in rates_of_day(rate_by_hour))
     answers = meeting_first(
         (
             answer
             for model, case in product(models, cases)
             for answer in cost_question.cost(
-                model, gpus or None, api_price=api_price, own=own, headroom=headroom, share=share, **case
+                model,
+                gpus or None,
+                api_price=api_price,
+                own=own,
+                rate_by_hour=rate_by_hour,
+                headroom=headroom,
+                share=share,
+                **case,
             )
         ),
         lambda answer: answer.verdict,

@@ -235,7 +235,7 @@ def _reasons(answers: Sequence[Plans], *, why: bool, next_measurement: bool) -> 
 
 def _at_peak(cases: Sequence[dict[str, Any]], rate_by_hour: str) -> list[dict[str, Any]]:
     """Cases at the largest rate of a day."""
-    from roofline.questions.day import rates_of_day
+    from roofline.questions.inputs.rates import rates_of_day
 
     peak = max(rate for _, rate in rates_of_day(rate_by_hour))
     stated = next((name for name in LOADS if cases[0].get(name) is not None), None)

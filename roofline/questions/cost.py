@@ -23,7 +23,17 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of, ownership_of
 from roofline.questions.inputs.deployment import GpuChoice
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import OneGpu, answer_row, asked_case, meeting_first, on_each_gpu, predict, refused_row
+from roofline.questions.inputs.rates import mean_rate, rates_of_day
+from roofline.questions.predict import (
+    OneGpu,
+    answer_row,
+    asked_case,
+    at_load,
+    meeting_first,
+    on_each_gpu,
+    predict,
+    refused_row,
+)
 from roofline.serving.answers import Answer, Answers
 from roofline.serving.capacity import largest_rate, share_verdict
 from roofline.serving.cost import (
@@ -42,6 +52,7 @@ from roofline.serving.shown import gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
+from roofline.specs.load import Rate
 from roofline.specs.model import Model
 from roofline.specs.written import Pool, pool_text
 from roofline.support.errors import BadInput, RooflineError
@@ -226,11 +237,12 @@ def _short(number: float) -> str:
     return rounded(number)
 
 
-_BATCH = LOADS[0]
+_BATCH, _RATE = LOADS[0], Rate.option
 _LOAD_OPTIONS = (*LOADS, "num_prompts")
 
 #: Values of `cost_at`.
 _ASKED, _BURST, _GOODPUT, _FULL = "the load asked", "bursts back to back", "goodput", "saturation"
+_DAY_MEAN = "the mean of the day"  # its latencies are those of the peak
 
 _MOST_HEADROOM = 0.99
 _BELOW = 1.0 - 2.0**-20  # share of the goodput at which a prediction is certain to meet the SLO
@@ -358,6 +370,7 @@ def cost(
     *,
     api_price: str | Mapping[str, float] | None = None,
     own: str | Mapping[str, float] | None = None,
+    rate_by_hour: str | Mapping[float, float] | Sequence[float] | None = None,
     headroom: float | str | None = None,
     share: float | str | None = None,
 ) -> Answers[GpuCost, CostRow]: ...
@@ -368,6 +381,7 @@ def cost(
     *,
     api_price: str | Mapping[str, float] | None = None,
     own: str | Mapping[str, float] | None = None,
+    rate_by_hour: str | Mapping[float, float] | Sequence[float] | None = None,
     headroom: float | str | None = None,
     share: float | str | None = None,
     **options: Unpack[CostOptions],
@@ -379,6 +393,7 @@ def cost(
     *,
     api_price: str | Mapping[str, float] | None = None,
     own: str | Mapping[str, float] | None = None,
+    rate_by_hour: str | Mapping[float, float] | Sequence[float] | None = None,
     headroom: float | str | None = None,
     share: float | str | None = None,
     **options: Unpack[CostOptions],
@@ -396,6 +411,8 @@ def cost(
             [USD per million tokens].
         own: what owning a GPU costs, to compare with renting it: ``price:30k,years:4,power:1000,kwh:0.1,hosting:0.2``,
             or a mapping [USD, years, W, USD per kWh, USD per hour].
+        rate_by_hour: requests per second by hour of a day, as `day` takes them, in place of a load: a fixed
+            deployment is judged at the peak, and its costs are the mean over the day [1/s].
         headroom: share of the saturation rate, or of the goodput if there is an SLO, kept free; it sets the load [1].
         share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
         options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's. Of lists of lengths, loads and
@@ -417,15 +434,21 @@ asked; pays from 19 % utilisation (7.81 requests/s, 675k requests a day)>]
     """
     model, gpus, asked = asked_case("cost", model, gpus, options)
     api, required = api_prices_of(api_price), check_share(share)
+    rates = None if rate_by_hour is None else rates_of_day(rate_by_hour)
+    mean = None if rates is None else mean_rate(rates)
     free = plain_value("share", scalar(headroom))
     free = 0.0 if free is None else number("headroom", free, 0.0, _MOST_HEADROOM)
     answers: list[GpuCost] = []
     for name, case in each_case("cost", model, asked):
         plain = {name: value for name, value in plain_options(case).items() if value is not None}
         load = next((name for name in _LOAD_OPTIONS if plain.get(name) is not None), None)
+        if rates is not None:
+            if load is not None or free:
+                raise BadInput(f"rate_by_hour is the load; leave out {load or 'headroom'}")
+            load, plain["request_rate"] = _RATE, max(rate for _, rate in rates)
         if free and load is not None:
             raise BadInput(f"headroom sets the load itself; leave out {load}, or headroom")
-        question = _Question(api, own, free, required, slo_limits(plain.get("slo")) or {}, load)
+        question = _Question(api, own, free, required, slo_limits(plain.get("slo")) or {}, load, mean)
         of_gpus = on_each_gpu(name, gpus, plain, partial(_on_gpu, question=question), _refused)
         answers += sorted(dict(of_gpus).values(), key=_rank)
     return Answers(meeting_first(answers, lambda answer: answer.verdict))
@@ -442,6 +465,7 @@ class _Question(NamedTuple):
     share: float | None
     slo: Mapping[str, float]
     load: str | None
+    mean: float | None = None  # of a day whose peak is the load [1/s]
 
 
 def _on_gpu(one: OneGpu, question: _Question) -> GpuCost:
@@ -477,7 +501,8 @@ def _on_gpu(one: OneGpu, question: _Question) -> GpuCost:
             there = _at_rate(start, chosen, limited.rate * _BELOW) if limited.rate > 0.0 else None
         within = None if there is None else _cost_at(there, full.request_rate)
     if question.load:
-        return _answer(start, question, _Levels(_cost_at(start, full.request_rate), full, within, start), notes)
+        at = start if question.mean is None else at_load(start, start.workload.load.at(question.mean))
+        return _answer(start, question, _Levels(_cost_at(at, full.request_rate), full, within, start), notes)
     base = full if within is None else within
     if question.headroom:
         there = _at_rate(start, chosen, base.request_rate * (1.0 - question.headroom))
@@ -525,6 +550,9 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
         row |= {"util": 1.0, "request_rate": most, "max_request_rate": most, "output_tok_s": answered}
         row |= {"output_tok_s_gpu": answered / deployment.num_gpus}
         row |= {"usd_per_m_output_tok": levels.planned.usd_per_request / start.workload.osl * MEGA}
+    if question.mean is not None:
+        load_name = _DAY_MEAN
+        shared["usd_per_m_output_tok"] = levels.planned.usd_per_request / float(start.workload.osl) * MEGA
     notes = [*name_notes, *notes]
     ownership = ownership_of(question.own, deployment.gpu)
     own = None

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 from roofline.numbers.operations import Json
-from roofline.numbers.quantity import HOUR, MEGA, MILLI, MINUTE, rounded, to_text
+from roofline.numbers.quantity import HOUR, MILLI, MINUTE, rounded, to_text
 from roofline.questions.inputs.arguments import number, scalar
+from roofline.questions.inputs.rates import HOURS, rates_of_day
 from roofline.questions.plan import plan as planned
 from roofline.questions.ranking import GpuPlan
 from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.prediction import Prediction
-from roofline.specs.written import rate_of_text
 from roofline.support.errors import BadInput, shown
-from roofline.support.reading import RESULT_BYTES, Unreadable, content
 from roofline.support.records import NamedTuple, dataclass
 
-_HOURS = 24.0
 _LONGEST_START = 6.0 * HOUR
-_MOST_RATE = MEGA  # requests/s
 _LEAST = MILLI  # requests/s, for which an empty hour is planned
-_EXAMPLE = "8:5,12:20,20:8 (from 8 h 5 requests/s, from 12 h 20, from 20 h 8)"
 
 
 class Span(NamedTuple):
@@ -93,7 +87,7 @@ class Day(Answer[dict[str, Json]]):
     @property
     def fixed_gpu_hours(self) -> float:
         """GPU-hours of a fleet for the busiest hour, all day."""
-        return max(span.num_gpus for span in self.spans) * _HOURS
+        return max(span.num_gpus for span in self.spans) * HOURS
 
     @property
     def usd_per_gpu_hour(self) -> float | None:
@@ -210,7 +204,7 @@ def day(
     spans = []
     for place, (hour, rate) in enumerate(rates):
         following = rates[(place + 1) % len(rates)][0]
-        hours = (following - hour) % _HOURS or _HOURS
+        hours = (following - hour) % HOURS or HOURS
         before = by_rate[rates[place - 1][1]]
         backlog, late = _late(before, by_rate[rate], rate, delay)
         spans.append(Span(hour, hours, rate, by_rate[rate], backlog, late))
@@ -227,69 +221,12 @@ def _late(before: GpuPlan, after: GpuPlan, rate: float, delay: float) -> tuple[f
     return backlog, delay + backlog / (most_after - rate)
 
 
-def rates_of_day(rates: Any) -> tuple[tuple[float, float], ...]:
-    """Hours of the day with the rate from then on, in order [h, 1/s].
-
-    >>> rates_of_day("20:8,8:5"), rates_of_day({0: 2.0})
-    (((8.0, 5.0), (20.0, 8.0)), ((0.0, 2.0),))
-    """
-    if isinstance(rates, Path) or (isinstance(rates, str) and rates.strip().lower().endswith(".csv")):
-        pairs = _of_file(str(rates))
-    elif isinstance(rates, str):
-        pairs = [_pair(part) for part in rates.split(",")]
-    elif isinstance(rates, Mapping):
-        pairs = list(rates.items())
-    elif isinstance(rates, Iterable):
-        pairs = list(enumerate(rates))
-        if len(pairs) != _HOURS:
-            raise BadInput(f"rate_by_hour has {len(pairs)} numbers; a day has 24, or write {_EXAMPLE}")
-    else:
-        raise BadInput(f"rate_by_hour = {shown(rates)} must be rates by hour, such as {_EXAMPLE}")
-    known: dict[float, float] = {}
-    for hour, rate in pairs:
-        start = number("hour", hour, 0.0, _HOURS - 1.0 / HOUR)
-        if start in known:
-            raise BadInput(f"rate_by_hour states {start:g} h twice")
-        known[start] = number("rate", rate, 0.0, _MOST_RATE)
-    if not known or not any(known.values()):
-        raise BadInput(f"rate_by_hour has no request all day; write {_EXAMPLE}")
-    return tuple(sorted(known.items()))
-
-
 def _delay(text: str) -> float:
     """A delay [s] from a text such as ``90s``, ``5m`` or ``0.5h``."""
     match = re.fullmatch(r"([0-9]*\.?[0-9]+)\s*(s|sec|m|min|h)", text.strip().lower())
     if match is None:
         raise BadInput(f"start_up = {shown(text)} must be a time such as 90s, 5m or 0.5h")
     return float(match[1]) * {"s": 1.0, "m": MINUTE, "h": HOUR}[match[2][0]]
-
-
-def _pair(text: str) -> tuple[float, float]:
-    hour, colon, rate = text.strip().partition(":")
-    try:
-        return float(hour.strip().removesuffix("h")), rate_of_text(rate)
-    except (ValueError, BadInput):
-        what = "" if colon else " has no hour"
-        raise BadInput(f"{shown(text)}{what or ' is no hour and rate'}; write {_EXAMPLE}") from None
-
-
-def _of_file(path: str) -> list[tuple[float, float]]:
-    """Rates of a CSV file that has all hours of a day."""
-    try:
-        reader = csv.DictReader(StringIO(content(path, RESULT_BYTES, "rates by hour").decode("utf-8-sig")))
-        rows = list(reader)
-    except Unreadable as fault:
-        raise BadInput(f"{path}: {fault}") from None
-    except (UnicodeDecodeError, csv.Error) as fault:
-        raise BadInput(f"{path}: no CSV file: {fault}") from None
-    names = [name for name in ("rate", "request_rate") if name in (reader.fieldnames or ())]
-    if "hour" not in (reader.fieldnames or ()) or not names:
-        raise BadInput(f"{path} needs columns hour and rate")
-    pairs = [_pair(f"{row['hour']}:{row[names[0]]}") for row in rows]
-    missing = sorted(set(range(int(_HOURS))) - {int(hour) for hour, _ in pairs if float(hour).is_integer()})
-    if missing:
-        raise BadInput(f"{path} has no rate for hour {', '.join(map(str, missing))}")
-    return pairs
 
 
 def _amount(answer: Day, gpu_hours: float) -> str:

@@ -5,7 +5,8 @@ from click.testing import CliRunner
 
 import roofline as rl
 from roofline.cli.main import cli
-from roofline.questions.day import day, rates_of_day
+from roofline.questions.day import day
+from roofline.questions.inputs.rates import rates_of_day
 
 CASE = {"isl": 1000, "osl": 200, "quantization": "fp8", "slo": "ttft:300,tpot:25", "gpu_price": 2.0}
 RATES = {0.0: 1.0, 8.0: 10.0, 12.0: 40.0, 20.0: 8.0}

@@ -166,3 +166,25 @@ def test_owned_gpus_cost_what_price_energy_and_hosting_add_up_to():
     for wrong in ("price:many", "years:3", "price:1,price:2", {"price": -1}, {"cost": 3}, "price:30k,years:0", 7):
         with pytest.raises(rl.BadInput):
             rl.cost("qwen3-32b", "h100-sxm", own=wrong, **case)
+
+
+def test_a_day_costs_the_mean_of_its_rates_and_is_judged_at_its_peak():
+    case = {"isl": 1000, "osl": 200, "quantization": "fp8", "tp": 2, "num_gpus": 4, "gpu_price": 2.0, "slo": "tpot:25"}
+    rates = {0: 1.0, 8: 6.0, 20: 2.0}
+    (answer,) = rl.cost("qwen3-32b", "h100-sxm", rate_by_hour=rates, api_price="in:0.2,out:0.6", **case)
+    row, requests = answer.to_dict(), (8 * 1.0 + 12 * 6.0 + 4 * 2.0) * 3600.0
+    assert row["usd_per_request"] == pytest.approx(24 * 4 * 2.0 / requests)
+    assert row["usd_per_m_output_tok"] == pytest.approx(24 * 4 * 2.0 / requests / 200 * 1e6)
+    assert row["cost_at"] == "the mean of the day"
+    at_peak = rl.predict("qwen3-32b", "h100-sxm", request_rate=6.0, **case)
+    assert (row["request_rate"], row["tpot_ms"], row["slo_verdict"]) == (
+        6.0,
+        pytest.approx(1e3 * at_peak.tpot),
+        at_peak.verdict,
+    )
+    (flat,) = rl.cost("qwen3-32b", "h100-sxm", rate_by_hour=[3.0] * 24, **case)
+    (plain,) = rl.cost("qwen3-32b", "h100-sxm", request_rate=3.0, **case)
+    assert flat.planned == plain.planned
+    for more in ({"request_rate": 2.0}, {"headroom": 0.2}):
+        with pytest.raises(rl.BadInput, match="leave out"):
+            rl.cost("qwen3-32b", "h100-sxm", rate_by_hour=rates, **case, **more)
