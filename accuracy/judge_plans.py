@@ -11,21 +11,23 @@ from __future__ import annotations
 
 import argparse
 import math
-import random
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import NormalDist, median
+from statistics import median
 from typing import Any
 
 from cases import is_impossible, predicted
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
+from roofline.questions.ranking import probability
+from roofline.specs.workload import Limits
+from roofline.support.records import replace
 
 _FEWEST = 6
 _NEAR = 0.9
-_HALF_WIDTH = 1.2816
+_USERS = 64  # times the users per GPU of a group
 _LIMITS = (0.6, 0.8, 0.9, 1.0, 1.1, 1.25, 1.6)  # over the predicted time
 _BANDS = (0.0, 0.1, 0.25, 0.4, 0.6, 0.75, 0.9, 1.0)
 
@@ -100,23 +102,17 @@ def reliability(timed: Sequence[Timed]) -> list[tuple[str, int, float, float]]:
 
     Limits on TTFT and TPOT together, at factors of both predicted times.
     """
-    normal = NormalDist()
     bands: dict[int, list[tuple[float, bool]]] = defaultdict(list)
     for each in timed:
-        p = each.prediction
-        times = {"ttft": (float(p.ttft), p.ttft_interval), "tpot": (float(p.tpot or 0.0), p.tpot_interval)}
+        times = {"ttft": float(each.prediction.ttft), "tpot": float(each.prediction.tpot or 0.0)}
         for factor in _LIMITS:
-            shares, met = [], True
-            for metric, (time, ends) in times.items():
-                if ends is None or not ends[0] < time < ends[1]:
-                    break
-                end = ends[1] if factor >= 1.0 else ends[0]
-                shares.append(normal.cdf(_HALF_WIDTH * math.log(factor) / abs(math.log(end / time))))
-                met = met and getattr(each.row, metric) <= factor * time
-            else:
-                stated = math.prod(shares)  # as roofline.questions.ranking.probability
-                band = max(place for place, low in enumerate(_BANDS[:-1]) if stated >= low)
-                bands[band].append((stated, met))
+            limits = Limits({metric: factor * time for metric, time in times.items()})
+            stated = probability(replace(each.prediction, slo=limits))
+            if stated is None:
+                continue
+            met = all(getattr(each.row, metric) <= limit for metric, limit in limits.items())
+            band = max(place for place, low in enumerate(_BANDS[:-1]) if stated >= low)
+            bands[band].append((stated, met))
     return [
         (
             f"{_BANDS[band]:g} to {_BANDS[band + 1]:g}",
@@ -128,43 +124,74 @@ def reliability(timed: Sequence[Timed]) -> list[tuple[str, int, float, float]]:
     ]
 
 
-def measured_choice(found: Sequence[Sequence[Timed]], draws: int = 200) -> tuple[int, float, float, float]:
-    """Mean throughput of the deployment chosen, over the best measured: with no run, one at random, the one worth most.
+def kinds_of(timed: Sequence[Timed]) -> list[dict[str, list[Timed]]]:
+    """Groups of one model, format, lengths and users per GPU, by GPU, where two kinds or more were measured."""
+    found: dict[Any, dict[str, list[Timed]]] = defaultdict(lambda: defaultdict(list))
+    for each in timed:
+        key = (
+            each.row.model,
+            each.row.quantization,
+            each.row.isl,
+            each.row.osl,
+            each.row.concurrency / each.row.num_gpus,
+        )
+        found[key][each.row.gpu].append(each)
+    return [by_gpu for by_gpu in found.values() if len(by_gpu) > 1]
 
-    Of each group the first deployment of each GPU by prediction competes. A run shows the true throughput of one; then
-    the best of it and the predictions of the others is taken. The run worth most has the largest expected gain, from
-    the intervals alone.
+
+def decisions(timed: Sequence[Timed]) -> tuple[int, float, float, float, int]:
+    """Rent of the kind of GPU chosen, over the least, with no run, a random run, and the first of `next_measurement`.
+
+    In each group the GPUs are planned for 64 times its users per GPU, within 1.5 times the median predicted TTFT and 1.25
+    times the median TPOT of the group. What a kind costs in truth is the fewest GPUs for limits divided by the median of
+    measured over predicted time of its rows; where no number meets them, the most that any kind costs in the group. A run
+    shows that bill for one kind. Last comes the number of groups in which a run could change the choice.
     """
-    draw = random.Random("runs")
-    normal = NormalDist()
     shares: list[tuple[float, float, float]] = []
-    for group in found:
-        by_gpu: dict[str, Timed] = {}
-        for each in sorted(group, key=lambda each: -each.predicted):
-            by_gpu.setdefault(f"{each.row.gpu} {each.row.quantization}", each)
-        kinds = list(by_gpu.values())
-        if len(kinds) < 2:
+    for by_gpu in kinds_of(timed):
+        every = [each for rows in by_gpu.values() for each in rows]
+        row = every[0].row
+        limits = {
+            "ttft": 1.5 * median(float(each.prediction.ttft) for each in every),
+            "tpot": 1.25 * median(float(each.prediction.tpot or 0.0) for each in every),
+        }
+        case: dict[str, Any] = {
+            "isl": row.mean_isl, "osl": max(row.mean_osl, 2.0), "quantization": row.quantization,
+            "concurrency": max(round(_USERS * row.concurrency / row.num_gpus), 1),
+        }  # fmt: skip
+        try:
+            runs = rl.next_measurement(rl.plan(row.model, list(by_gpu), slo=limits, **case))
+        except rl.RooflineError:
             continue
-        best = max(each.measured for each in kinds)
+        if len(runs) < 2:
+            continue
+        bills: dict[str, float | None] = {}
+        for run in runs:
+            rows = by_gpu[run.plan.gpu.name]
+            factors = {
+                metric: median(getattr(each.row, metric) / float(getattr(each.prediction, metric)) for each in rows)
+                for metric in limits
+            }
+            truly = {metric: limit / factors[metric] for metric, limit in limits.items()}
+            (plan, *_) = rl.plan(row.model, run.plan.gpu.name, slo=truly, **case).plans
+            bills[run.plan.gpu.name] = plan.usd_per_hour
+        known = [bill for bill in bills.values() if bill is not None]
+        if not known:
+            continue
+        true = {gpu: max(known) if bill is None else bill for gpu, bill in bills.items()}
+        expected = {run.plan.gpu.name: run.expected for run in runs}
 
-        def after(run: Timed | None, kinds: Sequence[Timed] = kinds, best: float = best) -> float:
-            known = {id(each): each.measured if each is run else each.predicted for each in kinds}
-            return max(kinds, key=lambda each: known[id(each)]).measured / best
+        def after(
+            measured: str | None, true: Mapping[str, float] = true, expected: Mapping[str, float] = expected
+        ) -> float:
+            seen = {gpu: true[gpu] if gpu == measured else bill for gpu, bill in expected.items()}
+            return true[min(seen, key=seen.__getitem__)] / min(true.values())
 
-        def worth(run: Timed, kinds: Sequence[Timed] = kinds) -> float:
-            others = max(each.predicted for each in kinds if each is not run)
-            ends = run.prediction.e2el_interval
-            spread = 0.0 if ends is None else math.log(ends[1] / float(run.prediction.e2el)) / _HALF_WIDTH
-            fifths = [math.exp(spread * normal.inv_cdf(place / 10.0)) for place in (1, 3, 5, 7, 9)]
-            gains = [max(run.predicted * factor, others) for factor in fifths]
-            return sum(gains) / len(gains) - max(run.predicted, others)
-
-        chosen = max(kinds, key=worth)
-        blind = sum(after(draw.choice(kinds)) for _ in range(draws)) / draws
-        shares.append((after(None), blind, after(chosen)))
+        random_run = sum(after(gpu) for gpu in true) / len(true)
+        shares.append((after(None), random_run, after(runs[0].plan.gpu.name)))
     count = len(shares)
-    none, blind, told = (sum(each[place] for each in shares) / count for place in range(3))
-    return count, none, blind, told
+    none, blind, told = (sum(each[place] for each in shares) / max(count, 1) for place in range(3))
+    return count, none, blind, told, sum(len(set(each)) > 1 for each in shares)
 
 
 def main() -> None:
@@ -193,11 +220,14 @@ def main() -> None:
             f"| {split}, {band} | {count:,} | {stated:.2f} | {met:.2f} |"
             for band, count, stated, met in reliability(of_split)
         ]
-    lines += ["", "| rows | groups | no run | a random run | the run worth most |", "|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| rows | groups | no run | a random run | `next_measurement` | a run matters in |",
+        "|---|---|---|---|---|---|",
+    ]
     for split in ("fit", "held out"):
-        found = groups([each for each in timed if each.row.split == split], choice)
-        count, *shares = measured_choice(found)
-        lines.append(f"| {split} | {count} | " + " | ".join(f"{share:.3f}" for share in shares) + " |")
+        count, *shares, matters = decisions([each for each in timed if each.row.split == split])
+        lines.append(f"| {split} | {count} | " + " | ".join(f"{share:.4f}" for share in shares) + f" | {matters} |")
     text = "\n".join(lines)
     print(text)
     if options.out is not None:

@@ -135,7 +135,8 @@ def check(
         if "," in str(stated[name]):
             raise click.UsageError(f"results are of one {what} here; check the files of {stated[name]} one by one")
     if len(files) > 1 and not after and _is_plan(files[0]):
-        _print_plan(files[0], files[1:], output_format, {**stated, "statistic": statistic, "specs": specs})
+        readings, unread = read_each(files[1:], lambda name: _reading(name, statistic))
+        _print_plan(files[0], readings, unread, output_format, stated, specs)
         return
     is_pair = len(files) == 2 and not after
     sides, failures = [], []
@@ -160,24 +161,31 @@ def _is_plan(file: str) -> bool:
     return file != "-" and is_plan(file)
 
 
-def _print_plan(plan: str, results: Sequence[str], output_format: str, options: Mapping[str, Any]) -> None:
+def _print_plan(
+    plan: str,
+    readings: Sequence[Reading],
+    unread: Sequence[RooflineError],
+    output_format: str,
+    stated: Mapping[str, Any],
+    specs: str | None,
+) -> None:
     """Whether a plan holds as one of its replicas was measured."""
-    given = {name: value for name, value in options.items() if value is not None}
-    from roofline.questions.plan_check import check_plan
+    from roofline.questions.plan_check import judged_by
 
-    answers = check_plan(plan, list(results), **given)
-    rows = answers.to_rows()
+    answers, refused = judged_by(plan, readings, stated, specs=specs)
     if not for_people(output_format):
-        print_rows(rows, output_format, {})
+        print_rows([answer.to_dict() for answer in answers], output_format, {})
     else:
         for answer in answers:
-            echo(f"{answer.run.measured.source}: {answer}")
+            _echo_lines([f"{answer.run.measured.source}: {answer}"])
             for metric in _metrics(answer.run):
-                echo(f"  {metric.upper()} {answer.run.verdict(metric)}")
+                _echo_lines([f"  {metric.upper()} {answer.run.verdict(metric)}"])
         notes(list(dict.fromkeys(note for answer in answers for note in answer.notes)))
-    missed = [answer for answer in answers if answer.meets is False]
-    if missed:
-        raise RooflineError("the plan misses its SLO as measured")
+    failures = [*unread, *refused]
+    if any(answer.meets is False for answer in answers):
+        failures.append(BadInput("the plan misses its SLO as measured"))
+    if failures:
+        raise RooflineError(reasons_text(failures))
 
 
 def _reading(file: str, statistic: str | None) -> Reading:

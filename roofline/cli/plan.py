@@ -40,10 +40,10 @@ from roofline.cli.options import GPU, labelled, read, show
 from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, prose, terminal_width
 from roofline.numbers.quantity import counted, rounded
 from roofline.questions.inputs.case import LOADS
-from roofline.questions.inputs.options import COUNT, PRICE, RATIO
+from roofline.questions.inputs.options import COUNT, OBJECTIVES, PRICE, RATIO
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
-from roofline.support.records import replace
+from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.questions.day import Day
@@ -51,7 +51,6 @@ if TYPE_CHECKING:
 
 _MISSES = 1
 _MOST_STEPS = 8  # lines of a growing load; the middle ones are left out
-_OBJECTIVES = ("cost", "latency", "throughput")
 #: What the first of a ranking is.
 _FIRST = {"cost": "the cheapest per hour", "latency": "the fastest", "throughput": "the most tokens per GPU"}
 
@@ -90,7 +89,7 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
 )
 @click.option(
     "--objective",
-    type=click.Choice(_OBJECTIVES),
+    type=click.Choice(OBJECTIVES),
     default="cost",
     show_default=True,
     help="What ranks plans: cost, latency (all GPUs that the budget allows), or throughput per GPU.",
@@ -163,8 +162,9 @@ def plan(
     screen = _screen(models, plans, rows, columns, options, objective, is_named=is_named)
     best = answers[0].best if len(answers) == 1 else None
     screen = one_answer(screen if best is None else replace(screen, answer=f"{screen.answer}\n{best.why}"), cases)
-    reasons = _reasons(answers, why=why, next_measurement=next_measurement)
-    screen = replace(screen, answer="\n".join([screen.answer, *reasons])) if reasons else screen
+    told = _told(answers, why=why, next_measurement=next_measurement)
+    if told.texts:
+        screen = replace(screen, answer="\n".join([screen.answer, *told.texts]))
     days = [] if rate_by_hour is None else _days(answers, rate_by_hour, start_up)
     steps = [step for answer in answers for step in _step_lines(answer)]
     steps += [line for found in days for line in _day_lines(found)]
@@ -178,32 +178,35 @@ def plan(
         if all(found.meets is False for found in answer.plans)
     ]
     failure = _none_meets(list(dict.fromkeys(missed)), (*gpus, *have), options["slo"]) if missed else ""
+    remedy = _remedy(plans) if missed else ""
+    failure = f"{failure}; to fit, try {remedy}" if remedy else failure
     if missed and any(found.over_budget is not None for found in plans):
         failure = f"{', '.join(dict.fromkeys(missed))}: no plan is within the budget; raise it, or lower the load"
     if disaggregate:
         screen = replace(screen, lines=[*_pool_lines(answers), *screen.lines])
-    more = _beside_rows(answers, days, why=why, next_measurement=next_measurement)
+    more = _beside_rows(answers, days, told)
     show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, more)
     if failure:
         raise RooflineError(failure)
 
 
-def _beside_rows(answers: Sequence[Plans], days: Sequence[Day], *, why: bool, next_measurement: bool) -> dict[str, Any]:
-    """What a document has beside its rows."""
-    from roofline.questions.turning_points import next_measurement as measurements
-    from roofline.questions.turning_points import turning_points
+def _remedy(plans: Sequence[GpuPlan]) -> str:
+    """What would fit, where nothing does."""
+    if not all(str(found.reason).startswith("does not fit") for found in plans):
+        return ""
+    return next((text.partition("; try ")[2] for found in plans for text in found.warnings if "; try " in text), "")
 
+
+def _beside_rows(answers: Sequence[Plans], days: Sequence[Day], told: _Told) -> dict[str, Any]:
+    """What a document has beside its rows."""
     more: dict[str, Any] = {
         "steps": [step.to_dict() for answer in answers for step in answer.steps],
         "pools": [pools.to_dict() for answer in answers for pools in answer.pools],
         "notes": [text for answer in answers for text in answer.notes],
+        **told.documents,
     }
     if days:
         more["day"] = days[0].to_dict()
-    if why:
-        more["turning_points"] = [point.to_dict() for point in turning_points(answers[0])]
-    if next_measurement:
-        more["next_measurement"] = [run.to_dict() for run in measurements(answers[0])]
     return more
 
 
@@ -211,10 +214,18 @@ def _beside_rows(answers: Sequence[Plans], days: Sequence[Day], *, why: bool, ne
 size = plan
 
 
-def _reasons(answers: Sequence[Plans], *, why: bool, next_measurement: bool) -> list[str]:
+class _Told(NamedTuple):
+    """What was asked beyond the plans: sentences, and the same for documents."""
+
+    texts: list[str]
+    documents: dict[str, Any]
+
+
+def _told(answers: Sequence[Plans], *, why: bool, next_measurement: bool) -> _Told:
     """Why plans are where they are, what would change the first, and the run that would tell most."""
+    told = _Told([], {})
     if not (why or next_measurement):
-        return []
+        return told
     if len(answers) != 1:
         raise click.UsageError("--why and --next-measurement are about one case; ask once for each")
     from roofline.questions.ranking import contenders
@@ -222,15 +233,18 @@ def _reasons(answers: Sequence[Plans], *, why: bool, next_measurement: bool) -> 
     from roofline.questions.turning_points import turning_points
 
     (answer,) = answers
-    texts: list[str] = []
-    if why and answer.best is not None:
-        others = [found for found in contenders(answer)[1:] if found.meets]
-        texts.append("; ".join(str(point) for point in turning_points(answer)) or "nothing changes the first")
-        texts += [f"{found.text}: {found.why}" for found in others]
+    if why:
+        points = turning_points(answer)
+        told.documents["turning_points"] = points.to_rows()
+        if answer.best is not None:
+            told.texts.append("; ".join(map(str, points)) or "no rent, load or limit that was tried changes the first")
+            told.texts.extend(f"{found.text}: {found.why}" for found in contenders(answer)[1:])
     if next_measurement:
-        first, *rest = measurements(answer)
-        texts += [f"measure {first}", *(f"then {run}" for run in rest if flags().is_full)]
-    return texts
+        runs = measurements(answer)
+        told.documents["next_measurement"] = runs.to_rows()
+        first, *rest = runs
+        told.texts.extend([f"measure {first}", *(f"then {run}" for run in rest if flags().is_full)])
+    return told
 
 
 def _at_peak(cases: Sequence[dict[str, Any]], rate_by_hour: str) -> list[dict[str, Any]]:
@@ -284,7 +298,7 @@ def _step_lines(answer: Plans) -> list[str]:
 
 def _screen(
     models: tuple[str, ...],
-    sizes: list[GpuPlan],
+    plans: list[GpuPlan],
     rows: Sequence[Mapping[str, Any]],
     columns: list[ScreenColumn],
     options: Mapping[str, Any],
@@ -293,10 +307,10 @@ def _screen(
     is_named: bool,
 ) -> Screen:
     """GPUs that meet the SLO, cheapest first, and the nearest misses."""
-    answered = [(found, row) for found, row in zip(sizes, rows, strict=True) if found.prediction is not None]
+    answered = [(found, row) for found, row in zip(plans, rows, strict=True) if found.prediction is not None]
     statuses = (found.gpu.status for found, _ in answered)
     first, others = split_by_rule(statuses, [row for _, row in answered], is_named=is_named)
-    misses = [found for found in sizes if found.prediction is None]
+    misses = [found for found in plans if found.prediction is None]
     nearest = [found for found in misses if found.excess is not None or found.over_budget is not None]
     near = misses if is_named or flags().is_full else nearest[:_MISSES]
     texts = (f"{found.verdict:5} {_label(found, len(models))}: {_why_not(found)}" for found in near)

@@ -102,12 +102,7 @@ def check(
     >>> rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
     [<MeasurementCheck result: TTFT 4.6 % faster than predicted: inside the 80 % range, 31.4 ms (18.3-54)>]
     """
-    stated = {SPELLINGS.get(name, name): value for name, value in options.items()}
-    for name in stated:
-        check_known("option", name, (*_STATED, RUN), start="check: ")
-    plain = plain_options(stated)
-    if plain.get("ep") == ALL:
-        raise BadInput(f"ep = {ALL!r}: check takes the degree that ran, a whole number")
+    plain = stated_of_run(options)
     refused: list[RooflineError] = []
     sides: list[list[MeasurementCheck]] = []
     for side in (results, after):
@@ -122,6 +117,17 @@ def check(
         none = BadInput("check needs results: paths of files, or what json.load reads from them")
         raise (refused or [none])[0] if len(refused) < 2 else RooflineError("\n".join(map(str, refused)))
     return Checks((*before, *later), what_changed(before, later) if later else None, refused)
+
+
+def stated_of_run(options: Mapping[str, Any]) -> dict[str, Any]:
+    """What a caller states of a run, as plain values under our names."""
+    stated = {SPELLINGS.get(name, name): value for name, value in options.items()}
+    for name in stated:
+        check_known("option", name, (*_STATED, RUN), start="check: ")
+    plain = plain_options(stated)
+    if plain.get("ep") == ALL:
+        raise BadInput(f"ep = {ALL!r}: check takes the degree that ran, a whole number")
+    return plain
 
 
 def read_each(sources: Iterable[Any], read: Callable[[Any], Reading]) -> tuple[list[Reading], list[RooflineError]]:

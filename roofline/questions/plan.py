@@ -32,11 +32,10 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import check_settings, choice, found_gpu, found_model, own_settings, pool_of
-from roofline.questions.inputs.options import ALL, understood
+from roofline.questions.inputs.options import ALL, OBJECTIVES, understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, asked_case, meeting_first, predict
 from roofline.questions.ranking import (
     MOST_GROWTH,
-    OBJECTIVES,
     GpuPlan,
     Plans,
     by_rent,
@@ -74,7 +73,7 @@ from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.questions.disaggregate import Disaggregation
-    from roofline.questions.inputs.signatures import Many, PlanOptions, Slo
+    from roofline.questions.inputs.signatures import Loaded, Many, PlanAims, PlanOptions, Slo
 
 
 _DEGREES = ("tp", "pp", "ep", "dp")
@@ -92,12 +91,7 @@ def plan(
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo | None = None,
-    objective: str = "cost",
-    spend: float | str | None = None,
-    have: str | Mapping[str, int] | None = None,
-    growth: float | str | None = None,
-    top: int = 1,
-    disaggregate: bool = False,
+    **aims: Unpack[PlanAims],
 ) -> Plans: ...
 @overload
 def plan(
@@ -105,12 +99,6 @@ def plan(
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo,
-    objective: str = "cost",
-    spend: float | str | None = None,
-    have: str | Mapping[str, int] | None = None,
-    growth: float | str | None = None,
-    top: int = 1,
-    disaggregate: bool = False,
     **options: Unpack[PlanOptions],
 ) -> Plans: ...
 @understood
@@ -125,7 +113,7 @@ def plan(
     growth: float | str | None = None,
     top: int = 1,
     disaggregate: bool = False,
-    **options: Unpack[PlanOptions],
+    **options: Unpack[Loaded],
 ) -> Plans:
     """For every kind of GPU, the deployment that meets an SLO under a load, or for a burst on one replica; ranked.
 
@@ -335,6 +323,8 @@ def _of_case(
         plans += [found for found in question.on(kind) if not any(_is_same(found, plan) for plan in plans)]
     ranked = _with_rivals(sorted(plans, key=lambda plan: rank(plan, aim.objective)), is_named=gpus is not None)
     notes = (*model_notes, *_notes(ranked, limits, plain.get("osl", DEFAULTS["osl"])))
+    first = leading([plan for plan in ranked if plan.meets], is_named=gpus is not None)
+    ranked = [replace(plan, leads=True) if plan is first else plan for plan in ranked]
     answer = Plans(tuple(ranked), notes, gpus is not None, aim.objective, question=question)
     if with_pools:
         kinds = [plan.gpu for plan in contenders(answer)] if gpus is None else kinds
@@ -351,25 +341,12 @@ def _pools(question: _PlannedCase, kinds: Sequence[Any], chosen: Mapping[str, An
         raise BadInput(f"two pools are searched in every plan, at one value of each other choice; leave out {odd}")
     from roofline.questions.pool_plans import pool_plans
 
-    aim = question.aim
-    stated_options = {
-        **question.options,
-        **{name: values[0] for name, values in chosen.items()},
-        "slo": question.limits,
-    }
-    found = pool_plans(question.model, kinds, question.presets, stated_options, _POOLS)
-    within = []
-    for pools in found:
-        taken_gpus: dict[str, int] = {}
-        for pool in (pools.pools.prefill, pools.pools.decode):
-            taken_gpus[pool.gpu.name] = taken_gpus.get(pool.gpu.name, 0) + pool.num_gpus
-        is_there = aim.have is None or all(
-            count <= aim.have.get(name, (None, 0))[1] for name, count in taken_gpus.items()
-        )
-        rent = pools.usd_per_hour
-        if is_there and (aim.usd_per_hour is None or rent is None or rent <= aim.usd_per_hour):
-            within.append(pools)
-    return tuple(within)
+    stated_options = {**question.options, "slo": question.limits}
+    stated_options |= {name: values[0] for name, values in chosen.items()}
+    found = pool_plans(question.model, kinds, question.presets, stated_options, question.aim.most)
+    spend = question.aim.usd_per_hour
+    within = [pools for pools in found if spend is None or (pools.usd_per_hour or 0.0) <= spend]
+    return tuple(within[:_POOLS])
 
 
 def _is_same(plan: GpuPlan, other: GpuPlan) -> bool:
@@ -539,7 +516,7 @@ class _Search(NamedTuple):
         over = _over_budget(prediction, preset, self.aim)
         if over is not None:
             needed, allowed = prediction.deployment.num_gpus, self.aim.most(self.gpu)
-            share = needed / allowed if allowed else math.inf
+            share = needed / max(allowed or 0, 1)
             row = {**self.row, "fits": True}
             return GpuPlan(
                 self.model, self.gpu, None, None, over, prediction, over_budget=share, asked=row, warnings=self.notes

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.numbers.operations import Json
-from roofline.questions.check import MeasurementCheck, check, reading_of
+from roofline.questions.check import (
+    MeasurementCheck,
+    Reading,
+    check_readings,
+    read_each,
+    reading_of,
+    stated_of_run,
+)
+from roofline.questions.inputs.case import BASES
 from roofline.questions.inputs.deployment import gpu_of
 from roofline.questions.plan import plan as planned
 from roofline.questions.predict import predict
@@ -18,7 +26,7 @@ from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import beside_limit
 from roofline.specs.load import KIND_OF
-from roofline.specs.workload import P99_WITHIN, metric_and_level
+from roofline.specs.workload import P99_WITHIN, Measurement, key_text, metric_and_level
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.reading import RESULT_BYTES, Unreadable, content
 from roofline.support.records import dataclass, field
@@ -52,21 +60,26 @@ class PlanCheck(Answer[dict[str, Json]]):
 
     @property
     def meets(self) -> bool | None:
-        """Whether every limit that was measured holds; None where none was."""
+        """Whether every limit holds as measured; None where none is missed but some were not measured."""
         known = {key: time for key, time in self.latencies.items() if time is not None}
-        return all(time <= self.plan.slo[key] for key, time in known.items()) if known else None
+        if any(time > self.plan.slo[key] for key, time in known.items()):
+            return False
+        return True if known and len(known) == len(self.plan.slo) else None
 
     def __str__(self) -> str:
         is_mean = self.plan.workload.is_mean
+        measured = [key for key, time in self.latencies.items() if time is not None]
         limits = ", ".join(
-            beside_limit(key, time, self.plan.slo[key], is_mean=is_mean) for key, time in self.latencies.items()
+            beside_limit(key, self.latencies[key], self.plan.slo[key], is_mean=is_mean) for key in measured
         )
-        if self.meets is None:
-            return f"the plan cannot be judged: the result has none of {', '.join(self.latencies)}"
-        word = "holds" if self.meets else "misses its SLO"
-        text = f"as measured, the plan {word}: {limits}"
-        if self.meets:
-            return text
+        others = ", ".join(key_text(key, is_mean=is_mean) for key in self.plan.slo if key not in measured)
+        unknown = f"; not measured: {others}" if others else ""
+        if not measured:
+            return f"the plan cannot be judged{unknown}"
+        if self.meets is not False:
+            word = "holds" if self.meets else "holds as far as it was measured"
+            return f"as measured, the plan {word}: {limits}{unknown}"
+        text = f"as measured, the plan misses its SLO: {limits}{unknown}"
         if self.needed is None or self.needed.prediction is None:
             why = "" if self.needed is None else f" ({self.needed.reason})"
             return f"{text}; no number of replicas of this plan meets it{why}"
@@ -97,6 +110,9 @@ class PlanCheck(Answer[dict[str, Json]]):
 def check_plan(
     plan: str | PathLike[str] | Mapping[str, object],
     results: str | PathLike[str] | Mapping[str, object] | Iterable[str | PathLike[str] | Mapping[str, object]],
+    *,
+    statistic: str | None = None,
+    specs: str | None = None,
     **options: Unpack[CheckOptions],
 ) -> Answers[PlanCheck, dict[str, Json]]:
     """Whether a plan meets its SLO as one of its replicas was measured, and the GPUs that it takes otherwise.
@@ -109,6 +125,8 @@ def check_plan(
             that was measured counts; where the result names none, the one that led the screen.
         results: of a benchmark tool, as in `check`. What they do not state is as planned; a load as large as that of
             all replicas is shared among them.
+        statistic: over the requests, as in `check`.
+        specs: folder of your own specifications.
         options: of `check`, in place of what results and plan state.
 
     Returns:
@@ -128,22 +146,43 @@ def check_plan(
     >>> rl.check_plan(row, {"mean_ttft_ms": 110.0, "mean_tpot_ms": 13.0})[0].meets
     False
     """
-    rows = rows_of_plan(plan)
-    answers: list[PlanCheck] = []
-    for source in [results] if isinstance(results, (str, PathLike, Mapping)) else list(results):
-        own = {name: value for name, value in options.items() if value is not None}
-        case = _case_for(rows, own.get("gpu"), source)
-        prediction = predict(**case)
-        filled, notes = _filled(prediction, case, source, own)
-        answers += [_judged(prediction, case, run, notes) for run in check(source, **{**filled, **own})]
+    sources = [results] if isinstance(results, (str, PathLike, Mapping)) else list(results)
+    readings, unread = read_each(sources, lambda source: reading_of(source, statistic))
+    answers, refused = judged_by(plan, readings, options, specs=specs)
+    if not answers:
+        raise next(iter((*unread, *refused, BadInput("no result to judge the plan by"))))
     return Answers(answers)
 
 
+def judged_by(
+    plan: str | PathLike[str] | Mapping[str, object],
+    readings: Iterable[Reading],
+    options: Mapping[str, Any],
+    *,
+    specs: str | None = None,
+) -> tuple[list[PlanCheck], list[RooflineError]]:
+    """A plan beside every usable run of some results, and the errors of the others."""
+    rows = rows_of_plan(plan)
+    own = stated_of_run({name: value for name, value in options.items() if value is not None})
+    answers: list[PlanCheck] = []
+    refused: list[RooflineError] = []
+    for reading in readings:
+        refused += reading.faults
+        for measurement in reading.measurements:
+            case = _case_for(rows, own.get("gpu") or measurement.gpu, specs)
+            prediction = predict(**case)
+            filled, notes = _filled(prediction, case, measurement, own)
+            runs, failures = check_readings([Reading((measurement,))], {**filled, **own}, basis=BASES[0], specs=specs)
+            answers += [_judged(prediction, case, run, notes) for run in runs]
+            refused += failures
+    return answers, refused
+
+
 def is_plan(path: str) -> bool:
-    """Whether a file is what ``roofline plan --format json`` printed."""
+    """Whether a file is what ``roofline plan --format json`` printed; pipes, which can be read once, are not."""
     try:
-        return bool(rows_of_plan(path))
-    except RooflineError:
+        return Path(path).is_file() and bool(rows_of_plan(path))
+    except (RooflineError, ValueError):  # ValueError: a zero byte in the name
         return False
 
 
@@ -169,32 +208,20 @@ def rows_of_plan(plan: str | PathLike[str] | Mapping[str, object]) -> list[Mappi
     return met
 
 
-def _case_for(rows: Sequence[Mapping[str, Any]], gpu: Any, source: Any) -> dict[str, Any]:
-    """Keyword arguments of `predict` of the row that a result is about."""
-    measurements = reading_of(source, None).measurements
-    stated = gpu or (measurements[0].gpu if measurements else None)
-    row: Mapping[str, Any] | None = None
-    if isinstance(stated, str):
-        with suppress(RooflineError):
-            name = gpu_of(stated).name
-            row = next((each for each in rows if each.get("gpu") == name), None)
-    known = (each for each in rows if _leads(each))
-    row = row or next(known, rows[0])
+def _case_for(rows: Sequence[Mapping[str, Any]], gpu: Any, specs: str | None) -> dict[str, Any]:
+    """Keyword arguments of `predict` of the row that a run is about; that of the first plan where it names no GPU."""
+    row = next((each for each in rows if each.get("leads")), rows[0])
+    if gpu is not None:
+        name = gpu_of(gpu, specs).name
+        row = next((each for each in rows if each.get("gpu") == name), row)
     return {str(name): value for name, value in row["options"].items()}
 
 
-def _leads(row: Mapping[str, Any]) -> bool:
-    """Whether a row stands above the rule of a screen."""
-    is_timed = row.get("basis") != "generic"
-    return is_timed and row.get("gpu_status") == "shipping" and row.get("usd_per_hour") is not None
-
-
 def _filled(
-    prediction: Prediction, case: Mapping[str, Any], source: Any, own: Mapping[str, Any]
+    prediction: Prediction, case: Mapping[str, Any], measurement: Measurement, own: Mapping[str, Any]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What a result leaves out, as planned, and notes on what it states otherwise."""
-    measurements = reading_of(source, None).measurements
-    said = {name: getattr(measurements[0], name, None) for name in (*_OF_PLAN, *_LOADS)} if measurements else {}
+    said = {name: getattr(measurement, name, None) for name in (*_OF_PLAN, *_LOADS)}
     numbers, plan = prediction.workload.numbers, prediction.deployment.plan
     planned_values = {
         **case,

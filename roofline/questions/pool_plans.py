@@ -9,18 +9,17 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from roofline.numbers.quantity import MILLI, rounded
 from roofline.physics.plan import Deployment
 from roofline.questions.disaggregate import Disaggregation, PoolCase, pool_case
 from roofline.questions.inputs.deployment import gpu_of
 from roofline.questions.pools import deployment_of_pool, kv_link_between
+from roofline.questions.ranking import month_text
 from roofline.serving.fewest import Degrees, possible_plans
 from roofline.serving.load.pools import Pools, pooled
-from roofline.serving.shown import rent_of_a_month
-from roofline.serving.verdict import PASS
+from roofline.serving.shown import times_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import BETWEEN_TOKENS, metric_and_level
+from roofline.specs.workload import BETWEEN_TOKENS, P99_WITHIN, metric_and_level
 from roofline.support.errors import RooflineError
 from roofline.support.progress import each
 from roofline.support.records import NamedTuple
@@ -46,12 +45,17 @@ class _Role(NamedTuple):
 
 
 def pool_plans(
-    model: str | Model, gpus: Sequence[str | Gpu], presets: Sequence[str | None], options: Mapping[str, Any], top: int
+    model: str | Model,
+    gpus: Sequence[str | Gpu],
+    presets: Sequence[str | None],
+    options: Mapping[str, Any],
+    available: Callable[[Gpu], int | None],
 ) -> list[Disaggregation]:
     """Prefill and decode pools that meet an SLO with the least rent, kinds of GPU and formats of both apart.
 
     Each role is searched beside plenty of the other; the three plans of each that cost least are matched, and replicas
-    are added to the role whose limit is missed, then taken away where none is.
+    are added to the role whose limit is missed, then taken away where none is. `available` says how many GPUs of a kind
+    there are, None without a limit.
     """
     options = {name: value for name, value in options.items() if value is not None}
     slo = options.pop("slo")
@@ -61,16 +65,22 @@ def pool_plans(
     if not prefills or not decodes:
         return []
     widest = [max(roles, key=lambda role: role.replica.plan.num_gpus) for roles in (prefills, decodes)]
-    first = _cheapest(prefills, lambda role, count: _judged(case, role, widest[1], count, _MANY)[0])
-    second = _cheapest(decodes, lambda role, count: max(_judged(case, widest[0], role, _MANY, count)))
+    first = _cheapest(prefills, available, lambda role, count: _judged(case, role, widest[1], count, _MANY)[0])
+    second = _cheapest(decodes, available, lambda role, count: max(_judged(case, widest[0], role, _MANY, count)))
     found = []
     for prefill, most in each(first, "prefill pools"):
         for decode, least in second:
             answer = _matched(case, prefill, decode, most, least)
-            if answer is not None:
+            if answer is not None and _is_available(answer, available):
                 found.append(answer)
-    found.sort(key=_rank)
-    return found[:top]
+    return sorted(found, key=_rank)
+
+
+def _is_available(answer: Disaggregation, available: Callable[[Gpu], int | None]) -> bool:
+    """Whether there are as many GPUs of each kind as both pools take together."""
+    pools = answer.pools.prefill, answer.pools.decode
+    counts = [(pool.gpu, sum(each.num_gpus for each in pools if each.gpu.name == pool.gpu.name)) for pool in pools]
+    return all(most is None or count <= most for gpu, count in counts for most in [available(gpu)])
 
 
 def _rank(answer: Disaggregation) -> tuple[bool, float, int, float]:
@@ -96,12 +106,14 @@ def _replicas(role: str, case: PoolCase, gpus: Sequence[str | Gpu], presets: Seq
     return found
 
 
-def _cheapest(roles: Sequence[_Role], worst: Callable[[_Role, int], float]) -> list[tuple[_Role, int]]:
-    """The plans of a role that cost least, each with the fewest replicas that meet its limits."""
+def _cheapest(
+    roles: Sequence[_Role], available: Callable[[Gpu], int | None], worst: Callable[[_Role, int], float]
+) -> list[tuple[_Role, int]]:
+    """The plans of a role that cost least, each with the fewest replicas that meet its limits, if there are so many."""
     priced = []
     for role in roles:
-        count = _fewest(partial(_holds, worst, role))
-        if count is not None:
+        count, most = _fewest(partial(_holds, worst, role)), available(role.replica.gpu)
+        if count is not None and (most is None or count * role.replica.plan.num_gpus <= most):
             priced.append((role, count))
     priced.sort(key=lambda pair: pair[0].cost(pair[1]))
     return priced[:_KEPT]
@@ -182,9 +194,7 @@ def _matched(case: PoolCase, prefill: _Role, decode: _Role, prefills: int, decod
 def pools_text(answer: Disaggregation) -> str:
     """Two pools in a line: ``b200:tp1x2 + h200:tp4x3: TTFT 162 ms, TPOT 21 ms, 20,878 USD/month``, and the verdict."""
     texts = answer.texts
-    tpot = "" if answer.tpot is None else f", TPOT {rounded(answer.tpot / MILLI)} ms"
-    rent = rent_of_a_month(answer.usd_per_hour)
-    bill = "unknown rent" if rent is None else f"{rent:,.0f} USD/month"
-    verdict = "" if answer.verdict in (None, PASS) else f"; SLO {answer.verdict}"
-    times = f"TTFT {rounded(answer.ttft / MILLI)} ms{tpot}"
-    return f"{texts['prefill']} + {texts['decode']}: {times}, {bill}{verdict}"
+    limited = {key: answer.latency(key) for key in answer.slo if key != P99_WITHIN}
+    times = times_text(limited or {"ttft": answer.ttft}, is_mean=answer.workload.is_mean)
+    verdict = "" if answer.verdict is None else f"; SLO {answer.verdict}"
+    return f"{texts['prefill']} + {texts['decode']}: {times}, {month_text(answer.usd_per_hour)}{verdict}"

@@ -30,9 +30,6 @@ from roofline.support.records import dataclass, field
 if TYPE_CHECKING:
     from roofline.questions.disaggregate import Disaggregation
 
-#: What the ranking is by: rent; worst latency over its limit, of what the budget allows; tokens per GPU.
-OBJECTIVES = ("cost", "latency", "throughput")
-
 _MOST_TIMES = 2.0**20  # of the load asked, up to which its largest is sought
 _PER_HALVING = 4  # steps of a search, of which one halves the range
 _LEAST_STEP = 0.05  # of the range
@@ -86,6 +83,7 @@ class GpuPlan(Answer[PlanRow]):
     options: Mapping[str, object] = field(default_factory=dict, repr=False)  # of `predict`, that make the prediction
     warnings: tuple[str, ...] = ()
     rival: GpuPlan | None = field(default=None, repr=False)  # the best of another kind of GPU, by rent
+    leads: bool = False  # whether it is the first plan of its case
 
     def __str__(self) -> str:
         prediction = self.prediction
@@ -202,6 +200,7 @@ GPU_PLAN_KEYS: Keys[GpuPlan] = {
     "break_even_gpu_price": Key.number(
         "USD/h", "Rent of one GPU at which the plan costs as much as the best of another kind of GPU."
     ),
+    "leads": Key.flag("Whether it is the plan that a screen names first.", is_open=False),
     "why": SHARED["why"],
     **taken(SHARED, options=lambda p: named_records(p.options) if p.options else None),
 }
@@ -226,7 +225,7 @@ class Plans(Answer[PlanRow]):
     plans: tuple[GpuPlan, ...]
     notes: tuple[str, ...] = ()  # on all of them
     is_named: bool = True  # whether the caller named the kinds of GPU
-    objective: str = OBJECTIVES[0]
+    objective: str = "cost"
     steps: tuple[Step, ...] = ()  # along a growing load, where one was asked for
     pools: tuple[Disaggregation, ...] = ()  # prefill and decode pools beside them, where they were asked for
     question: Searched | None = None  # of one case, to be asked again

@@ -79,10 +79,39 @@ def test_of_several_rows_that_of_the_measured_gpu_counts():
     for each in plans.plans:
         (judged,) = check_plan(document, run_of(each, gpu=each.gpu.name))
         assert judged.plan.deployment.gpu.name == each.gpu.name
-    untimed = rl.plan("llama-3.3-70b", ["h100-sxm", "b200", "mi355x"], **CASE).to_dict()
-    assert untimed["rows"][0]["gpu"] == "mi355x"
-    (judged,) = check_plan(untimed, run_of(plans.best))
+    assert [row["leads"] for row in document["rows"]] == [True, False]
+    document["rows"].reverse()
+    (judged,) = check_plan(document, run_of(plans.best))
     assert judged.plan.deployment.gpu.name == plans.best.gpu.name
+
+
+def test_a_limit_that_was_not_measured_is_not_said_to_hold(best):
+    row = best.to_dict()
+    (half,) = check_plan(row, {"mean_tpot_ms": 1e3 * best.prediction.tpot})
+    assert half.meets is None
+    assert "holds as far as it was measured" in str(half)
+    assert "not measured: TTFT p95" in str(half)
+    (missed,) = check_plan(row, {"mean_tpot_ms": 2e3 * best.prediction.tpot})
+    assert missed.meets is False
+    within = {**CASE, "slo": "ttft:400,tpot:30,p99:3x"}
+    tails = rl.plan("llama-3.3-70b", "b200", **within).best
+    (judged,) = check_plan(tails.to_dict(), run_of(tails))
+    assert judged.meets is None
+    assert "not measured: p99/median" in str(judged)
+
+
+def test_every_run_of_a_file_is_judged_and_the_command_reads_a_pipe(best, tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text(json.dumps(rl.plan("llama-3.3-70b", ["h100-sxm", "b200"], **CASE).to_dict()))
+    runs = tmp_path / "runs.csv"
+    lines = [
+        f"{best.gpu.name},{2.0 + place},{1e3 * best.prediction.ttft:g},{1e3 * best.prediction.tpot:g}"
+        for place in (0, 1)
+    ]
+    runs.write_text("gpu,request_rate,ttft_ms,tpot_ms\n" + "\n".join(lines))
+    assert len(check_plan(str(plan), str(runs))) == 2
+    piped = CliRunner().invoke(cli, ["check", str(plan), "-", "-f", "json"], input=runs.read_text())
+    assert len(json.loads(piped.stdout)["rows"]) == 2, piped.output
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "{", '{"rows": []}', '{"rows": [{"options": {}, "meets": false}]}'])

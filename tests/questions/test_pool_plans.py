@@ -60,7 +60,7 @@ def test_the_command_prints_the_pools_below_the_plans(answer):
     shown = CliRunner().invoke(cli, [*words, "--rate", "12", "--slo", "ttft:400,tpot:22", "--disaggregate"])
     assert shown.exit_code == 0
     texts = answer.pools[0].texts
-    assert f"{texts['prefill']} + {texts['decode']}: TTFT" in shown.stdout
+    assert f"{texts['prefill']} + {texts['decode']}: mean TTFT" in shown.stdout
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,8 @@ from roofline.specs.written import (
 from roofline.support.errors import BadInput, did_you_mean, shown
 from roofline.support.records import NamedTuple
 
+#: What plans are ranked by: rent; worst latency over its limit, of what the budget allows; tokens per GPU.
+OBJECTIVES = ("cost", "latency", "throughput")
 #: Expert-parallel degree of as many ranks as there are: experts on all tp x dp of them.
 ALL = "all"
 

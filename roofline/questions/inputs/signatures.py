@@ -146,11 +146,26 @@ class GoodputOptions(_Each, total=False):
     measured: str | Mapping[str, float | str] | None
 
 
-class PlanOptions(_Each, _Load[Numbers], total=False):
-    """Options of `plan`, which names its limits itself."""
+class Loaded(_Each, _Load[Numbers], total=False):
+    """Options of a question that answers a row for each of several values and loads, and names its limits itself."""
 
 
-class CostOptions(PlanOptions, total=False):
+class PlanAims(TypedDict, total=False):
+    """What a plan is for, and what is available for it."""
+
+    objective: str
+    spend: float | str | None
+    have: str | Mapping[str, int] | None
+    growth: float | str | None
+    top: int
+    disaggregate: bool
+
+
+class PlanOptions(Loaded, PlanAims, total=False):
+    """Options of `plan`."""
+
+
+class CostOptions(Loaded, total=False):
     """Options of `cost`."""
 
     measured: str | Mapping[str, float | str] | None
