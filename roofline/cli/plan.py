@@ -106,7 +106,7 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
 )
 @click.option("--start-up", metavar="TIME", help="Time until a new replica answers, e.g. 5m; with --rate-by-hour.")
 @click.option(
-    "--why", is_flag=True, help="Why each plan is where it is, and which rent, load or limit would change it."
+    "--why", is_flag=True, help="Which rent, load or limits would change the first plan; with --all why others follow."
 )
 @click.option("--next-measurement", is_flag=True, help="Which one run would narrow this decision most.")
 @click.option("--top", type=read(COUNT), default=1, show_default=True, help="Plans of each kind of GPU.")
@@ -238,7 +238,8 @@ def _told(answers: Sequence[Plans], *, why: bool, next_measurement: bool) -> _To
         told.documents["turning_points"] = points.to_rows()
         if answer.best is not None:
             told.texts.append("; ".join(map(str, points)) or "no rent, load or limit that was tried changes the first")
-            told.texts.extend(f"{found.text}: {found.why}" for found in contenders(answer)[1:])
+            others = contenders(answer)[1:] if flags().is_full else []
+            told.texts.extend(f"{found.text}: {found.why}" for found in others)
     if next_measurement:
         runs = measurements(answer)
         told.documents["next_measurement"] = runs.to_rows()

@@ -120,9 +120,11 @@ class Day(Answer[dict[str, Json]]):
         if not self._started or not self.start_up:
             return text
         worst = max(self.spans, key=lambda span: span.late)
-        late = f"{100.0 * self.late_share:.2g} % of the requests arrive while replicas start or a backlog drains"
+        late = (
+            f"{100.0 * self.late_share:.2g} % of the requests arrive before the replicas that they need have caught up"
+        )
         most = f"at {worst.start:g} h {worst.backlog:,.0f} requests wait, gone after {to_text(worst.late, 's')}"
-        most = most if worst.backlog >= 1.0 else "without a backlog"
+        most = most if worst.backlog >= 1.0 else "no backlog builds up"
         ahead = f"started {to_text(self.start_up, 's')} ahead, {_amount(self, self.gpu_hours_ahead)} and none is late"
         return f"{text}; {late}, {most}; {ahead}"
 

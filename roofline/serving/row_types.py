@@ -161,6 +161,7 @@ class PlanRow(Row, total=False):
     load_headroom: float | None
     goodput: float | None
     break_even_gpu_price: float | None
+    leads: bool
     why: str | None
     options: dict[str, object] | None
 
