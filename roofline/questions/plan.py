@@ -91,7 +91,7 @@ def plan(
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     slo: Slo | None = None,
-    **aims: Unpack[PlanAims],
+    **options: Unpack[PlanAims],
 ) -> Plans: ...
 @overload
 def plan(

@@ -187,7 +187,7 @@ def test_the_options_for_a_type_checker_are_the_parameters_of_predict():
         signatures.WithoutLoad,
         signatures.Unmeasured,
         signatures.Unlimited,
-        signatures.PlanOptions,
+        signatures.Loaded,
     ):
         assert keys(part) < stated
     assert stated == set(options.OPTIONS) - set(options.IN_PYTHON)  # the table of options has the same
