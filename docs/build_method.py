@@ -38,6 +38,7 @@ from roofline.serving.cost import ByPhase
 from roofline.serving.load.mixtures import Component
 from roofline.serving.load.rounds import Following, Passes, Run, _InRun
 from roofline.serving.load.server import DECODE_FIRST, PROMPTS_FIRST, PromptNode
+from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST
 from roofline.specs.gpu import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -112,9 +113,10 @@ CHAPTERS = {
     "physics/layers/networks": "distinct_experts fullest_rank fullest_touched experts",
     "physics/passes": "crossings prefill_pass decode_pass",
     "physics/layers/kinds": "mixer_parameters cache_bytes",
-    "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch "
+    "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch start_up_memory "
     "layer_parameters stage_parameters final_parameters parameters active_parameters "
     "mtp_parameters stream_parameters ngram_parameters",
+    "physics/start_up": "request_bytes logged_tokens",
     "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el "
     "computed load_time cached_prefixes lanes",
     "serving/load/server": "link_rate link_wait Server.slowdown Server.arrival Server.cold Server.before Server.slots "
@@ -681,6 +683,13 @@ def one_section(name: str) -> Callable[[Letters], Any]:
     return lambda v: lambda *given: ParameterCount(linear=v(name, *(part for part in given if isinstance(part, Stage))))
 
 
+def rule(share_of: str) -> Callable[[Letters], Any]:
+    """How an engine divides the memory when it starts, graphs counted."""
+    known = {"share_of": share_of, "counts_graphs": True, "padded_experts": 1}
+    flags = dict.fromkeys(("full_windows", "full_chunks", "even_groups"), False)
+    return lambda v: (Loose(v, "rule", activations=v.activation_factor, **known, **flags),)
+
+
 def one_gemm(v: Letters) -> Callable[[Any], Pass]:
     """A decode step of one GEMM."""
     roof = one_equation.Roof(v.peak, v.bandwidth, 1.0, Efficiency(eta_c=v.eta_c, eta_m=v.eta_m))
@@ -761,6 +770,7 @@ ALWAYS: dict[str, Any] = {
         ("peer_bandwidth", "host_domain", "calibration", "draft", "drafting", "ngrams", "cold_start"), None
     ),
     **dict.fromkeys(("max_num_seqs", "server.users", "workload.cache"), None),
+    "start_up": (),
     **dict.fromkeys(("in_switch", "is_free_of_loads", "norm_weights", "is_fixed"), True),
     **dict.fromkeys(("in_switch_reduction", "dynamic", "tied", "norm_bias", "head_bias", "stream_average"), False),
     **dict.fromkeys(("positions", "layer_input", "layer_vocab", "altup", "laurel", "stream_rank"), 0),
@@ -786,6 +796,8 @@ UNCHANGED = lambda _: lambda value: value  # noqa: E731
 FITTED = {"efficiency": Efficiency}
 COMPRESSED = symbols("ratio")
 MEMORY_OF_STAGE = {"stage_parameters": one_section("stage_parameters")}
+#: How an engine divides the memory, by what its share is of.
+SHARES = {"of all, vLLM": OF_ALL, "of what is free, SGLang": OF_FREE, "of what is left, TensorRT-LLM": OF_REST}
 SIDE = symbols("positions layer_input layer_vocab altup laurel")
 NODE = {"nodes": lambda v: (PromptNode(v.weight, v.node_length, v.node_attention, v.node_alone),)}
 ADDED = {"added": lambda v: lambda *given: v("added", given[4])}
@@ -893,6 +905,25 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("experts", {"ffns": lambda v: ((v.layers, v.record(MoeFfn, "ffn")),), **symbols("shared_width")}),
     ),
     "largest_batch": (Case("", {}, {"_token_bytes": lambda v: lambda *_: v.token_bytes}),),
+    "start_up_memory": tuple(
+        Case(
+            note,
+            {**symbols("max_num_seqs"), "start_up": rule(share)},
+            {"_token_bytes": lambda v: lambda *_: v.token_bytes},
+            {"num_gpus > 1": True},
+            {"num_gpus": 2.0},
+        )
+        for note, share in SHARES.items()
+    ),
+    "request_bytes": tuple(
+        Case(
+            note,
+            {"start_up": rule(OF_ALL), "stages": lambda v: lambda _: (stage(v.layers, v.record(Gqa)),), **given},
+            {"_keeps": lambda _: lambda _: True, "float": UNCHANGED},
+        )
+        for note, given in (("GQA", {}), ("GQA, window", symbols("window")))
+    ),
+    "logged_tokens": (Case("", {"start_up": rule(OF_ALL)}, {"float": UNCHANGED}),),
     "layer_parameters": tuple(
         Case(note, {"mixer": Gqa, **given}, {"mixer_parameters": lambda v: lambda *_: (v.matrices, v.vectors)})
         for note, given in (("dense", {"ffn": DenseFfn}), ("experts", EXPERTS))

@@ -274,7 +274,9 @@ def deployment_with_units(deployment):
         draft=draft,
         gpu=gpu_with_units(deployment.gpu),
         quantization=quantization_with_units(deployment.quantization),
-        engine=with_units(deployment.engine),
+        engine=replace(
+            with_units(deployment.engine), start_up=tuple(with_units(rule) for rule in deployment.engine.start_up)
+        ),
         prefix_cache=deployment.prefix_cache * BYTE,
     )
 

@@ -205,6 +205,9 @@ sigma_tpot: 0.2
 tunings:
   - {kind: gemm, dtype: bf16, generation: hopper, compute: 0.9}
   - {kind: attention_decode, memory: 0.8}
+start_up:
+  - {before: "1.0", fixed: 0.1 GiB}
+  - {driver: 0.5 GiB, fixed: 0.2 GiB, sampler: 2, graph: 0.1 MiB}
 sources:
   bench: {title: Acme benchmark, date: 2026-01-02}
 """

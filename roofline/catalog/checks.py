@@ -22,7 +22,7 @@ from roofline.catalog.files import (
     shipped_root,
     yaml_files,
 )
-from roofline.catalog.schema import CalibrationSpec, EngineSpec, GpuSpec, ModelSpec, Strict, WorkloadSpec
+from roofline.catalog.schema import ArgumentsSpec, CalibrationSpec, EngineSpec, GpuSpec, ModelSpec, Strict, WorkloadSpec
 from roofline.catalog.yaml import Lines, fault_text, read_untrusted
 from roofline.numbers.quantity import BILLION, MEGA, from_text, rounded
 from roofline.physics.memory import CONVENTIONS, active_parameters, attends, kv_bytes_per_token, parameters
@@ -40,6 +40,7 @@ SCHEMAS: Mapping[str, type[Strict]] = {
     "calibration": CalibrationSpec,
     "engine": EngineSpec,
     "workload": WorkloadSpec,
+    "arguments": ArgumentsSpec,
 }
 
 _MOST_FAULTS = 200  # reported faults of the schema
@@ -374,7 +375,7 @@ def _mapping(data: Mapping[str, Any], key: str) -> Mapping[str, Any]:
 # model must agree with its layers.
 
 _ENTRIES = ("gpu", "model")
-_UNCITED = ("engine", "workload")  # kinds whose figures do not cite sources one by one
+_UNCITED = ("engine", "workload", "arguments")  # kinds whose figures do not cite sources one by one
 # Sources of this release are not in the future, even where the clock of a machine is wrong.
 _RELEASED = dt.date(2026, 11, 21)
 _SHORTEST_MENTION = 4
@@ -391,7 +392,7 @@ class Report(NamedTuple):
 def spec_files(path: str | None) -> list[str]:
     """Specification files at a path, a file or a folder; None means the shipped catalogs."""
     if path is None:
-        return [file for kind in (*_ENTRIES, *_UNCITED) for file in yaml_files(shipped_root(kind))]
+        return [file for kind in (*_ENTRIES, *_UNCITED[:2]) for file in yaml_files(shipped_root(kind))]
     if os.path.isfile(path):
         if not path.endswith(ENDINGS):
             raise BadSpec(f"{path}: not a specification; its file name must end in {' or '.join(ENDINGS)}")

@@ -20,9 +20,12 @@ ENDINGS = (".yaml", ".yml")
 
 _FOLDERS = {"gpu": "hardware_specs", "model": "model_specs", "engine": "engine_specs", "workload": "workload_specs"}
 _HASHED = ("gpu", "model")
+#: Folders of what lies beside the entries of a catalog.
+_BESIDE = ("calibration", "arguments")
 #: Kind -> fields that only its files have, in order of precedence; files with none of them are GPUs.
 _FIELDS = {
     "calibration": {"kernels"},
+    "arguments": {"arguments"},
     "engine": {
         "prefill_slowdown",
         "stretch",  # its name in older files
@@ -183,7 +186,7 @@ def spec_text(path: str) -> str:
 @lru_cache(maxsize=2)
 def _shipped_paths(kind: str) -> tuple[str, ...]:
     return tuple(
-        path for path in yaml_files(shipped_root(kind)) if os.path.basename(os.path.dirname(path)) != "calibration"
+        path for path in yaml_files(shipped_root(kind)) if os.path.basename(os.path.dirname(path)) not in _BESIDE
     )
 
 

@@ -26,7 +26,9 @@ from roofline.catalog.files import (
     yaml_files,
 )
 from roofline.numbers.quantity import GIGA, KIBI, from_text
+from roofline.specs.arguments import Arguments
 from roofline.specs.build import (
+    arguments_record,
     calibration_record,
     engine_record,
     gpu_record,
@@ -52,6 +54,7 @@ from roofline.specs.names import (
     match_words,
     nearest_names,
 )
+from roofline.specs.versions import place_of
 from roofline.specs.what_if import Setting, changed, once, settings_of
 from roofline.specs.workload import NamedWorkload
 from roofline.specs.written import counted_refusal
@@ -454,15 +457,6 @@ def _engine_calibration(path: str) -> Calibration:
     return calibration_record(shipped_figures(path))
 
 
-def place_of(version: str) -> float:
-    """Place of a version among others: two digits for each of its numbers.
-
-    >>> place_of("0.5.6.post2") < place_of("0.5.14") < place_of("1.3.0rc20")
-    True
-    """
-    return sum(int(number) / 100.0**place for place, number in enumerate(re.findall(r"\d+", version)[:5]))
-
-
 # Profiles of serving engines, from their files.
 
 NO_ENGINE_NAME = "none"
@@ -493,7 +487,21 @@ def engine_names() -> tuple[str, ...]:
 
 @cache
 def engine_paths() -> tuple[str, ...]:
-    return tuple(yaml_files(shipped_root("engine")))
+    root = shipped_root("engine")
+    return tuple(path for path in yaml_files(root) if os.path.dirname(path) == root)
+
+
+@cache
+def load_arguments(engine: str) -> Arguments:
+    """Command-line arguments of an engine whose parsers were read: ``vllm``, ``sglang`` or ``trtllm``."""
+    path = os.path.join(shipped_root("engine"), "arguments", f"{engine}{ENDINGS[0]}")
+    return arguments_record(shipped_document(path))
+
+
+def engines_with_arguments() -> tuple[str, ...]:
+    """Names of the engines whose arguments are known."""
+    folder = os.path.join(shipped_root("engine"), "arguments")
+    return tuple(os.path.basename(path)[: -len(ENDINGS[0])] for path in yaml_files(folder))
 
 
 def load_engine(name: str, specs: str | None = None) -> Engine:
@@ -529,12 +537,13 @@ def _versioned_engine(family: str, version: str) -> Engine:
 def _of_version(engine: Engine, name: str) -> Engine:
     """A profile with what holds for the version in its name; without one, for the newest."""
     version = name.partition("@")[2]
-    held = tuple(
-        tuning
-        for tuning in engine.tunings
-        if not tuning.before or (version and place_of(version) < place_of(tuning.before))
-    )
-    return replace(engine, name=name, tunings=held)
+
+    def holds(entry: Any) -> bool:
+        return not entry.before or (bool(version) and place_of(version) < place_of(entry.before))
+
+    defaults = tuple((setting, tuple(filter(holds, entries))) for setting, entries in engine.by_gpu)
+    start_up = tuple(filter(holds, engine.start_up))
+    return replace(engine, name=name, tunings=tuple(filter(holds, engine.tunings)), by_gpu=defaults, start_up=start_up)
 
 
 def profile_of(engine: str | None, version: str | None = None) -> str:

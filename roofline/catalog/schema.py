@@ -27,8 +27,9 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from roofline.numbers.quantity import BILLION, count_from_text, from_text
+from roofline.specs.arguments import BINARY, LETTERS, TYPES, Argument, Arguments
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
-from roofline.specs.engine import OVERLAPS, Engine, GpuDefault, KernelOverride
+from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST, OVERLAPS, Engine, GpuDefault, KernelOverride, StartUp
 from roofline.specs.formats import FORMATS, KV_FORMATS, PEAKS, STORED_BITS, is_format
 from roofline.specs.gpu import CALIBRATED, COLLECTIVES, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
@@ -602,8 +603,8 @@ _TUNING: Any = of_record(
 
 def _check_last(entries: list[Any]) -> list[Any]:
     """Every GPU has a default: the last entry is for those that no other is for."""
-    if entries[-1].memory is not None or entries[-1].other_than:
-        raise _refusal("by_gpu", "the last entry is for all other GPUs; leave out its memory and other_than")
+    if entries[-1].memory is not None or entries[-1].other_than or entries[-1].before:
+        raise _refusal("by_gpu", "the last entry is for all other GPUs; leave out its memory, other_than and before")
     return entries
 
 
@@ -618,6 +619,17 @@ class _OrByGpu:
             lambda value: "[list]" if isinstance(value, list) else "[number]",
         )
 
+
+_NotNegative = Annotated[float, Field(ge=0.0, le=1000.0)]
+_START_UP: Any = of_record(
+    StartUp,
+    {
+        "share_of": (Annotated[str, OneOf((OF_ALL, OF_FREE, OF_REST))], OF_ALL),
+        "sampler": (_NotNegative, 1.0),
+        "table": (_NotNegative, 0.0),
+    },
+    nulls=False,
+)
 
 _SLOWDOWN = AliasChoices("prefill_slowdown", "stretch")  # the latter in older files
 
@@ -634,6 +646,7 @@ EngineSpec = of_record(
         "gpu_memory_utilization": (Annotated[Fraction, _OrByGpu()], 0.92),
         "max_model_len": (Count | None, None),
         "tunings": (list[_TUNING], []),
+        "start_up": (list[_START_UP], []),
         "overlaps": (list[Annotated[str, OneOf(OVERLAPS)]], []),
         "sigma_ttft": (Deviation, None),
         "sigma_tpot": (Deviation, None),
@@ -641,6 +654,39 @@ EngineSpec = of_record(
     },
     base=Document,
     without=("by_gpu", "stated"),
+    nulls=False,
+)
+
+
+# Schema of the file of an engine's command-line arguments.
+
+_Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)+[\w.]*$")]
+_ByVersion = dict[_Version, list[Name]]
+_ARGUMENT: Any = of_record(
+    Argument,
+    {
+        "type": (Annotated[str, OneOf(TYPES)], "str"),
+        "aliases": (list[Name], []),
+        "least": (float | None, None),
+        "most": (float | None, None),
+        "human": (Annotated[str, OneOf((LETTERS, BINARY))], ""),
+        "choices": (_ByVersion, {}),
+        "default": (dict[_Version, Any], {}),
+    },
+    without=("name",),
+)
+
+ArgumentsSpec = of_record(
+    Arguments,
+    {
+        "name": (Name, ...),
+        "aliases": (list[Name], []),
+        "title": (Title, ""),
+        "versions": (Annotated[list[_Version], Field(min_length=1)], ...),
+        "arguments": (dict[Name, _ARGUMENT], ...),
+    },
+    base=Document,
+    without=("engine", "source"),
     nulls=False,
 )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Generic
 
-from roofline.numbers.operations import Flag, Number, Real, comparable, floor, maximum, minimum, where
+from roofline.numbers.operations import Flag, Number, Real, ceil, comparable, floor, maximum, minimum, where
 from roofline.physics.assembly import (
     ACTIVATION_NBYTES,
     altup_parameters,
@@ -17,6 +17,7 @@ from roofline.physics.assembly import (
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, cache_bytes, mixer_parameters
 from roofline.physics.plan import Deployment, ModelQuantization, Plan
 from roofline.physics.programs import figures_of
+from roofline.specs.engine import OF_ALL, OF_FREE, StartUp
 from roofline.specs.formats import number_format
 from roofline.specs.model import Ffn, Gqa, Layer, Mixer, Model, MoeFfn, Stage
 from roofline.support.records import NamedTuple, replace
@@ -26,6 +27,8 @@ from roofline.support.records import NamedTuple, replace
 CHUNK_TOKENS = 8192.0
 
 _LOGIT_NBYTES = 4.0
+_CAPTURED = 512.0  # [sequences] of the largest CUDA graph
+_SIZES = 51.0  # of CUDA graphs up to that: 1, 2, 4, each 8 up to 256, each 16 up to 512
 
 
 @comparable
@@ -66,8 +69,8 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
         Memory by use [B].
 
     Source:
-        Arithmetic; the reserve is what the engine's gpu_memory_utilization leaves (CUDA context, graphs, communication
-        buffers, fragmentation).
+        Arithmetic; of an engine whose start is known, `start_up_memory`; of others the reserve is what their
+        gpu_memory_utilization leaves (CUDA context, graphs, communication buffers, fragmentation).
     """
     if not type(batch) is type(length) is float:
         return Memory(*figures_of(_memory, deployment, batch, length))
@@ -82,14 +85,107 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
 def _memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
     sequences = rank_batch(batch, plan.dp) * plan.pp
+    kv_cache = sequences * (_sequence_bytes(deployment, length) + _draft_cache(deployment, length))
+    prefixes = deployment.prefix_cache / plan.num_gpus
+    if deployment.engine.start_up:
+        begun = _start_up_memory(deployment)
+        reserve = gpu.memory - begun.weights - begun.activations - begun.kv_cache
+        return Memory(begun.weights, kv_cache, begun.activations, reserve, gpu.memory, prefixes)
     return Memory(
-        weights=_all_weights(deployment),
-        kv_cache=sequences * (_sequence_bytes(deployment, length) + _draft_cache(deployment, length)),
+        weights=_deployed_weights(deployment),
+        kv_cache=kv_cache,
         activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length, deployment.queries),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
-        prefixes=deployment.prefix_cache / plan.num_gpus,
+        prefixes=prefixes,
     )
+
+
+class StartUpMemory(NamedTuple, Generic[Number]):
+    """Memory of the fullest GPU of a replica when its engine has started."""
+
+    total: Number | float  # [B] of the GPU, as its driver reports it
+    weights: Number | float  # [B]
+    activations: Number | float  # [B] of one pass over the token budget, or of the sampler
+    graphs: Number | float  # [B] CUDA graphs
+    other: Number | float  # [B] CUDA context, workspaces, communication buffers
+    kv_cache: Number | float  # [B] left for the KV cache and cached prefixes; negative where nothing is
+
+
+def start_up_memory(deployment: Deployment) -> StartUpMemory[float]:
+    r"""Memory of the fullest GPU when the engine of a deployment has started.
+
+    .. math:: KV = u M - W - A - O - G,\quad KV = u (M - C) - W - O,\quad KV = u (M - C - W - A - O - G)
+
+    for a share u of all memory M (vLLM), of what is free before the weights W are loaded (SGLang), and of what is free
+    after them (TensorRT-LLM), with the CUDA context C, workspaces O, activations A and CUDA graphs G.
+
+    Args:
+        deployment: model, GPU, plan, quantization and engine.
+
+    Returns:
+        Memory by use [B]; an estimate, but for the weights.
+
+    Valid:
+        Text models, with the memory of the GPU to themselves.
+
+    Source:
+        vLLM v0.33.0, v1/worker/gpu_worker.py, determine_available_memory; SGLang v0.5.23,
+        mem_cache/kv_cache_configurator.py, _profile_available_bytes; TensorRT-LLM v1.2.1, _torch/pyexecutor/_util.py,
+        KvCacheCreator; constants of engine_specs, fitted by accuracy/fit_start_up.py.
+    """
+    return StartUpMemory(*figures_of(_start_up_memory, deployment))
+
+
+def start_up_rule(deployment: Deployment) -> StartUp:
+    """How the engine divides the memory; that of one without overheads where none is known."""
+    return deployment.engine.start_up[0] if deployment.engine.start_up else StartUp()
+
+
+def _start_up_memory(deployment: Deployment) -> StartUpMemory[Real]:
+    engine, plan, rule = deployment.engine, deployment.plan, start_up_rule(deployment)
+    share, total = engine.gpu_memory_utilization, deployment.gpu.memory - rule.driver
+    weights, graphs = _deployed_weights(deployment) + _padding_bytes(deployment, rule), _graph_bytes(deployment, rule)
+    activations = _budget_activations(deployment, rule)
+    linked = where(plan.num_gpus > 1, rule.linked, 0.0)
+    if rule.share_of == OF_ALL:
+        counted = graphs if rule.counts_graphs else 0.0
+        cache = share * total - weights - activations - rule.fixed - linked - counted
+    elif rule.share_of == OF_FREE:
+        cache = share * (total - rule.context - linked) - weights - rule.fixed
+    else:
+        cache = share * (total - rule.context - linked - weights - activations - rule.fixed - graphs)
+    return StartUpMemory(total, weights, activations, graphs, rule.context + rule.fixed + linked, cache)
+
+
+def _padding_bytes(deployment: Deployment, rule: StartUp) -> Real:
+    """What kernels of MXFP4 add to the experts, whose widths they pad [B]."""
+    model, plan, scheme = deployment.model, deployment.plan, deployment.quantization.sections["experts"]
+    if rule.padded_experts == 1 or scheme.format != "mxfp4" or not model.is_moe:
+        return 0.0
+    widths = [ffn.width / plan.expert_tp for _, ffn in model.ffns if isinstance(ffn, MoeFfn)]
+    factors = (rule.padded_experts * ceil(width / rule.padded_experts) / width for width in widths)
+    experts = (stage_parameters(model, stage, plan.tp, plan.expert_ranks).experts for stage in model.stages(plan.pp))
+    return reduce(maximum, experts) * scheme.weight_nbytes * (reduce(maximum, factors) - 1.0)
+
+
+def _budget_activations(deployment: Deployment, rule: StartUp) -> Real:
+    """Activations of a pass over the token budget, of the compiler, or logits that the sampler copies: the most [B]."""
+    engine, model = deployment.engine, deployment.model
+    tokens = CHUNK_TOKENS if engine.max_num_batched_tokens is None else engine.max_num_batched_tokens
+    sequences = tokens if engine.max_num_seqs is None else minimum(engine.max_num_seqs, tokens)
+    passed = rule.activations * tokens * _token_bytes(model, deployment.plan)
+    streams = 2.0 * ACTIVATION_NBYTES * tokens * model.hidden
+    compiled = rule.table * (ACTIVATION_NBYTES * model.vocab * model.hidden / deployment.plan.tp + streams)
+    return maximum(maximum(passed, compiled), rule.sampler * _LOGIT_NBYTES * sequences * model.vocab)
+
+
+def _graph_bytes(deployment: Deployment, rule: StartUp) -> Real:
+    """CUDA graphs of all captured batch sizes [B]."""
+    layers = reduce(maximum, (stage.layers for stage in deployment.model.stages(deployment.plan.pp)))
+    most = deployment.engine.max_num_seqs
+    captured = _CAPTURED if most is None else minimum(2.0 * most, _CAPTURED)
+    return rule.graph * layers * _SIZES * captured / _CAPTURED
 
 
 def weight_bytes(model: Model, plan: Plan, quantization: ModelQuantization) -> Real:
@@ -174,7 +270,8 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
 
     .. math:: b_{max} = \\left\\lfloor \\frac{M - W - A - R - C}{pp\\, kv(length) + logits} \\right\\rfloor dp
 
-    with activations A of a full chunk, or those of all sequences where they do not fill one, and the prompt cache C.
+    with activations A of a full chunk, or those of all sequences where they do not fill one, and the prompt cache C; of
+    an engine whose start is known, what `start_up_memory` leaves.
 
     Args:
         deployment: model, GPU, plan and quantization.
@@ -194,11 +291,14 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
 
 def _largest_batch(deployment: Deployment, length: Real) -> tuple[Real, ...]:
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
-    logits = _LOGIT_NBYTES * model.vocab / plan.tp
     cache = _sequence_bytes(deployment, length) + _draft_cache(deployment, length)
+    if deployment.engine.start_up:
+        left = _start_up_memory(deployment).kv_cache - deployment.prefix_cache / plan.num_gpus
+        return (plan.dp * maximum(floor(left / (plan.pp * cache)), 0.0),)
+    logits = _LOGIT_NBYTES * model.vocab / plan.tp
     per_sequence = plan.pp * cache + logits * deployment.queries
     per_token = _token_bytes(model, plan)
-    fixed = _all_weights(deployment) + deployment.prefix_cache / plan.num_gpus
+    fixed = _deployed_weights(deployment) + deployment.prefix_cache / plan.num_gpus
     free = deployment.engine.gpu_memory_utilization * gpu.memory - fixed
     full_chunk = maximum(floor((free - CHUNK_TOKENS * per_token) / per_sequence), 0.0)
     # Batches whose tokens do not fill a chunk need less for activations.
@@ -206,12 +306,12 @@ def _largest_batch(deployment: Deployment, length: Real) -> tuple[Real, ...]:
     return (plan.dp * maximum(full_chunk, minimum(partial_chunk, floor(CHUNK_TOKENS / length))),)
 
 
-def _all_weights(deployment: Deployment) -> Real:
+def _deployed_weights(deployment: Deployment) -> Real:
     """Weights of the model and of the draft model [B]."""
-    nbytes: Real | None = deployment.memo.get(_all_weights)
+    nbytes: Real | None = deployment.memo.get(_deployed_weights)
     if nbytes is None:
         nbytes = weight_bytes(deployment.model, deployment.plan, deployment.quantization) + _draft_weights(deployment)
-        deployment.memo[_all_weights] = nbytes
+        deployment.memo[_deployed_weights] = nbytes
     return nbytes
 
 

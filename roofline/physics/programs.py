@@ -11,7 +11,7 @@ from typing import Any
 
 from roofline.numbers.operations import Real
 from roofline.physics.plan import Deployment, Plan
-from roofline.specs.engine import Engine, KernelOverride
+from roofline.specs.engine import Engine, KernelOverride, StartUp
 from roofline.specs.gpu import PCIE, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple, replace
@@ -254,8 +254,9 @@ _PARAMETERS: Mapping[type, tuple[str, ...]] = {
     Engine: (
         "request", "network", "prefill", "prefill_slowdown", "step", "layer", "sequence", "all_reduce", "arrival",
         "handover", "launch", "launch_decode", "max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization",
-        "reserve", "full_length_kv", "tunings",
+        "reserve", "full_length_kv", "tunings", "start_up",
     ),
+    StartUp: ("driver", "context", "fixed", "linked", "activations", "sampler", "table", "graph"),
     KernelOverride: ("eta_c", "compute", "memory", "start"),
 }  # fmt: skip
 #: Fields that are part of the structure.
@@ -266,6 +267,7 @@ _STRUCTURE: Mapping[type, tuple[str, ...]] = {
     CollectiveEfficiency: ("is_measured",),
     Engine: ("scheduler", "overlaps"),
     KernelOverride: ("kind", "dtype", "peak"),
+    StartUp: ("share_of", "counts_graphs", "padded_experts"),
 }
 #: Tables of a GPU, of which what is looked up is part of the structure.
 _TABLES = ("peaks", "kernels", "collectives")

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.numbers.quantity import count_from_text, from_text
-from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride
+from roofline.specs.arguments import Argument, Arguments
+from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride, StartUp
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import UNLINKED, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link, Price
 from roofline.specs.model import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Model, Ngrams
@@ -103,8 +104,25 @@ def engine_record(document: Mapping[str, Any]) -> Engine:
             **fields,
             "by_gpu": tuple((name, tuple(map(_gpu_default, entries))) for name, entries in listed.items()),
             "tunings": tuple(KernelOverride(**_fields(KernelOverride, entry)) for entry in fields.get("tunings", ())),
+            "start_up": tuple(StartUp(**_fields(StartUp, entry)) for entry in fields.get("start_up", ())),
         }
     )
+
+
+def arguments_record(document: Mapping[str, Any]) -> Arguments:
+    versions = tuple(map(str, document["versions"]))
+    listed = {name: _argument(name, entry) for name, entry in document["arguments"].items()}
+    source = next(iter(document["sources"].values()))
+    return Arguments(document["name"], document["title"], versions, listed, source["url"])
+
+
+def _argument(name: str, entry: Mapping[str, Any]) -> Argument:
+    by_version = {
+        "choices": tuple((version, tuple(map(str, words))) for version, words in entry.get("choices", {}).items()),
+        "default": tuple(entry.get("default", {}).items()),
+    }
+    plain = {key: value for key, value in entry.items() if key not in by_version}
+    return Argument(name, **{**plain, "aliases": tuple(entry.get("aliases", ())), **by_version})
 
 
 def _gpu_default(entry: Mapping[str, Any]) -> GpuDefault:

@@ -44,9 +44,38 @@ class GpuDefault:
     value: int | float
     memory: Bytes = 0.0  # of a GPU, from which on it holds
     other_than: tuple[str, ...] = ()  # parts of the names of GPUs that it does not hold for
+    before: str = ""  # first version of the engine that it does not hold for; empty: it holds for all
 
     def holds_for(self, gpu: Gpu) -> bool:
         return gpu.memory >= self.memory and not any(part in gpu.name for part in self.other_than)
+
+
+#: What an engine's share of the memory is of: all of the card; what is free before it loads the weights; what is free
+#: once the weights are there and a pass has run.
+OF_ALL, OF_FREE, OF_REST = "all", "free", "rest"
+
+
+@dataclass(frozen=True, slots=True)
+class StartUp:
+    """How an engine divides the memory of a GPU when it starts."""
+
+    share_of: str = OF_ALL  # what `gpu_memory_utilization` is a share of
+    before: str = ""  # first version that it does not hold for; empty: it holds for all
+    driver: Bytes = 0.0  # that the driver keeps of the memory it reports
+    context: Bytes = 0.0  # taken before the engine counts: the CUDA context
+    fixed: Bytes = 0.0  # workspaces and whatever else does not depend on the case
+    linked: Bytes = 0.0  # communication buffers, where tp > 1
+    activations: Real = 1.0  # factor on the activations of the token budget
+    sampler: Real = 1.0  # copies of the logits in 32 bits, of `max_num_seqs` sequences
+    table: Real = 0.0  # copies of the embedding table while the first start compiles
+    graph: Bytes = 0.0  # of CUDA graphs of one size, per layer
+    counts_graphs: bool = True  # whether the KV cache leaves room for the graphs
+    padded_experts: int = 1  # widths of MXFP4 experts are padded to multiples of this
+    block: int = 16  # [tokens] of a block of the KV cache
+    in_flight: int = 1  # steps that are scheduled together, whose tokens windows keep
+    even_groups: bool = False  # tokens are counted as if every group of layers kept whole sequences
+    full_windows: bool = False  # windowed layers keep whole sequences
+    full_chunks: bool = True  # chunked layers keep whole sequences
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +112,7 @@ class Engine:
     year: str = ""
     stated: tuple[str, ...] = ()  # settings that a question states in place of the profile's
     by_gpu: tuple[tuple[str, tuple[GpuDefault, ...]], ...] = ()  # setting -> its defaults, the first that holds counts
+    start_up: tuple[StartUp, ...] = ()  # how it divides the memory when it starts, the first that holds counts
 
     @property
     def family(self) -> str:

@@ -90,6 +90,9 @@ SHARED: Keys[Any] = {
     "total_us": Key.number("us", "Time of all runs.", is_open=False),
     "factor": Key.number("1", "How many times as long the part would take to explain the gap."),
     "slo": Key.text("Its limits."),
+    "flags": Key.texts(
+        "Options of the serving engine that do it, as they are typed; those of vLLM where the case names none."
+    ),
     "source": Key.text("File, or where a figure comes from."),
     "url": Key.text("Address of the source."),
     "why": Key.text("Why."),

@@ -21,7 +21,7 @@ from roofline.support.errors import UnknownName, printable
 from roofline.support.records import NamedTuple
 
 #: Kind of entry -> its word in messages.
-LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile"}
+LABELS = {"gpu": "GPU", "model": "model", "engine": "engine profile", "arguments": "argument table"}
 
 _SEPARATORS = re.compile(r"[\s_-]+")
 _SEAMS = r"\.|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])"

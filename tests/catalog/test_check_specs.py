@@ -36,7 +36,7 @@ def test_a_folder_may_hold_all_kinds_and_a_copy_of_the_catalog_is_as_good_as_the
         (tmp_path / name).write_text(text)
     (tmp_path / "README.md").write_text("not: [a specification")
     report = audit(spec_files(str(tmp_path)))
-    assert report.counts == {"gpu": 1, "model": 1, "calibration": 1, "engine": 0, "workload": 0}
+    assert report.counts == {"gpu": 1, "model": 1, "calibration": 1, "engine": 0, "workload": 0, "arguments": 0}
     assert report.faults == ()
     shutil.copytree(files.shipped_root("gpu"), tmp_path / "copy")
     mine = rl.check_specs(str(tmp_path / "copy"))

@@ -194,7 +194,7 @@ def test_names_in_the_folder_of_ones_own_come_first_and_are_suggested_too(own, t
 
 def test_a_workload_is_neither_a_gpu_nor_a_model_nor_an_engine(own):
     path = own()
-    assert audit([path]).counts == {"gpu": 0, "model": 0, "calibration": 0, "engine": 0, "workload": 1}
+    assert audit([path]).counts == {"gpu": 0, "model": 0, "calibration": 0, "engine": 0, "workload": 1, "arguments": 0}
     assert audit([path]).faults == ()
     assert set(map(str, FILES)) <= set(map(os.path.realpath, spec_files(None)))
     assert set(workload_paths()) <= set(spec_files(None))

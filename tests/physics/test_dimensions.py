@@ -134,7 +134,7 @@ MISTAKES = [
     (assembly, "kernel_time", equation, "efficiency.eps * items", "efficiency.kappa_s * items"),
     (assembly, "collective_time", equation, "work.link_bytes / roof.bandwidth", "work.link_bytes"),
     (assembly, "collective_time", equation, "(efficiency.q * wire) ** 0.5", "efficiency.q * wire"),
-    (memory, "_memory", memory, "* gpu.memory,", ","),
+    (memory, "_start_up_memory", memory, "share * total - weights", "share - weights"),
     (memory, "_section_bytes", memory, 'count.attention * sections["attention"].weight_nbytes', "count.attention"),
     (assembly, "gemm", kernels, "columns * inner * scheme.weight_nbytes", "columns * inner"),
     (passes, "_decode_kernels", passes, "engine.sequence * assembly.sequences", "assembly.sequences"),

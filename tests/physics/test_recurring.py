@@ -20,7 +20,7 @@ from roofline.physics.programs import figures_of
 from roofline.questions.inputs import deployment as deployed_room
 from roofline.serving import knee, verdict
 from roofline.serving.load import server
-from roofline.specs.engine import Engine, KernelOverride
+from roofline.specs.engine import Engine, KernelOverride, StartUp
 from roofline.specs.gpu import Gpu, Link
 from roofline.support import records
 
@@ -198,6 +198,7 @@ UNREAD = {
         "cautions", "is_unified",
     ),
     KernelOverride: ("before", "note"),
+    StartUp: ("before", "block", "in_flight", "even_groups", "full_windows", "full_chunks"),
     Engine: (
         "max_model_len", "sigma_ttft", "sigma_tpot", "sigma_loaded_ttft", "runs", "versions", "year", "stated", "by_gpu"
     ),
