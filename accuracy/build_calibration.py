@@ -22,12 +22,12 @@ import numpy as np
 from kernel_rows import DATE, POOLED, WHEEL, is_pooled
 
 import roofline as rl
-from roofline.catalog.find import place_of
 from roofline.measurements.tables import kernel_groups
 from roofline.numbers.quantity import from_text
 from roofline.questions.calibrate import calibrated_sets, calibration_text, kernel_sample, log_ratio
 from roofline.serving.verdict import HALF_WIDTH
 from roofline.specs.gpu import CALIBRATED, COLLECTIVES, ELEMENTWISE, KINDS, MOE, KernelGroup, of_gpu
+from roofline.specs.versions import place_of
 
 OUT = Path(__file__).parent.parent / "hardware_specs" / "calibration"
 WHEEL_URL = "https://pypi.org/project/aisimulate/0.13.0.dev202610270000000085/"

@@ -19,8 +19,8 @@ from typing import Any
 from zlib import crc32
 
 import roofline as rl
-from roofline.catalog.find import place_of
 from roofline.specs.gpu import KINDS
+from roofline.specs.versions import place_of
 
 Row = dict[str, Any]
 

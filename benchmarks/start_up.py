@@ -30,6 +30,8 @@ OTHERS = (
     f"plan {CASE} --slo ttft:1s -c 8",
     f"goodput {CASE} --slo ttft:1s",
     f"curve {CASE}",
+    f"budgets --over max-num-seqs {CASE} -c 8",
+    f"fits {CASE}",
     f"pareto {CASE}",
     f"cost {CASE}",
     "compare -m llama-3.1-8b -g h100-sxm,h200-sxm",

@@ -19,12 +19,14 @@ from roofline.formulas.closed import FORMULA_KEYS
 from roofline.formulas.sensitivity import SENSITIVITY_KEYS
 from roofline.numbers.quantity import DIMENSIONS
 from roofline.outputs.files import SCHEMA_VERSION
+from roofline.questions.budgets import BUDGET_KEYS
 from roofline.questions.cache import CACHE_KEYS
 from roofline.questions.check import CHECK_KEYS, PART_KEYS, SUSPECT_KEYS
 from roofline.questions.compare import BASELINE_KEYS, QUANTIZED_KEYS
 from roofline.questions.cost import COST_KEYS
 from roofline.questions.curve import CURVE_KEYS
 from roofline.questions.disaggregate import POOL_KEYS
+from roofline.questions.fits import FIT_KEYS
 from roofline.questions.goodput import GOODPUT_KEYS
 from roofline.questions.levers import GOAL_KEYS, LEVER_KEYS
 from roofline.questions.listing import GPU_KEYS, MODEL_KEYS, WORKLOAD_KEYS
@@ -49,6 +51,7 @@ _TITLES = {
     "calibration": "Calibration of a generation",
     "engine": "Engine profile",
     "workload": "Named workload",
+    "arguments": "Arguments of an engine's server",
 }
 _NUMBER = r"\s*\+?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?\s*"
 _COUNT = r"^\s*\d+(?:\.\d+)?\s*[KMBT]\s*$"
@@ -97,7 +100,6 @@ _DESCRIPTIONS = {
     "cache": "Last-level cache.",
     "memory": "High-bandwidth memory of one GPU.",
     "KernelOverride.start": "Time beyond `t0` of each kernel.",
-    "KernelOverride.before": "First version of the engine that it does not hold for; empty: it holds for all.",
     "KernelOverride.note": "What a reader of any figure that it changes should know.",
     "runs": "Engine and version whose kernels it runs, such as `vllm@0.19`; left out: those of the engine of its name.",
     "overlaps": "Parts of a layer that run on a second stream, where other kernels hide their start.",
@@ -258,6 +260,39 @@ _DESCRIPTIONS = {
     "GpuDefault.value": "The default.",
     "GpuDefault.memory": "Memory of a GPU, from which on it holds; leave out for any.",
     "other_than": "Parts of the names of GPUs that it does not hold for.",
+    "Argument.type": "Type of the value; a switch (bool) takes none, a switch with an opposite (bool-no) may be "
+    "written --no-...",
+    "Argument.aliases": "Further spellings.",
+    "least": "Smallest value.",
+    "most": "Largest value.",
+    "human": "How a number with a suffix is read: k is 1000 and K is 1024 (letters), or k is 1000 and Ki is 1024 "
+    "(binary).",
+    "choices": "Values that versions take, by the first version.",
+    "default": "Value where nothing is said, by the first version; null where it depends.",
+    "since": "First version that knows it; leave out for the oldest that was read.",
+    "until": "Last version that knows it; leave out for the newest.",
+    "Arguments.versions": "Versions whose parser was read, the oldest first.",
+    "arguments": "The arguments by their names.",
+    "Arguments.title": "Name of the engine as its documentation writes it.",
+    "before": "First version of the engine that it does not hold for; leave out for all.",
+    "start_up": "How the engine divides the memory of a GPU when it starts; of several entries the first that holds.",
+    "StartUp.share_of": "What gpu_memory_utilization is a share of: all of the card, what is free before the weights "
+    "are loaded (free), or what is left after them and a pass (rest).",
+    "StartUp.driver": "Memory that the driver keeps of what it reports.",
+    "StartUp.padded_experts": "Multiple to which the widths of MXFP4 experts are padded.",
+    "StartUp.context": "Memory taken before the engine counts: the CUDA context.",
+    "StartUp.fixed": "Workspaces, and whatever else does not depend on the case.",
+    "StartUp.linked": "Communication buffers of a replica of several GPUs.",
+    "StartUp.activations": "Factor on the activations of the token budget.",
+    "StartUp.sampler": "Copies of the logits in 32 bits, of max_num_seqs sequences.",
+    "StartUp.table": "Copies of the embedding table in memory while the first start on a machine compiles.",
+    "StartUp.graph": "CUDA graphs of one size, per layer.",
+    "StartUp.counts_graphs": "Whether the KV cache leaves room for the CUDA graphs.",
+    "StartUp.block": "Tokens of a block of the KV cache.",
+    "StartUp.in_flight": "Steps that are scheduled together, whose tokens windowed layers keep.",
+    "StartUp.even_groups": "Whether tokens are counted as if every group of layers kept whole sequences.",
+    "StartUp.full_windows": "Whether windowed layers keep whole sequences.",
+    "StartUp.full_chunks": "Whether chunked layers keep whole sequences.",
     "max_model_len": "Longest request that is served [tokens]; leave out for the model's own.",
     "reserve": "Share of the answer for which a request must find memory before it starts.",
     "full_length_kv": "Share of a sequence whose KV windowed and chunked layers keep at least, though they read less; "
@@ -331,6 +366,8 @@ _ROWS: dict[str, Keys[Any]] = {
     "Goodput": {**KEYS, **GOODPUT_KEYS},
     "Cost": {**KEYS, **COST_KEYS},
     "Cache": {**KEYS, **CACHE_KEYS},
+    "Fit": {**FIT_KEYS, "warnings": KEYS["warnings"]},
+    "Budget": {**KEYS, **BUDGET_KEYS},
     "Point": {key: KEYS[key] for key in CURVE_KEYS},
     "Pareto": {**KEYS, **PARETO_KEYS},
     "Speculation": SPECULATION_KEYS,
@@ -379,6 +416,11 @@ _TYPES: dict[str, tuple[str, Keys[Any]]] = {
     "CacheRow": (
         "A row of `prompt_cache`: the prediction with the cache in one tier, and that tier's figures.",
         CACHE_KEYS,
+    ),
+    "BudgetRow": ("A row of `budgets`: the prediction with one value of a setting, and the value itself.", BUDGET_KEYS),
+    "FitRow": (
+        "A row of `fits`: whether an engine starts, its memory, and what its log says.",
+        {**FIT_KEYS, "warnings": KEYS["warnings"]},
     ),
     "ComparedRow": ("A row of `compare`: a prediction, and its speed-up over the reference.", COMPARED_KEYS),
     "QuantizedRow": (
@@ -430,7 +472,9 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
     "goodput": {"rows": "Goodput"},
     "cost": {"rows": "Cost"},
     "cache": {"rows": "Cache"},
-    "curve": {"rows": ("Point", "Pareto"), "notes": _NOTES},
+    "fits": {"rows": "Fit"},
+    "budgets": {"rows": "Budget"},
+    "curve": {"rows": ("Point", "Pareto", "Budget"), "notes": _NOTES},
     "pareto": {"rows": "Pareto", "notes": _NOTES},
     "speculate": {"rows": "Speculation"},
     "disaggregate": {"rows": "Pools"},

@@ -23,17 +23,22 @@ if _TYPE_CHECKING:
     from roofline.catalog.find import load_gpu, load_model, load_workload
     from roofline.formulas.closed import Formula
     from roofline.formulas.sensitivity import Sensitivities, Sensitivity
+    from roofline.questions.budgets import Budget, Budgets, budgets
     from roofline.questions.cache import CacheTier, prompt_cache
     from roofline.questions.catalog import check_specs, gpus, models
     from roofline.questions.check import Checks, MeasurementCheck, check
+    from roofline.questions.commands import command_case
     from roofline.questions.compare import Quantization, compare, quantize
     from roofline.questions.cost import GpuCost, cost
     from roofline.questions.curve import Curve, curve
     from roofline.questions.day import Day, day
     from roofline.questions.disaggregate import Disaggregation, disaggregate
+    from roofline.questions.dynamo import DynamoDeployment, dynamo
     from roofline.questions.equal_service import EqualService, equal_service
+    from roofline.questions.fits import Fit, fits
     from roofline.questions.goodput import GpuGoodput, goodput
     from roofline.questions.inputs.signatures import Case
+    from roofline.questions.launch import Launch, launch
     from roofline.questions.levers import Levers, levers
     from roofline.questions.listing import workload_options, workloads
     from roofline.questions.pareto import Pareto, pareto
@@ -65,6 +70,8 @@ __all__ = [
     "Answers",
     "BadInput",
     "BadSpec",
+    "Budget",
+    "Budgets",
     "CacheTier",
     "Case",
     "Checks",
@@ -74,13 +81,16 @@ __all__ = [
     "Day",
     "Disaggregation",
     "DoesNotFit",
+    "DynamoDeployment",
     "EqualService",
+    "Fit",
     "Formula",
     "Gpu",
     "GpuCost",
     "GpuGoodput",
     "GpuPlan",
     "Knees",
+    "Launch",
     "Levers",
     "Measurement",
     "MeasurementCheck",
@@ -104,20 +114,25 @@ __all__ = [
     "TurningPoint",
     "UnknownName",
     "UnsupportedPrecision",
+    "budgets",
     "calibrate_once",
     "check",
     "check_plan",
     "check_specs",
+    "command_case",
     "compare",
     "cost",
     "curve",
     "day",
     "disaggregate",
+    "dynamo",
     "equal_service",
+    "fits",
     "formula",
     "goodput",
     "gpus",
     "knee",
+    "launch",
     "levers",
     "load_case",
     "load_gpu",
@@ -150,17 +165,22 @@ __version__ = "0.1.0"
 _LAZY = {
     "roofline.formulas.closed": ("Formula",),
     "roofline.formulas.sensitivity": ("Sensitivities", "Sensitivity"),
+    "roofline.questions.budgets": ("Budget", "Budgets", "budgets"),
     "roofline.questions.cache": ("CacheTier", "prompt_cache"),
     "roofline.questions.catalog": ("check_specs", "gpus", "load_gpu", "load_model", "models"),
     "roofline.questions.check": ("Checks", "MeasurementCheck", "check"),
+    "roofline.questions.commands": ("command_case",),
     "roofline.questions.compare": ("Quantization", "compare", "quantize"),
     "roofline.questions.cost": ("GpuCost", "cost"),
     "roofline.questions.curve": ("Curve", "curve"),
     "roofline.questions.day": ("Day", "day"),
     "roofline.questions.disaggregate": ("Disaggregation", "disaggregate"),
+    "roofline.questions.dynamo": ("DynamoDeployment", "dynamo"),
     "roofline.questions.equal_service": ("EqualService", "equal_service"),
+    "roofline.questions.fits": ("Fit", "fits"),
     "roofline.questions.goodput": ("GpuGoodput", "goodput"),
     "roofline.questions.inputs.signatures": ("Case",),
+    "roofline.questions.launch": ("Launch", "launch"),
     "roofline.questions.levers": ("Levers", "levers"),
     "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
     "roofline.questions.pareto": ("Pareto", "pareto"),

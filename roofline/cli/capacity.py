@@ -41,7 +41,7 @@ from roofline.cli.answers import (
     verdict_columns,
     without_idle_prices,
 )
-from roofline.cli.case import one_answer, question, required_share, shown_keys, together, with_varying
+from roofline.cli.case import one_answer, one_case, question, required_share, shown_keys, together, with_varying
 from roofline.cli.options import (
     API_PRICE,
     echo,
@@ -54,6 +54,7 @@ from roofline.cli.options import (
     show,
 )
 from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, room, terminal_width
+from roofline.cli.start import flag_line
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text, is_on_mean
 from roofline.questions.inputs.case import KIND_OF, LOADS, Load
@@ -241,6 +242,12 @@ _HIGH = 20  # rows of a chart that need not share a screen
 @click.option(
     "--pareto", is_flag=True, expose_value=False, help="The frontier over plans and loads instead: roofline pareto."
 )
+@click.option(
+    "--over",
+    metavar="SETTING",
+    expose_value=False,
+    help="A setting of the engine in place of the load: max-num-batched-tokens or max-num-seqs (roofline budgets).",
+)
 @click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
 def curve(
     models: tuple[str, ...],
@@ -331,6 +338,74 @@ def _deployed(curve: curve_question.Curve) -> str:
 
 def _warnings(curve: curve_question.Curve) -> list[str]:
     return [text for text in curve.prediction.warnings if not text.startswith(("under load", "tp ="))]
+
+
+# Latencies along a setting of the engine: the `budgets` command, and `curve --over`.
+
+
+def _budget_columns(setting: str, options: Mapping[str, Any]) -> list[ScreenColumn]:
+    latencies = [
+        column
+        for metric in ("ttft", "tpot")
+        for column in (
+            ScreenColumn(f"{metric.upper()} ms", f"{metric}_ms"),
+            ScreenColumn("p99 ms", f"{metric}_p99_ms"),
+        )
+    ]
+    others = [*latency("ttft", options, with_range=False), *latency("tpot", options, with_range=False)]
+    known = {column.key for column in latencies}
+    return [
+        MARK,
+        ScreenColumn(_HEADINGS[setting], "setting_value"),
+        ScreenColumn("", "role"),
+        *latencies,
+        *(column for column in others if column.key not in known),
+        ScreenColumn("ITL p99 ms", "itl_p99_ms", 0 if "itl_p99" in (options.get("slo") or ()) else 1),
+        percent_column("util", "util", 2),
+        ranked(TOK_S_GPU, 3),
+        *verdict_columns(options),
+    ]
+
+
+_HEADINGS = {"max_num_batched_tokens": "tokens", "max_num_seqs": "seqs"}
+
+
+@question(
+    "roofline curve --over max-num-seqs -m qwen3-8b -g h100 --engine vllm -c 64",
+    "roofline budgets --over max-num-batched-tokens -m qwen3-8b -g h100 -c 8",
+)
+@click.option("--over", required=True, metavar="SETTING", help="max-num-batched-tokens or max-num-seqs.")
+@click.option("--values", help="Its values, e.g. 2k,4k,8k.  [default: powers of two, and the engine's default]")
+def budgets(
+    over: str,
+    values: str | None,
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+) -> None:
+    """TTFT, TPOT and ITL along the token budget of a step, or the most sequences: the best for an SLO, and why."""
+    from roofline.questions import budgets as budgets_question
+
+    model, gpu = one_case(models, gpus)
+    answer = budgets_question.budgets(model, gpu, over=over, values=values, **options)
+    rows = answer.to_rows()
+    first = next(row.prediction for row in answer if row.prediction is not None)
+    screen = Screen(
+        columns=_budget_columns(answer[0].setting, options),
+        rows=[{**row, "role": _role(row)} for row in rows if row["reason"] is None],
+        case=case_text(models, options, asked_format(options), deployed_text(first.to_dict(PLAN_KEYS))),
+        answer=answer.why,
+        lines=[f"{row.value:g}: {row.reason}" for row in answer if row.reason is not None],
+        notes=labelled([("", first.warnings)]),
+        is_curve=True,
+    )
+    show(screen, output_format, rows)
+
+
+def _role(row: Mapping[str, Any]) -> str:
+    names = {"best": row["is_best_value"], "default": row["is_default"]}
+    return ", ".join(name for name, holds in names.items() if holds)
 
 
 # Cost per hour, request and token, and against an API: the `cost` command.
@@ -472,7 +547,10 @@ def cost(
             share=share,
         ),
         answer="" if best is None else _cost_answer(best, first, options, gpus, len(others)),
-        lines=[shorten(f"{row['gpu']}: {row['reason']}", terminal_width()) for row in refused if gpus],
+        lines=[
+            *(shorten(f"{row['gpu']}: {row['reason']}", terminal_width()) for row in refused if gpus),
+            *([] if best is None else _flags_of_cost(best)),
+        ],
         hidden=0 if gpus else len(refused),
         notes=[_COST_LEGEND, *labelled((answer.gpu.name, answer.warnings) for answer in shown)],
     )
@@ -484,6 +562,14 @@ def cost(
     show(replace(one_answer(screen, cases), below=failure), output_format, rows)
     if failure:
         raise RooflineError(failure)
+
+
+def _flags_of_cost(best: cost_question.GpuCost) -> list[str]:
+    """What to type for the cheapest."""
+    texts = best.to_dict(["flags"])["flags"]
+    if best.prediction is None or not texts:
+        return []
+    return flag_line(best.prediction.deployment.engine.name, [" ".join(texts)])
 
 
 def _has_load(options: Mapping[str, Any]) -> bool:

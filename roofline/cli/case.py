@@ -118,7 +118,9 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
             **values: Any,
         ) -> Any:
             rest = {key: values.pop(key) for key in tuple(values) if key not in OPTIONS}
-            case_file, save = rest.pop("case"), rest.pop("save")
+            case_file, save, launched = rest.pop("case"), rest.pop("save"), rest.pop("command")
+            if launched is not None:
+                models = _from_command(launched, taken, values, models, words)
             if case_file is not None:
                 models, gpus = _from_file(case_file, taken, values, models, gpus, words)
             for place in places:
@@ -164,24 +166,32 @@ def _files() -> list[click.Option]:
     return [
         click.Option(["--case"], type=PathName(), help="Ask about the case of this file; what is typed comes first."),
         click.Option(["--save"], type=PathName(), help="Keep the case in this file (YAML)."),
+        click.Option(["--command"], metavar="TEXT", help="Ask about the server that this command starts."),
     ]
 
 
-def _from_file(
-    path: str,
-    taken: Taken,
-    values: dict[str, Any],
-    models: tuple[str, ...],
-    gpus: tuple[str, ...],
-    words: tuple[str, ...],
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Model and GPUs, and in `values` the options, of a case in a file where nothing was typed for them."""
-    from roofline.questions.saved import case_texts
+def _from_command(
+    text: str, taken: Taken, values: dict[str, Any], models: tuple[str, ...], words: tuple[str, ...]
+) -> tuple[str, ...]:
+    """The model, and in `values` the options, of a launch command where nothing was typed for them."""
+    from roofline.questions.commands import read_command
 
+    read = read_command(text)
+    case = dict(read.options)
+    model = str(case.pop("model"))
+    texts = {name: str(value) for name, value in case.items()}
+    _fill(texts, taken, values, "the command")
+    for note in read.notes:
+        echo(f"note: {note}", err=True)
+    if models and model not in models:
+        echo(f"note: the command serves {model}; asked about {', '.join(models)}", err=True)
+    return models if models or len(words) > 1 else (model,)
+
+
+def _fill(texts: Mapping[str, str | bool], taken: Taken, values: dict[str, Any], source: str) -> None:
+    """Options in texts, where nothing was typed for them."""
     context = click.get_current_context()
     params = {str(param.name): param for param in context.command.params}
-    texts = case_texts(path)
-    model, gpu = texts.pop("model", None), texts.pop("gpu", None)
     lengths = {"isl", "osl", "workload"}
     typed = {name for name, value in values.items() if value not in (None, (), False)}
     left_out = []
@@ -197,7 +207,23 @@ def _from_file(
         value = text if isinstance(text, bool) else param.type.convert(text, param, context)
         values[name] = (value,) if param.multiple else value
     if left_out:
-        echo(f"note: {path}: left out here: {', '.join(left_out)}", err=True)
+        echo(f"note: {source}: left out here: {', '.join(left_out)}", err=True)
+
+
+def _from_file(
+    path: str,
+    taken: Taken,
+    values: dict[str, Any],
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    words: tuple[str, ...],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Model and GPUs, and in `values` the options, of a case in a file where nothing was typed for them."""
+    from roofline.questions.saved import case_texts
+
+    texts = case_texts(path)
+    model, gpu = texts.pop("model", None), texts.pop("gpu", None)
+    _fill(texts, taken, values, path)
     further = len(words) if models else len(words) - 1  # words that are GPUs
     if not words and model and not models:
         models = (str(model),)

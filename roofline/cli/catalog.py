@@ -323,7 +323,7 @@ def _check(ctx: click.Context, path: str | None) -> None:
     if report.faults:
         echo(f"{counted(len(report.faults), 'fault')} in {what}", err=True)
         ctx.exit(1)
-    echo(f"{what}: no faults")
+    echo(prose(f"{what}: no faults"))
 
 
 def _checking(words: str) -> click.Command:

@@ -36,6 +36,7 @@ from roofline.cli.options import (
     suggested,
 )
 from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, keys_of, prose, terminal_width
+from roofline.cli.start import DYNAMO, emit_option, emit_text, flag_line, with_engine
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, counted, rounded, to_text
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, engine_names
@@ -184,7 +185,11 @@ def _levers_screen(
         legend=f"-: less than {100.0 * levers_question.WORTH:.0f} %, or of next to nothing",
         case=case_text([start["model"]], options, asked_format(options), end),
         answer=_levers_answer(answer),
-        lines=[*_why(answer, in_full=flags().is_full), *_unable(unable, in_full=flags().is_full)],
+        lines=[
+            *_why(answer, in_full=flags().is_full),
+            *_options_of_levers(answer, numbers, in_full=flags().is_full),
+            *_unable(unable, in_full=flags().is_full),
+        ],
         notes=[*answer.notes, *_assumptions(answer), *_qualities(answer), *labelled([("", start["warnings"])])],
     )
 
@@ -316,6 +321,17 @@ def _why(answer: levers_question.Levers, *, in_full: bool) -> list[str]:
     return [f"{name}: {reason if in_full else reason.partition(', ')[0]}" for name, reason in reasons]
 
 
+def _options_of_levers(answer: levers_question.Levers, numbers: Mapping[str, str], *, in_full: bool) -> list[str]:
+    """What to type for the levers that help, by their numbers."""
+    told = [(lever, lever.flags) for lever in answer.alone if lever.helps(answer.goal)]
+    texts = [f"{numbers[lever.name]} {' '.join(flags)}" for lever, flags in told if flags]
+    shown = texts if in_full else texts[:_MOST_OPTIONS]
+    return flag_line(answer.start.prediction.deployment.engine.name, shown)
+
+
+_MOST_OPTIONS = 3
+
+
 def _unable(rows: Sequence[Mapping[str, Any]], *, in_full: bool) -> list[str]:
     if not rows:
         return []
@@ -385,7 +401,7 @@ def cache(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any
         rows=[{**row, "recompute_ms": row["recompute_ms"] and max(row["recompute_ms"], 0.0)} for row in rows],
         case=case_text(models, options, asked_format(options)),
         answer=_cache_answer(answers),
-        lines=list(_lines(answers)),
+        lines=[*_lines(answers), *_tier_options(answers)],
         notes=[_FORMULA, *labelled((f"{answer.gpu.name}, {answer.tier}", answer.warnings) for answer in answers)],
         is_whole=len(rows) <= MOST_ROWS,
     )
@@ -406,6 +422,14 @@ def _cache_answer(answers: Sequence[cache_question.CacheTier]) -> str:
         f"{verb} wins on {best.gpu.name}: {best.prefix:,.0f} tokens load from {best.tier} in "
         f"{to_text(best.load, 's')}, recomputing takes {to_text(max(again, NANO), 's')}"
     )
+
+
+def _tier_options(answers: Sequence[cache_question.CacheTier]) -> list[str]:
+    """What to type for each tier."""
+    told = {tier.tier: tier.flags for tier in answers if tier.prediction is not None}
+    texts = [f"{tier} {' '.join(flags)}" for tier, flags in told.items() if flags]
+    named = [tier.prediction.deployment.engine.name for tier in answers if tier.prediction is not None]
+    return flag_line(named[0], texts) if named else []
 
 
 def _lines(answers: Sequence[cache_question.CacheTier]) -> Iterator[str]:
@@ -452,10 +476,17 @@ def speculate(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str,
         case=case_text(models, options, asked_format(options), deployed_text(rows[0]), load=False),
         answer=str(answer),
         legend=f"1 to {len(answer.predictions) - 1}: speed-up of TPOT with so many proposed tokens",
+        lines=_draft_options(answer, rows),
         notes=answer.warnings,
         is_curve=True,
     )
     show(screen, output_format, rows)
+
+
+def _draft_options(answer: speculate_question.Speculation, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What to type for the number of drafts that is best at the first load."""
+    best = next((row["flags"] for row in rows if row["is_best"] and row["draft_tokens"]), None)
+    return flag_line(answer.predictions[0].deployment.engine.name, [" ".join(best)] if best else [])
 
 
 def _speculate_columns(answer: speculate_question.Speculation) -> list[ScreenColumn]:
@@ -514,6 +545,7 @@ _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_
 @click.option(
     "--max-gpus", type=read(COUNT), help="GPUs for the best ratio of both pools.  [default: as many as there are]"
 )
+@emit_option
 def disaggregate(
     models: tuple[str, ...],
     options: dict[str, Any],
@@ -528,10 +560,15 @@ def disaggregate(
     prefill_gpu_price: float | None,
     decode_gpu_price: float | None,
     max_gpus: int | None,
+    emit: str | None,
 ) -> None:
     """Latencies, throughput and cost of a prefill pool and a decode pool, beside one pool of the same rent."""
     from roofline.questions import disaggregate as disaggregate_question
 
+    if emit is not None:
+        if emit.partition("@")[0] != DYNAMO or len(models) > 1:
+            raise click.UsageError("two pools are emitted as one deployment file: --emit dynamo, for one model")
+        options = with_engine(emit, options)
     answers = [
         disaggregate_question.disaggregate(
             model, prefill, decode,
@@ -540,6 +577,9 @@ def disaggregate(
         )
         for model in models
     ]  # fmt: skip
+    if emit is not None:
+        emit_text(emit, answers[0], options, output_format)
+        return
     rows = [answer.to_dict() for answer in answers]
     if not for_people(output_format):
         show(Screen(_COLUMNS, rows), output_format, rows)
@@ -592,6 +632,7 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     for pool in answer.one_pool:
         answers = pool.ranking if pool.within is None else pool.within.sentence
         lines.append(f"{pool.gpu}: {pool.reason or answers}")
+    lines += flag_line(answer.pools.prefill.engine.name, row["flags"], " (whole file: --emit dynamo)")
     case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {answer.workload.load.brief}"
     return Screen(
         columns=_COLUMNS,

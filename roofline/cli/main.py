@@ -26,13 +26,13 @@ _HOME = "roofline.cli."
 #: Section -> commands, their module, a sentence of help. Modules are imported when their command runs.
 SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
     "Ask": (
-        (("predict",), "predict", "Predict latency, throughput, memory and cost."),
+        (("predict", "sweep"), "predict", "Predict a case, or every combination of many."),
         (("ttft", "tpot"), "predict", "Show one of these on every GPU, best first."),
-        (("sweep",), "predict", "Predict every combination of many cases."),
     ),
     "Decide": (
         (("plan",), "plan", "Rank deployments within an SLO, and say why."),
-        (("goodput", "curve"), "capacity", "Find the load within an SLO, or draw them."),
+        (("fits",), "start", "Say whether a server starts, and its flags."),
+        (("goodput", "curve", "budgets"), "capacity", "Find loads within an SLO; vary the budgets."),
         (("pareto",), "pareto", "Find the best plans: per user against per GPU."),
         (("cost",), "capacity", "Price tokens, and compare with an API."),
     ),
@@ -73,9 +73,11 @@ class _Questions(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command and its arguments; ``curve --pareto`` is the command of that name."""
+        """The command and its arguments; ``curve --pareto`` and ``curve --over`` are commands of their own."""
         if args[:1] == ["curve"] and "--pareto" in args:
             args = ["pareto", *(word for word in args[1:] if word != "--pareto")]
+        if args[:1] == ["curve"] and any(word.partition("=")[0] == "--over" for word in args):
+            args = ["budgets", *args[1:]]
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
@@ -254,11 +256,11 @@ def _no_such_option(typed: str, ctx: click.Context) -> str:
 _NAMED = {
     "Case": ("models", "model", "gpus", "gpu"),
     "Output": (
-        "output_format", "output", "force", "is_full", "with_notes", "explain", "simulated", "seed", "requests", "plot",
-        "help",
+        "output_format", "output", "force", "is_full", "with_notes", "emit", "explain", "simulated", "seed", "requests",
+        "plot", "help",
     ),
 }  # fmt: skip
-_BEHIND = {"Case": ("share", "case", "save")}  # behind those of the table
+_BEHIND = {"Case": ("share", "case", "save", "command")}  # behind those of the table
 #: Short for ``--format``.
 _FORMATS = ("--json", "--csv", "--markdown", "--latex")
 

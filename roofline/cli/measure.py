@@ -37,6 +37,7 @@ from roofline.questions.check import (
     MeasurementCheck,
     Reading,
     check_readings,
+    of_command,
     read_each,
     read_results,
     results,
@@ -92,9 +93,11 @@ class _BeforeAndAfter(Question):
     "  two sweeps:    roofline check before/*.json --after after/*.json\n"
     "  several runs:  roofline check *.json -g b200 --tp 8 --statistic p99 -f csv\n"
     "  a pipe:        cat runs.csv | roofline check -\n"
-    "  in the file:   vllm bench serve --save-result --metadata gpu=h100 tp=1 ...\n",
+    "  in the file:   vllm bench serve --save-result --metadata gpu=h100 tp=1 ...\n"
+    "  its command:   roofline check result.json --command 'vllm serve qwen3-8b'\n",
 )
-@click.argument("files", nargs=-1, required=True, type=PathName(allow_dash=True))
+@click.argument("files", nargs=-1, type=PathName(allow_dash=True))
+@click.option("--command", metavar="TEXT", help="Launch command of the server; alone: what it should take.")
 @click.option(
     "--after",
     type=PathName(allow_dash=True),
@@ -114,6 +117,7 @@ class _BeforeAndAfter(Question):
 def check(
     files: tuple[str, ...],
     after: tuple[str, ...],
+    command: str | None,
     statistic: str | None,
     basis: str | None,
     specs: str | None,
@@ -134,6 +138,12 @@ def check(
     for name, what in (("model", "model"), ("gpu", "GPU")):
         if "," in str(stated[name]):
             raise click.UsageError(f"results are of one {what} here; check the files of {stated[name]} one by one")
+    if not files:
+        if command is None:
+            raise click.UsageError("check needs FILES of results; or --command, for what a server should take")
+        _print_expected(command, stated, output_format, basis=basis, specs=specs)
+        return
+    stated, settings = of_command(command, stated)
     if len(files) > 1 and not after and _is_plan(files[0]):
         readings, unread = read_each(files[1:], lambda name: _reading(name, statistic))
         _print_plan(files[0], readings, unread, output_format, stated, specs)
@@ -142,7 +152,7 @@ def check(
     sides, failures = [], []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
         readings, unread = read_each(names, lambda name: _reading(name, statistic))
-        checked, refused = check_readings(readings, stated, basis=basis or BASES[0], specs=specs)
+        checked, refused = check_readings(readings, stated, basis=basis or BASES[0], specs=specs, **settings)
         sides.append(checked)
         failures += [*unread, *refused]
     changed, why_not = _diagnosis_or_reason(sides[0], sides[1])
@@ -153,6 +163,24 @@ def check(
         _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [], failure)
     if failure:
         raise RooflineError(failure)
+
+
+def _print_expected(command: str, stated: Mapping[str, Any], output_format: str, **options: Any) -> None:
+    """What the server of a command should take, where no result is given."""
+    from roofline.questions.commands import read_command
+    from roofline.questions.predict import predict, prediction_text
+
+    read = read_command(command)
+    given = {name: value for name, value in {**stated, **options}.items() if value is not None}
+    case = {**read.options, **given}
+    if case.get("gpu") is None:
+        raise click.UsageError("check --command needs the GPU: -g")
+    prediction = predict(**case)
+    if for_people(output_format):
+        echo(prediction_text(prediction))
+        notes([*prediction.warnings, *read.notes])
+    else:
+        print_rows([prediction.to_dict()], output_format, {})
 
 
 def _is_plan(file: str) -> bool:

@@ -36,10 +36,12 @@ from roofline.cli.answers import (
     varying_columns,
 )
 from roofline.cli.case import one_answer, question, shown_keys, together, with_varying
-from roofline.cli.options import GPU, labelled, read, show
+from roofline.cli.options import GPU, echo, labelled, read, show
 from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, prose, terminal_width
+from roofline.cli.start import DYNAMO, emit_option, emit_text, flag_line, with_engine
 from roofline.numbers.quantity import counted, rounded
 from roofline.questions.inputs.case import LOADS
+from roofline.questions.inputs.flags import advisor
 from roofline.questions.inputs.options import COUNT, OBJECTIVES, PRICE, RATIO
 from roofline.questions.predict import meeting_first
 from roofline.support.errors import RooflineError
@@ -109,6 +111,7 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
     "--why", is_flag=True, help="Which rent, load or limits would change the first plan; with --all why others follow."
 )
 @click.option("--next-measurement", is_flag=True, help="Which one run would narrow this decision most.")
+@emit_option
 @click.option("--top", type=read(COUNT), default=1, show_default=True, help="Plans of each kind of GPU.")
 def plan(
     models: tuple[str, ...],
@@ -126,6 +129,7 @@ def plan(
     disaggregate: bool,
     rate_by_hour: str | None,
     start_up: str | None,
+    emit: str | None,
 ) -> None:
     """Deployments that meet an SLO, ranked, with their reasons: for users, a request rate, or a burst.
 
@@ -138,11 +142,11 @@ def plan(
         raise click.UsageError("plan needs an SLO, in ms: --slo ttft:300,tpot:25")
     if isinstance(spend, tuple):
         raise click.UsageError("--spend is one rent, such as 40k/month")
-    if rate_by_hour is not None:
-        cases = _at_peak(cases, rate_by_hour)
-        options = together(cases)
-    elif start_up is not None:
+    if rate_by_hour is None and start_up is not None:
         raise click.UsageError("--start-up belongs to --rate-by-hour")
+    cases = cases if rate_by_hour is None else _at_peak(cases, rate_by_hour)
+    cases = cases if emit is None else [with_engine(emit, case) for case in cases]
+    options = together(cases)
     asked = list(product(models, cases))
     have_text = ",".join(have) or None
     aims: dict[str, Any] = {"objective": objective, "spend": spend, "have": have_text, "top": top}
@@ -151,6 +155,9 @@ def plan(
         plan_question.plan(model, gpus or None, **aims, growth=each_growth, disaggregate=disaggregate, **case)
         for (model, case), each_growth in zip(asked, growths, strict=True)
     ]
+    if emit is not None:
+        _emit(emit, answers, cases[0], output_format, is_pooled=disaggregate)
+        return
     columns = with_varying(_columns(options, len(models), objective), cases)
     plans = meeting_first((found for answer in answers for found in answer.plans), lambda found: found.verdict)
     keys = shown_keys(columns, output_format, "meets")
@@ -168,26 +175,67 @@ def plan(
     days = [] if rate_by_hour is None else _days(answers, rate_by_hour, start_up)
     steps = [step for answer in answers for step in _step_lines(answer)]
     steps += [line for found in days for line in _day_lines(found)]
-    screen = replace(screen, lines=[*steps, *screen.lines])
+    screen = replace(screen, lines=[*_typed(best), *steps, *screen.lines])
     if output_format == "markdown":
         columns = [*columns, ScreenColumn("reason", "reason")]
         screen = replace(screen, columns=columns, rows=rows, others=[], lines=[])
-    missed = [
-        model
-        for (model, _), answer in zip(asked, answers, strict=True)
-        if all(found.meets is False for found in answer.plans)
-    ]
-    failure = _none_meets(list(dict.fromkeys(missed)), (*gpus, *have), options["slo"]) if missed else ""
-    remedy = _remedy(plans) if missed else ""
-    failure = f"{failure}; to fit, try {remedy}" if remedy else failure
-    if missed and any(found.over_budget is not None for found in plans):
-        failure = f"{', '.join(dict.fromkeys(missed))}: no plan is within the budget; raise it, or lower the load"
+    failure = _failure(asked, answers, plans, (*gpus, *have), options["slo"])
     if disaggregate:
         screen = replace(screen, lines=[*_pool_lines(answers), *screen.lines])
     more = _beside_rows(answers, days, told)
     show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, more)
     if failure:
         raise RooflineError(failure)
+
+
+def _failure(
+    asked: Sequence[tuple[str, Any]],
+    answers: Sequence[Plans],
+    plans: Sequence[GpuPlan],
+    gpus: tuple[str, ...],
+    slo: Mapping[str, float],
+) -> str:
+    """Why models have no plan, and what would fit; empty where all have one."""
+    missed = [
+        model
+        for (model, _), answer in zip(asked, answers, strict=True)
+        if all(found.meets is False for found in answer.plans)
+    ]
+    if not missed:
+        return ""
+    if any(found.over_budget is not None for found in plans):
+        return f"{', '.join(dict.fromkeys(missed))}: no plan is within the budget; raise it, or lower the load"
+    failure, remedy = _none_meets(list(dict.fromkeys(missed)), gpus, slo), _remedy(plans)
+    return f"{failure}; to fit, try {remedy}" if remedy else failure
+
+
+def _emit(
+    emit: str, answers: Sequence[Plans], options: Mapping[str, Any], output_format: str, *, is_pooled: bool
+) -> None:
+    """What to type for the first plan, or for the first two pools."""
+    if len(answers) > 1:
+        raise click.UsageError("--emit is of one plan; ask once for each model and case")
+    (answer,) = answers
+    if is_pooled:
+        if emit.partition("@")[0] != DYNAMO:
+            raise click.UsageError("two pools are emitted as one deployment file: --emit dynamo")
+        if not answer.pools:
+            raise RooflineError("no two pools meet the SLO, so that there is nothing to emit")
+        emit_text(emit, answer.pools[0], options, output_format)
+        return
+    best = answer.best
+    if best is None or best.prediction is None:
+        raise RooflineError("no plan meets the SLO, so that there is nothing to emit")
+    echo(f"note: {best.text}, SLO {best.verdict or 'not known'}", err=True)
+    emit_text(emit, best.prediction, options, output_format, str(best.why or ""))
+
+
+def _typed(best: GpuPlan | None) -> list[str]:
+    """What to type for the first plan."""
+    if best is None or best.prediction is None or not best.flags:
+        return []
+    engine = best.prediction.deployment.engine.name
+    return flag_line(engine, [" ".join(best.flags)], f" (whole command: --emit {advisor(engine).engine})")
 
 
 def _remedy(plans: Sequence[GpuPlan]) -> str:

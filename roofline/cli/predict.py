@@ -36,7 +36,7 @@ from roofline.cli.answers import (
     verdict_columns,
     with_refusals,
 )
-from roofline.cli.case import question, together, varying
+from roofline.cli.case import one_case, question, together, varying
 from roofline.cli.options import (
     EVERY_REASON,
     Command,
@@ -64,6 +64,7 @@ from roofline.cli.screen import (
     room,
     shell_words,
 )
+from roofline.cli.start import emit_option, emit_text, with_engine
 from roofline.numbers.quantity import MICRO, counted, rounded, rounded_down, to_text
 from roofline.questions import catalog
 from roofline.questions.inputs.case import LASTING, is_pressing, lasting
@@ -300,12 +301,28 @@ def tpot(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, A
     "roofline predict -m deepseek-r1 -g h200:tp8 --workload 1k1k -c 64 -f json",
 )
 @click.option("--knee", "with_knee", is_flag=True, help="Show the batch or users at which decode stops being cheap.")
+@emit_option
 @_simulated
 @_explained
 def predict(
-    models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], *, with_knee: bool, **query: Any
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    cases: list[dict[str, Any]],
+    *,
+    with_knee: bool,
+    emit: str | None,
+    **query: Any,
 ) -> None:
     """Latency, throughput, knee, memory and cost of one case, or a table of several."""
+    if emit is not None:
+        from roofline.questions.predict import predict as predict_question
+
+        model, gpu = one_case(models, gpus)
+        if len(cases) > 1:
+            raise click.UsageError("--emit is of one case; give one value of each option")
+        options = with_engine(emit, cases[0])
+        emit_text(emit, predict_question(model, gpu, **options), options, query["output_format"])
+        return
     asked = _Query(models, gpus, cases, **query)
     if with_knee:
         _refuse_rate(cases)

@@ -105,13 +105,19 @@ class Screen:
     cut: int = 0  # number of its lines left out
 
 
+class Quoted(str):
+    """What another program prints, shown as it is."""
+
+    __slots__ = ()
+
+
 def shell_words(text: str) -> str:
     """A text with names of options, which stand in ticks, as they are typed.
 
     >>> shell_words("add GPUs (`num_gpus`), or `weights` fp8; `model_type` is another thing")
     'add GPUs (--num-gpus), or --weights fp8; `model_type` is another thing'
     """
-    if "`" not in text:
+    if "`" not in text or isinstance(text, Quoted):
         return text
     from roofline.questions.inputs.options import OPTIONS
 

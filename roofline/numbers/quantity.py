@@ -20,6 +20,7 @@ GIGA = 1e9
 TERA = 1e12
 BILLION = 1e9
 KIBI = 1024  # `1k1k` of InferenceX means 1024 tokens in, 1024 out
+GIBI = 1024.0**3
 MINUTE = 60.0
 HOUR = 3600.0
 DAY = 24.0 * HOUR

@@ -11,6 +11,7 @@ from roofline.numbers.roots import narrowed
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.arguments import each_model, one_case, plain_options
 from roofline.questions.inputs.deployment import own_settings
+from roofline.questions.inputs.flags import cache_flags
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, asked_case, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
@@ -77,6 +78,7 @@ CACHE_KEYS: Keys[CacheTier] = {
     "prefixes_held": Key.number(
         "1", "Prefixes that the cache holds; in hbm those beside the batch.", lambda c: c.prefixes
     ),
+    "flags": SHARED["flags"]._replace(of=lambda c: c.flags),
     "reason": SHARED["reason"],
 }
 
@@ -112,6 +114,11 @@ class CacheTier(Answer[CacheRow]):
     warnings: tuple[str, ...] = ()
     reason: str | None = None  # why there is no answer
     asked: Mapping[str, Json] = field(default_factory=dict, repr=False)
+
+    @property
+    def flags(self) -> list[str]:
+        """Options of the engine that keep prefixes in this tier."""
+        return [] if self.prediction is None else cache_flags(self.prediction.deployment.engine.name, self.tier)
 
     @property
     def faster(self) -> str | None:

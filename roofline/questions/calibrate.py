@@ -280,7 +280,7 @@ def _today() -> str:
     return datetime.now(UTC).date().isoformat()
 
 
-def _set(fit: Fit, source: str) -> dict[str, Any]:
+def _set(fit: FittedParameters, source: str) -> dict[str, Any]:
     return {
         **parameter_texts(fit.parameters),
         "residual": max(float(f"{fit.residual:.2g}"), 0.001),
@@ -357,7 +357,7 @@ class Sample:
 
 
 @dataclass(frozen=True)
-class Fit:
+class FittedParameters:
     """Fitted parameters of one kind of kernel, and the spread of the rows around them."""
 
     parameters: Mapping[str, float]
@@ -385,7 +385,7 @@ def log_ratio(sample: Sample, parameters: Mapping[str, float]) -> Any:
     return _off(sample, Efficiency(**constants))
 
 
-def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
+def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> FittedParameters:
     """Parameters that fit the timed kernels; `base` centres the prior where parameters are known [s, 1].
 
     The soft-L1 loss of log residuals keeps outliers from pulling more than linearly; a weak prior holds every
@@ -419,7 +419,7 @@ def fitted(sample: Sample, base: Mapping[str, float] | None = None) -> Fit:
             best = solution
     parameters = {**fixed, **_rounded(dict(zip(start, np.exp(best.x), strict=True)))}  # type: ignore[union-attr]
     off = np.abs(log_ratio(sample, parameters))
-    return Fit(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / HALF_WIDTH, size)
+    return FittedParameters(parameters, float(np.median(off)), float(np.quantile(off, 0.8)) / HALF_WIDTH, size)
 
 
 def _softened(off: Any) -> Any:

@@ -18,6 +18,7 @@ from roofline.numbers.quantity import GIGA, MILLI, rounded, to_text
 from roofline.physics.equation import Kernel, Roof
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
+from roofline.questions.commands import command_case
 from roofline.questions.diagnosis import (
     METRICS,
     MOST_PLAUSIBLE,
@@ -35,6 +36,7 @@ from roofline.questions.diagnosis import (
 )
 from roofline.questions.inputs.arguments import path, plain_options, scalar, tokens_of_prefix
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
+from roofline.questions.inputs.flags import cause_flags
 from roofline.questions.inputs.options import ALL, SPELLINGS
 from roofline.questions.predict import predict
 from roofline.serving.answers import Answer, Answers, selected
@@ -75,6 +77,7 @@ def check(
     statistic: str | None = None,
     basis: str = "calibrated",
     specs: str | None = None,
+    command: str | None = None,
     **options: Unpack[CheckOptions],
 ) -> Checks:
     """Measured latencies of a server beside what was to be expected, and what explains the difference.
@@ -86,6 +89,7 @@ def check(
         statistic: mean, median or p99 over the requests; None for the median where a run has it, else the mean.
         basis: ``calibrated``, or ``ideal`` for the hardware limit.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
+        command: launch command of the server, as `command_case` reads it; options come before it.
         options: what a result does not state, in place of what it does: model, gpu, engine, tp, pp, ep, dp,
             quantization, kv_cache_dtype, isl, osl, prefix, batch, concurrency, request_rate, num_prompts.
 
@@ -102,14 +106,15 @@ def check(
     >>> rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
     [<MeasurementCheck result: TTFT 4.6 % faster than predicted: inside the 80 % range, 31.4 ms (18.3-54)>]
     """
-    plain = stated_of_run(options)
+    stated, settings = of_command(command, options)
+    plain = stated_of_run(stated)
     refused: list[RooflineError] = []
     sides: list[list[MeasurementCheck]] = []
     for side in (results, after):
         is_one = isinstance(side, Mapping) or isinstance(scalar(side), str) or not isinstance(side, Iterable)
         sources: Any = [side] if is_one else side
         readings, unread = read_each(sources, lambda source: reading_of(source, scalar(statistic)))
-        checks, failures = check_readings(readings, plain, basis=basis, specs=specs)
+        checks, failures = check_readings(readings, plain, basis=basis, specs=specs, **settings)
         sides.append(checks)
         refused += [*unread, *failures]
     before, later = sides
@@ -117,6 +122,21 @@ def check(
         none = BadInput("check needs results: paths of files, or what json.load reads from them")
         raise (refused or [none])[0] if len(refused) < 2 else RooflineError("\n".join(map(str, refused)))
     return Checks((*before, *later), what_changed(before, later) if later else None, refused)
+
+
+def of_command(command: str | None, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What a launch command and options say of a run: what a result may state, and settings of the engine."""
+    if command is None:
+        return dict(options), {}
+    case: dict[str, Any] = dict(command_case(command))
+    engine, _, version = case.pop("engine").partition("@")
+    case = {**case, "engine": engine, **({"engine_version": version} if version else {})}
+    if case.get("ep") == ALL:
+        case["ep"] = int(case.get("tp", 1)) * int(case.get("dp", 1))
+    case.pop("num_gpus", None)
+    stated = {SPELLINGS.get(name, name): value for name, value in options.items() if value is not None}
+    known = {name: value for name, value in case.items() if name in _STATED}
+    return {**known, **stated}, {name: value for name, value in case.items() if name not in _STATED}
 
 
 def stated_of_run(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -540,13 +560,26 @@ class MeasurementCheck(Answer[dict[str, Json]]):
     def suspect_rows(self) -> list[dict[str, Json]]:
         """Suspects as flat rows, the most plausible first."""
         source = {"source": self.measured.source}
-        return [{**source, **cells(SUSPECT_KEYS, ranked)} for ranked in enumerate(self.suspects, start=1)]
+        return [
+            {**source, **cells(SUSPECT_KEYS, (place, suspect, self._flags(suspect)))}
+            for place, suspect in enumerate(self.suspects, start=1)
+        ]
+
+    def _flags(self, suspect: Suspect) -> list[str]:
+        """Options of the engine that decide the time of a part."""
+        cause = "queue" if suspect.part == _BESIDE else suspect.part
+        return cause_flags(self.expected.deployment.engine.name, cause)
+
+    def _told(self, suspect: Suspect) -> str:
+        """These options, to follow the suspect."""
+        flags = self._flags(suspect)
+        return f"; look at {' or '.join(flags)}" if flags else ""
 
     @property
     def suspect_texts(self) -> tuple[str, ...]:
         return tuple(
             f"{suspect.part}: {rounded(suspect.factor)}x its predicted time ({rounded(suspect.sigmas, 2)} times its "
-            f"uncertainty); explains {' and '.join(metric.upper() for metric in suspect.explains)}"
+            f"uncertainty); explains {' and '.join(metric.upper() for metric in suspect.explains)}{self._told(suspect)}"
             for suspect in self.suspects
         )
 
@@ -766,11 +799,12 @@ PART_KEYS: Keys[Part] = {
 
 
 #: Keys of a row of a suspect and its rank, after its source.
-SUSPECT_KEYS: Keys[tuple[int, Suspect]] = {
+SUSPECT_KEYS: Keys[tuple[int, Suspect, list[str]]] = {
     "rank": Key.integer("1", "Place among the suspects, the most plausible first.", lambda s: s[0]),
     **taken(SHARED, part=lambda s: s[1].part, factor=lambda s: s[1].factor),
     "sigmas": Key.number("1", "How many standard deviations away that factor is.", lambda s: s[1].sigmas),
     "explains": Key.texts("Latencies that the suspect explains.", lambda s: list(s[1].explains)),
+    "flags": SHARED["flags"]._replace(of=lambda s: list(s[2])),
 }
 
 

@@ -22,6 +22,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import LEAST_RATE, LOADS, OPTIONS, api_prices_of, ownership_of
 from roofline.questions.inputs.deployment import GpuChoice
+from roofline.questions.inputs.flags import launch_flags
 from roofline.questions.inputs.options import understood
 from roofline.questions.inputs.rates import mean_rate, rates_of_day
 from roofline.questions.predict import (
@@ -302,7 +303,13 @@ _OWN: Keys[GpuCost] = {
     **taken(GOODPUT_KEYS, goodput_util=lambda c: None if c.within_slo is None else c.within_slo.util),
 }
 #: Keys of a row in addition to those of a prediction.
-COST_KEYS: Keys[Any] = {**_OWN, **BREAK_EVEN_KEYS, **OWN_KEYS, "reason": SHARED["reason"]}
+COST_KEYS: Keys[Any] = {
+    **_OWN,
+    **BREAK_EVEN_KEYS,
+    **OWN_KEYS,
+    "flags": SHARED["flags"],
+    "reason": SHARED["reason"],
+}
 
 
 @dataclass(frozen=True, repr=False)
@@ -357,6 +364,7 @@ class GpuCost(Answer[CostRow]):
             **self.shared,
             **({} if self.api is None else cells(BREAK_EVEN_KEYS, self.api)),
             **({} if self.own is None else cells(OWN_KEYS, self.own)),
+            "flags": [] if self.prediction is None else launch_flags(self.prediction.deployment),
             "gpu_status": self.gpu.status,
             "warnings": list(self.warnings),
             "reason": self.reason,

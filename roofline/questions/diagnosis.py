@@ -10,6 +10,7 @@ from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.operations import Json, Real
 from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.plan import Deployment
+from roofline.questions.inputs.flags import cause_flags
 from roofline.serving.latency import Workload, e2el, lanes
 from roofline.serving.load.equations import mean_latencies, served
 from roofline.specs.engine import Engine
@@ -66,6 +67,7 @@ class Diagnosis:
     figures: int  # number compared
     loads: int  # number compared
     known: tuple[str, ...] = ()  # stated differences, accounted for
+    flags: tuple[str, ...] = ()  # options of the engine that decide what the answer names
 
     @property
     def best(self) -> Explanation | None:
@@ -76,7 +78,7 @@ class Diagnosis:
     def text(self) -> str:
         """The answer in words."""
         if self.best is not None:
-            return self.best.text
+            return f"{self.best.text}; look at {' or '.join(self.flags)}" if self.flags else self.best.text
         if self.answer == NOTHING:
             return f"nothing beyond the scatter of {self.figures} figures"
         if not self.explanations:
@@ -92,6 +94,7 @@ class Diagnosis:
             "figures": self.figures,
             "loads": self.loads,
             "known": list(self.known),
+            "flags": list(self.flags),
             "causes": [
                 {"cause": cause.cause, "text": cause.text, "size": cause.size, "chi2": cause.chi2}
                 for cause in self.explanations
@@ -142,7 +145,10 @@ def diagnosis(pairs: Sequence[Pair]) -> Diagnosis:
             lowest = min(lowest, explained.chi2)
     ranked = tuple(sorted(explanations.values(), key=lambda explanation: explanation.chi2))
     loads = len({_load(pair.after) for pair, _, _ in usable})
-    return Diagnosis(_answer(ranked, unexplained, compared.count), ranked, unexplained, compared.count, loads)
+    answer = _answer(ranked, unexplained, compared.count)
+    named = next((pair.after.deployment.engine.name for pair, _, _ in usable), None)
+    flags = () if named is None else tuple(cause_flags(named, answer))
+    return Diagnosis(answer, ranked, unexplained, compared.count, loads, flags=flags)
 
 
 def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> str:

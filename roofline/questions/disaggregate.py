@@ -22,6 +22,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import check_settings, found_model, pool_of
+from roofline.questions.inputs.flags import pool_flags
 from roofline.questions.inputs.options import understood
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
@@ -675,6 +676,7 @@ POOL_KEYS: Keys[Disaggregation] = {
     "prefill_basis": Key.text("What the figures of the prefill pool stand on.", lambda d: d.pools.prefill.basis),
     "decode_basis": Key.text("What the figures of the decode pool stand on.", lambda d: d.pools.decode.basis),
     **taken(KEYS, warnings=lambda d: list(d.warnings)),
+    "flags": SHARED["flags"]._replace(of=lambda d: pool_flags(d.pools.prefill.engine.name)),
 }
 
 

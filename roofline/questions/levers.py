@@ -40,8 +40,9 @@ from roofline.questions.inputs.arguments import (
     without,
 )
 from roofline.questions.inputs.deployment import choice
+from roofline.questions.inputs.flags import cache_flags, changed_flags, pool_flags
 from roofline.questions.inputs.options import understood
-from roofline.questions.predict import asked_case, given_gpu, meeting_first, meets, predict
+from roofline.questions.predict import DEFAULT_ENGINE, asked_case, given_gpu, meeting_first, meets, predict
 from roofline.serving import answers
 from roofline.serving.capacity import Goodput, largest_rate, share_verdict
 from roofline.serving.comparison import SPEEDUP_KEYS
@@ -52,6 +53,7 @@ from roofline.serving.row_types import LeverRow
 from roofline.serving.shown import ROW_KEYS, gpus_text, times_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import UNKNOWN
+from roofline.specs.engine import HBM
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
@@ -373,6 +375,7 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield _kv_cache(start)
     yield _bandwidth(start)
     yield from _more_gpus(start)
+    yield _expert_parallelism(start)
     yield _separate_pools(start)
     yield _shorter_answers(start)
     yield from _budgets(start)
@@ -484,6 +487,19 @@ def _more_gpus(start: Start) -> Iterator[Lever]:
     yield Lever("wider plan", (wider,), excludes="more GPUs")
 
 
+def _expert_parallelism(start: Start) -> Lever:
+    """Whole experts on every rank, in place of a share of each; or the other way round."""
+    kind, deployment = "expert parallelism", start.prediction.deployment
+    plan = deployment.plan
+    if not deployment.model.is_moe:
+        return Lever(kind, reason=f"{deployment.model.short_name} has no experts")
+    if plan.expert_ranks == 1:
+        return Lever(kind, reason="one rank has all experts")
+    if plan.ep > 1:
+        return Lever(kind, (Choice(f"experts shared by {plan.expert_ranks} ranks", {"ep": 1}),))
+    return Lever(kind, (Choice(f"expert parallelism on {plan.expert_ranks} ranks", {"ep": plan.expert_ranks}),))
+
+
 def _separate_pools(start: Start) -> Lever:
     kind, deployment = "separate pools", start.prediction.deployment
     if deployment.num_gpus == 1:
@@ -586,6 +602,7 @@ LEVER_KEYS: Keys[_Ranked] = {
     **taken(SHARED, why=lambda r: r.pulled.why(r.goal)),
     "quality": Key.text("What the lever costs in the quality of answers, with the source.", lambda r: r.pulled.quality),
     "assumption": Key.text("What the lever assumes of the case.", lambda r: r.pulled.assumption),
+    **taken(SHARED, flags=lambda r: r.pulled.flags),
     **taken(SHARED, reason=lambda _: None),
 }
 _ROW = (*(key for key in ROW_KEYS if key != "warnings"), *LEVER_KEYS, "warnings")
@@ -743,6 +760,21 @@ class Pulled:
         }
         return cast("LeverRow", {key: row[key] for key in columns})
 
+    @property
+    def flags(self) -> list[str]:
+        """Options of the engine that pull the levers, as they are typed."""
+        if self.before is None:
+            return []
+        if not isinstance(self.answer, Prediction):
+            return pool_flags(str(self.options.get("engine", DEFAULT_ENGINE)))
+        then = self.before.prediction.deployment
+        cached = (
+            []
+            if self.options.get("prefix") == self.before.options.get("prefix")
+            else cache_flags(then.engine.name, HBM)
+        )
+        return [*changed_flags(then, self.answer.deployment), *cached]
+
     def _row(self, keys: Sequence[str]) -> dict[str, Any]:
         """Keys of a prediction, as far as the answer has them."""
         if isinstance(self.answer, Prediction):
@@ -821,7 +853,8 @@ class Levers(answers.Answer[LeverRow]):
         kept = ("model", "model_id", "gpu", "isl", "osl", "prefix", "load", "engine")
         nothing = {**dict.fromkeys(_ROW), **{key: rows[0][key] for key in kept if key in columns}}
         for name, why in self.refused.items():
-            row = {**nothing, "lever": name, "lever_kind": name, "levers": [name], "reason": why, "warnings": []}
+            named = {"lever": name, "lever_kind": name, "levers": [name], "reason": why}
+            row = {**nothing, **named, "flags": [], "warnings": []}
             rows.append({key: row[key] for key in columns})
         return {"goal": self.goal, "rows": rows, "notes": list(self.notes)}
 

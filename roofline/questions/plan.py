@@ -8,7 +8,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from roofline.numbers.operations import is_nan
-from roofline.numbers.quantity import BILLION, HOUR, counted
+from roofline.numbers.quantity import BILLION, HOUR, KIBI, counted
 from roofline.physics.plan import Deployment, Plan
 from roofline.questions import catalog
 from roofline.questions.inputs import case
@@ -324,6 +324,10 @@ def _of_case(
     ranked = _with_rivals(sorted(plans, key=lambda plan: rank(plan, aim.objective)), is_named=gpus is not None)
     notes = (*model_notes, *_notes(ranked, limits, plain.get("osl", DEFAULTS["osl"])))
     first = leading([plan for plan in ranked if plan.meets], is_named=gpus is not None)
+    if first is not None and is_loaded and _chooses_budgets(plain, chosen):
+        tuned = _with_budget(question, first, chosen)
+        ranked = [tuned if plan is first else plan for plan in ranked]
+        first = tuned
     ranked = [replace(plan, leads=True) if plan is first else plan for plan in ranked]
     answer = Plans(tuple(ranked), notes, gpus is not None, aim.objective, question=question)
     if with_pools:
@@ -347,6 +351,33 @@ def _pools(question: _PlannedCase, kinds: Sequence[Any], chosen: Mapping[str, An
     spend = question.aim.usd_per_hour
     within = [pools for pools in found if spend is None or (pools.usd_per_hour or 0.0) <= spend]
     return tuple(within[:_POOLS])
+
+
+_NEAR = 0.02  # worst shares of a limit that differ by less are alike
+#: Token budgets of a step that are tried for the first plan, beside the engine's default.
+_BUDGETS = (KIBI, 2 * KIBI, 4 * KIBI, 8 * KIBI, 16 * KIBI)
+
+
+def _chooses_budgets(plain: Mapping[str, Any], chosen: Mapping[str, Any]) -> bool:
+    """Whether the token budget is open: of an engine that is named, where neither it nor the sequences are stated."""
+    is_stated = any(name in plain or name in chosen for name in ("max_num_batched_tokens", "max_num_seqs"))
+    return not is_stated and plain.get("engine") is not None
+
+
+def _with_budget(question: _PlannedCase, first: GpuPlan, chosen: Mapping[str, Any]) -> GpuPlan:
+    """The first plan, or a better one of the same GPU with another token budget, such as one of fewer GPUs."""
+    opened = {**chosen, "max_num_batched_tokens": list(_BUDGETS)}
+    tried = question._replace(choices=_combined(question.model, opened)).on(first.gpu)
+    objective = question.aim.objective
+
+    def place(plan: GpuPlan) -> tuple[Any, ...]:
+        shares = {} if plan.prediction is None else plan.prediction.slo_shares
+        worst = max((float(share) for share in shares.values() if not is_nan(share)), default=0.0)
+        return (*rank(plan, objective)[:-2], round(worst / _NEAR))
+
+    better = [plan for plan in tried if plan.meets and place(plan) < place(first)]
+    best = min(better, key=place, default=first)
+    return best if best is first else replace(best, rival=first.rival)
 
 
 def _is_same(plan: GpuPlan, other: GpuPlan) -> bool:

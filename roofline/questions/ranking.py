@@ -12,6 +12,7 @@ from roofline.numbers.quantity import rounded, rounded_down
 from roofline.questions import catalog
 from roofline.questions.inputs.arguments import named_records, scalar
 from roofline.questions.inputs.case import LENGTHS
+from roofline.questions.inputs.flags import launch_flags
 from roofline.questions.predict import answer_row, at_load
 from roofline.serving.answers import Answer, listed_keys
 from roofline.serving.comparison import latencies
@@ -173,6 +174,11 @@ class GpuPlan(Answer[PlanRow]):
         """What binds, how far the load may grow, and how the deployment compares with its rival."""
         return None if self.prediction is None else why_text(self)
 
+    @property
+    def flags(self) -> list[str]:
+        """Options of the engine that the plan states, as they are typed."""
+        return [] if self.prediction is None else launch_flags(self.prediction.deployment)
+
     def to_dict(self, keys: Iterable[str] | None = None) -> PlanRow:
         """Flat row of a prediction and of `GPU_PLAN_KEYS`, or some of them; what does not apply is None."""
         columns = None if keys is None else listed_keys(keys)
@@ -189,6 +195,7 @@ GPU_PLAN_KEYS: Keys[GpuPlan] = {
     "meets": Key.flag("Whether the central estimate meets the SLO; null where that is not known."),
     "meets_high": Key.flag("Whether the upper ends of the 80 % intervals meet it, too."),
     "reason": SHARED["reason"],
+    "flags": SHARED["flags"]._replace(of=lambda r: r.flags),
     "excess": Key.number("1", "Worst latency of the nearest plan over its limit."),
     "over_budget": Key.number("1", "GPUs that meet the SLO over those that the budget allows; null within it."),
     "slo_probability": Key.number("1", "Probability that the SLO holds, given the 80 % intervals of its latencies."),

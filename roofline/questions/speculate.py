@@ -12,13 +12,14 @@ from roofline.physics.plan import Draft
 from roofline.questions.inputs.arguments import all_values, number, one_case, plain_options, without
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.deployment import draft_of, draft_warnings, is_single_rate
+from roofline.questions.inputs.flags import changed_flags
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import asked_case, given_gpu, predict
 from roofline.serving.answers import Answer, selected
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.shown import KEYS, deployed_text
 from roofline.specs.gpu import Gpu
-from roofline.specs.keys import Key, Keys, cells
+from roofline.specs.keys import SHARED, Key, Keys, cells
 from roofline.specs.load import KIND_OF
 from roofline.specs.model import Model
 from roofline.support.errors import BadInput
@@ -36,6 +37,7 @@ class _Drafted(NamedTuple):
     tokens: int  # proposed before each decode step
     speedup: float  # NaN where it does not fit or is overloaded
     best: int  # number of draft tokens with the lowest TPOT at this load
+    flags: tuple[str, ...] = ()  # options of the engine that propose so many
 
 
 _OF_A_PREDICTION = (
@@ -49,6 +51,7 @@ _OWN: Keys[_Drafted] = {
     "is_best": Key.flag(
         "Whether this number of proposed tokens has the least TPOT at its load.", lambda d: d.tokens == d.best
     ),
+    "flags": SHARED["flags"]._replace(of=lambda d: list(d.flags)),
 }
 #: Keys of a row: a load and a number of draft tokens.
 SPECULATION_KEYS: Keys[Any] = {**{key: KEYS[key] for key in _OF_A_PREDICTION}, **_OWN}
@@ -136,13 +139,15 @@ class Speculation(Answer[dict[str, Json]]):
         chosen = selected(SPECULATION_KEYS, keys)
         rows = []
         columns = [prediction.to_dict(_OF_A_PREDICTION) for prediction in self.predictions]
+        plain = self.predictions[0].deployment
+        told = [tuple(changed_flags(plain, prediction.deployment)) for prediction in self.predictions]
         for place, value in enumerate(self.values):
             best = self.best(value)
             for tokens, column in enumerate(columns):
                 of_load = ((key, cell[place] if isinstance(cell, list) else cell) for key, cell in column.items())
                 row: dict[str, Any] = dict(of_load)
                 row |= {"draft": columns[-1]["draft"], "draft_tokens": tokens}
-                row |= cells(_OWN, _Drafted(tokens, self.speedup(tokens)[place], best))
+                row |= cells(_OWN, _Drafted(tokens, self.speedup(tokens)[place], best, told[tokens]))
                 rows.append({key: row[key] for key in chosen})
         return rows
 

@@ -154,6 +154,7 @@ class PlanRow(Row, total=False):
     quantization: str | None
     meets: bool | None
     meets_high: bool | None
+    flags: list[str]
     excess: float | None
     over_budget: float | None
     slo_probability: float | None
@@ -191,6 +192,55 @@ class CacheRow(Row, total=False):
     is_straight: bool | None
     faster: str | None
     prefixes_held: float | None
+    flags: list[str]
+
+
+class BudgetRow(Row, total=False):
+    """A row of `budgets`: the prediction with one value of a setting, and the value itself."""
+
+    setting: str
+    setting_value: float
+    is_default: bool | None
+    is_best_value: bool | None
+
+
+class FitRow(Row, total=False):
+    """A row of `fits`: whether an engine starts, its memory, and what its log says."""
+
+    model: str
+    model_id: str
+    gpu: str
+    num_gpus: int | None
+    tp: int | None
+    pp: int | None
+    ep: int | None
+    dp: int | None
+    engine: str
+    weight_dtype: str | None
+    kv_cache_dtype: str | None
+    start_verdict: str | None
+    start_error: str | None
+    remedies: list[str]
+    max_model_len: float | None
+    max_num_seqs: float | None
+    max_num_batched_tokens: float | None
+    gpu_memory_utilization: float | None
+    total_gib: float | None
+    weights_gib: float | None
+    activations_gib: float | None
+    graphs_gib: float | None
+    other_gib: float | None
+    kv_cache_gib: float | None
+    kv_cache_low_gib: float | None
+    kv_cache_high_gib: float | None
+    kv_tokens: float | None
+    max_concurrency: float | None
+    largest_max_model_len: float | None
+    largest_max_num_seqs: float | None
+    log: list[str]
+    smallest_gpu: str | None
+    widest_format: str | None
+    warnings: list[str]
 
 
 class ComparedRow(Row, total=False):
@@ -243,6 +293,7 @@ class LeverRow(Row, total=False):
     why: str | None
     quality: str | None
     assumption: str | None
+    flags: list[str]
 
 
 class ParetoRow(Row, total=False):
@@ -291,3 +342,4 @@ class CostRow(Row, total=False):
     own_usd_per_m_blended_tok: float | None
     own_break_even_util: float | None
     own_break_even_requests_day: float | None
+    flags: list[str]

@@ -92,6 +92,16 @@ def main() -> None:
     if rated_plan.best is not None:
         hours: rl.Day = rl.day(rated_plan.best, "8:4,20:1", start_up="5m")
         print(hours.gpu_hours, judged, same)
+    starts: list[str] = [fit.verdict for fit in rl.fits(MODEL, [GPU, "l4"], engine="vllm", max_model_len="8k")]
+    held_tokens: float | None = rl.fits(rl.predict(MODEL, GPU, engine="vllm"))[0].tokens
+    typed: str = rl.launch(MODEL, GPU, to="vllm", tp=2, isl=2000).command
+    deployed: str = rl.dynamo(rl.predict(MODEL, GPU, engine="vllm", tp=2), to="vllm").text
+    stated = rl.command_case("vllm serve llama-3.1-8b --max-num-seqs 64")
+    stated["gpu"] = GPU
+    read_back: rl.Prediction = rl.predict(**stated)
+    over: rl.Budgets = rl.budgets(MODEL, GPU, over="max_num_seqs", engine="vllm", request_rate=4.0, slo="tpot:25")
+    slots: float | None = None if over.best is None else over.best.value
+    print(starts, held_tokens, typed, deployed, read_back, slots)
     file = Path(mkdtemp(), "case.yaml")
     file.write_text("{model: llama-3.1-8b, gpu: h100, isl: 2k}")
     kept: rl.Prediction = rl.predict(**rl.load_case(file))

@@ -47,6 +47,8 @@ COMMANDS = {
     "knee": "knee -m llama-3.1-70b -g h100,b200",
     "sweep": "sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k -b 1:64:x4",
     "check": "check vllm.json",
+    "fits": "fits -m gpt-oss-120b -g h100 --engine vllm@0.19",
+    "budgets": "budgets --over max-num-batched-tokens -m qwen3-8b -g h100 --engine vllm --isl 8k --rate 1 --slo itl:60",
     "under-load": "predict -m llama-3.3-70b -g h100:tp4x2 --workload chat -c 200 --draft ngram --acceptance .6,.5",
     "gpus-show": "gpus show gb200-nvl72",
     "models-show": "models show deepseek-v3",
@@ -88,9 +90,9 @@ _ELSEWHERE = (
 )  # fmt: skip
 #: Words of a command that asks for more than a first screen, or for no screen.
 MORE = {"--all", "--explain", "--formula", "-f", "--format", "-o"}
-_SHOWN_NAMES = {*PRESETS, "max_num_seqs"}
-#: Commands whose words are names: of symbols, of fields, of inputs.
-OF_NAMES = ("formula", "solve", "sensitivity", "models show", "models")
+_SHOWN_NAMES = {*PRESETS, "max_num_seqs", "num_speculative_tokens"}
+#: Commands whose words are names: of symbols, of fields, of inputs, in the logs of engines.
+OF_NAMES = ("formula", "solve", "sensitivity", "models show", "models", "fits")
 
 
 def examples():

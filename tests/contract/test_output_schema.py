@@ -37,6 +37,11 @@ QUESTIONS = {
     "cost": [(*M, *G, "--slo", "ttft:1"), TOO_LARGE],
     "cache": [(*M, "-g", "b200,rtx-4090", "--prefix", "900", "-c", "4", "--cache-hit", "60%")],
     "curve": [(*M, *G, "--slo", "ttft:300")],
+    "budgets": [
+        (*M, *G, "--over", "max-num-seqs", *USERS, "--slo", "tpot:25"),
+        (*M, *G, "--over", "max-num-seqs", *USERS),
+    ],
+    "fits": [(*M, "-g", "h100,l4", "--max-model-len", "128k"), ("-m", "llama-3.1-405b", *G)],
     "pareto": [(*M, *G, "--tp", "1", *SLO), (*M, "-g", "h100,b100", "--against", "rate", "--y", "usd_per_hour")],
     "disaggregate": [(*M, "--prefill", "h100", "--decode", "h100", *USERS, *SLO, "--isl-cv", "0.3")],
     "sweep": [(*M, "-g", "h100:tp2,b200", "--isl", "1k,200k"), (*M, *G, "-c", "1:4:x2", "--slo", "ttft:300")],

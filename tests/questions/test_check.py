@@ -380,8 +380,8 @@ def test_the_answer_begins_with_a_verdict_for_each_metric_and_its_range():
 def test_at_most_two_suspects_are_named_with_what_each_explains():
     text = piped(changed(median_ttft_ms=190.0, median_tpot_ms=13.6)).stdout
     lines = [" ".join(line.split()) for line in re.findall(r"^\d\. .*(?:\n  .*)*", text, re.MULTILINE)]
-    sentence = r"(\d)\. (.+): ([\d.]+)x its predicted time \(([\d.]+) times its uncertainty\); explains (.+)"
-    suspects = [re.fullmatch(sentence, line).groups() for line in lines]
+    sentence = r"(\d)\. (.+): ([\d.]+)x its predicted time \(([\d.]+) times its uncertainty\); explains (.+); look at"
+    suspects = [re.fullmatch(sentence + " --.+", line).groups() for line in lines]
     assert [rank for rank, *_ in suspects] == ["1", "2"]
     assert "TTFT and TPOT" in {explained for *_, explained in suspects}
     page = (Path(__file__).parents[2] / "docs" / "measurements.md").read_text("utf-8")
@@ -623,8 +623,13 @@ def fixture_sweeps(tmp_path_factory):
 def test_two_sweeps_say_what_changed_and_by_how_much(sweeps):
     before, after = sweeps
     text = answered("check", *before, "--after", *after, "--all")
-    assert re.match(r"What changed: host: 4\.[5-9] ms more a step\n", text)
-    assert re.match(r"What changed: host: 4\.[5-9] ms more a step\n", answered("check", *before, "--after", *after))
+    assert re.match(
+        r"What changed: host: 4\.[5-9] ms more a step; look at --enforce-eager or\s+--async-scheduling\n", text
+    )
+    assert re.match(
+        r"What changed: host: 4\.[5-9] ms more a step; look at --enforce-eager or\s+--async-scheduling\n",
+        answered("check", *before, "--after", *after),
+    )
     assert text.count("the 80 % range, ") == 8  # each run has its own verdict
     found = document("check", *before, "--after", *after, "-g", "h100")
     assert (found["changed"]["answer"], found["changed"]["loads"]) == ("host", 2)

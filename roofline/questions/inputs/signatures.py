@@ -224,6 +224,31 @@ class WorkloadOptions(TypedDict, total=False):
     lengths: str
 
 
+class FitOptions(TypedDict, total=False):
+    """Options of `fits`: of a deployment, without a load."""
+
+    tp: int | None
+    pp: int
+    ep: int
+    dp: int
+    num_gpus: int | None
+    quantization: str | None
+    weights: str | None
+    kv_cache_dtype: str | None
+    compute: str | None
+    engine: str
+    max_num_batched_tokens: int | str | None
+    max_num_seqs: int | str | None
+    gpu_memory_utilization: float | str | None
+    max_model_len: int | str | None
+    draft: str | Model | None
+    draft_tokens: int | str | None
+    acceptance: float | str | Iterable[float] | None
+    specs: str | None
+    set: str | Mapping[str, float | str] | None
+    assume: str | None
+
+
 class CheckOptions(TypedDict, total=False):
     """What `check` takes of a run in place of what its result states."""
 
