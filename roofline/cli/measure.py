@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -113,11 +114,17 @@ class _BeforeAndAfter(Question):
     type=click.Choice(tuple(STATISTICS)),
     help="Statistic over the requests.  [default: median, else mean]",
 )
+@click.option(
+    "--fail-above",
+    metavar="LIMITS",
+    help="End with exit code 3 where a time is slower than predicted by more, e.g. ttft:+10%,tpot:+5%.",
+)
 @output_options
 def check(
     files: tuple[str, ...],
     after: tuple[str, ...],
     command: str | None,
+    fail_above: str | None,
     statistic: str | None,
     basis: str | None,
     specs: str | None,
@@ -126,9 +133,10 @@ def check(
 ) -> None:
     """Say whether a measured TTFT or TPOT is what was to be expected, and if not, why.
 
-    FILES are results of vllm bench serve, sglang.bench_serving, AIPerf, genai-perf, GuideLLM or InferenceX, or CSV;
-    - reads standard input. What a file does not state is given by options, which override what it does. Each result
-    gets a verdict, and suspects where it is outside the 80 % range.
+    FILES are results of vllm bench serve, sglang.bench_serving, AIPerf, genai-perf, GuideLLM or InferenceX, logs with
+    the summary that the first two print, the /metrics of a server of vLLM or SGLang, or CSV; - reads standard input.
+    What a file does not state is given by options, which override what it does. Each result gets a verdict, and
+    suspects where it is outside the 80 % range.
 
     The first of FILES may be a plan, as roofline plan --format json prints it: whether it holds as measured.
 
@@ -138,13 +146,16 @@ def check(
     for name, what in (("model", "model"), ("gpu", "GPU")):
         if "," in str(stated[name]):
             raise click.UsageError(f"results are of one {what} here; check the files of {stated[name]} one by one")
+    limits = {} if fail_above is None else _slowdowns(fail_above)
     if not files:
-        if command is None:
+        if command is None or limits:
             raise click.UsageError("check needs FILES of results; or --command, for what a server should take")
         _print_expected(command, stated, output_format, basis=basis, specs=specs)
         return
     stated, settings = of_command(command, stated)
     if len(files) > 1 and not after and _is_plan(files[0]):
+        if limits:
+            raise click.UsageError("--fail-above is about results; a plan holds or does not")
         readings, unread = read_each(files[1:], lambda name: _reading(name, statistic))
         _print_plan(files[0], readings, unread, output_format, stated, specs)
         return
@@ -163,6 +174,34 @@ def check(
         _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [], failure)
     if failure:
         raise RooflineError(failure)
+    slower = [text for run in (sides[1] or sides[0]) for text in _exceeding(run, limits)]
+    if slower:
+        echo(f"slower than allowed: {'; '.join(slower)}", err=True)
+        click.get_current_context().exit(_TOO_SLOW)
+
+
+_TOO_SLOW = 3  # exit code of --fail-above
+
+
+def _slowdowns(text: str) -> dict[str, float]:
+    """Metric -> share by which it may be slower than predicted."""
+    limits: dict[str, float] = {}
+    for part in text.split(","):
+        found = re.fullmatch(r"\s*(ttft|tpot|e2el)\s*:\s*\+?(\d+(?:\.\d+)?)\s*%\s*", part, re.IGNORECASE)
+        if found is None:
+            raise click.UsageError(f"--fail-above: {part.strip()!r} must be like ttft:+10%, of ttft, tpot or e2el")
+        limits[found[1].lower()] = float(found[2]) / 100.0
+    return limits
+
+
+def _exceeding(run: MeasurementCheck, limits: Mapping[str, float]) -> list[str]:
+    """Times of a run that are slower than predicted by more than their limits."""
+    ratios = {metric: run.ratio(metric) for metric in limits}
+    return [
+        f"{run.measured.source}: {metric.upper()} {ratio - 1.0:+.1%} > {limits[metric]:+.1%}"
+        for metric, ratio in ratios.items()
+        if ratio is not None and ratio > 1.0 + limits[metric]
+    ]
 
 
 def _print_expected(command: str, stated: Mapping[str, Any], output_format: str, **options: Any) -> None:

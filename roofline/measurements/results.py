@@ -12,6 +12,7 @@ from dataclasses import asdict
 from itertools import islice
 from typing import Any, TypeVar
 
+from roofline.measurements.logs import is_metrics, metrics, summaries
 from roofline.measurements.tables import csv_rows
 from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.specs.load import KIND_OF, RUN
@@ -64,8 +65,7 @@ def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
         raise BadInput(f"{source}: not UTF-8 text; save the result as UTF-8 JSON or CSV") from None
     if not text.strip():
         raise BadInput(f"{source}: the file is empty")
-    is_json = text.lstrip()[0] in "{["
-    runs = _json_runs(text, source, statistic) if is_json else _csv_runs(text, source, statistic)
+    runs = _runs(text, source, statistic)
     read = list(islice(runs, _MOST_RUNS + 1))
     if len(read) > _MOST_RUNS:
         raise BadInput(f"{source}: has more than {_MOST_RUNS} results; split it")
@@ -73,6 +73,25 @@ def results(data: bytes, source: str, statistic: str | None = None) -> Reading:
         raise BadInput(f"{source}: has no results")
     measured = tuple(run for run in read if isinstance(run, Measurement))
     return Reading(measured, tuple(run for run in read if isinstance(run, BadInput)))
+
+
+def _runs(text: str, source: str, statistic: str | None) -> Iterator[Measurement | BadInput]:
+    """Measurements of a text in any form that is known."""
+    if text.lstrip()[0] in "{[":
+        yield from _json_runs(text, source, statistic)
+        return
+    pasted = summaries(text)
+    for place, document in enumerate(pasted):
+        named = source if len(pasted) == 1 else f"{source}[{place}]"
+        yield _run(_vllm, JsonNode(document, named), named, statistic)
+    if pasted:
+        return
+    if is_metrics(text):
+        if statistic not in (None, "mean"):
+            raise BadInput(f"{source}: the metrics of a server have means, not the {statistic}")
+        yield _run(lambda node, _: dict(node.data), JsonNode(metrics(text), source), source, statistic)
+        return
+    yield from _csv_runs(text, source, statistic)
 
 
 def _readable(source: str, read: Callable[..., _Value], *arguments: object) -> _Value:
@@ -167,7 +186,8 @@ def _held(document: object) -> str:
 
 def _unknown(source: str, held: str) -> str:
     known = "; ".join(f"{known.name} ({known.keys})" for known in RESULT_FORMATS)
-    return f"{source}: not a known benchmark result ({held}); known: {known}, and CSV ({_CSV_KEYS})"
+    others = "logs with the summary of vLLM or SGLang, their /metrics"
+    return f"{source}: not a known benchmark result ({held}); known: {known}, {others}, and CSV ({_CSV_KEYS})"
 
 
 _CSV_KEYS = "columns model, gpu, tp, isl, osl, batch or concurrency, ttft_ms, tpot_ms and the like"
@@ -176,6 +196,12 @@ _CSV_KEYS = "columns model, gpu, tp, isl, osl, batch or concurrency, ttft_ms, tp
 def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measurement | BadInput]:
     """Measurements of a CSV, or the faults of its rows."""
     heading, rows = csv_rows(text, source)
+    if any(_VLLM_KEY.fullmatch(name) for name in heading):
+        for number, row in rows:
+            place = f"{source}:{number}"
+            cells = {name: cell.strip() for name, cell in zip(heading, row, strict=False) if cell.strip()}
+            yield _run(_vllm, JsonNode({name: _figure(cell) for name, cell in cells.items()}, place), place, statistic)
+        return
     if not any(f"{name}_ms" in heading for name in _TIMES):
         raise BadInput(_unknown(source, f"neither JSON nor a CSV with {_CSV_KEYS}"))
     others = 0
@@ -191,6 +217,13 @@ def _csv_runs(text: str, source: str, statistic: str | None) -> Iterator[Measure
         yield _run(_csv_fields, JsonNode(cells, place), place, statistic)
     if others and others == len(rows):
         raise BadInput(f"{source}: no row has statistic {statistic}; leave out the statistic or choose another")
+
+
+def _figure(cell: str) -> float | str:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
 
 
 def _csv_fields(row: JsonNode, statistic: str | None) -> Fields:  # noqa: ARG001  a row states its statistic
@@ -443,14 +476,14 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
         **(_sglang_plan(server) if server.data else _stated_plan(result)),
         **_vllm_load(result, completed, notes),
         "answered_rate": result.number("request_throughput"),
-        "isl": isl,
-        "osl": osl,
+        "isl": first((isl, result.number("isl"))),
+        "osl": first((osl, result.number("osl"))),
         "model": result.first_text("model_id", "model") or server.text("model_path"),
         "gpu": result.text("gpu"),
         "engine": result.text("engine") or next((name for name in _ENGINES if backend.startswith(name)), None),
-        "engine_version": result.text("engine_version"),
+        "engine_version": result.text("engine_version") or server.text("version"),
         "quantization": result.text("quantization"),
-        "kv_cache_dtype": result.text("kv_cache_dtype"),
+        "kv_cache_dtype": result.text("kv_cache_dtype") or _SGLANG_CACHES.get(server.text("kv_cache_dtype") or ""),
         "prefix": result.whole("prefix"),
         "date": day(result.text("date")),
         "note": "; ".join(notes) or None,
@@ -481,6 +514,10 @@ def _stated_plan(result: JsonNode) -> Fields:
     """Parallel degrees from the metadata of a vLLM run."""
     plan = {name: result.whole(name) for name in ("tp", "pp", "ep", "dp")}
     return {**plan, "tp": first((plan["tp"], result.whole("tensor_parallel_size")))}
+
+
+#: Formats of the KV cache that SGLang names otherwise; ``auto`` is the checkpoint's own.
+_SGLANG_CACHES = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "bfloat16": "bf16"}
 
 
 def _sglang_plan(server: JsonNode) -> Fields:
