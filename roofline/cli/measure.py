@@ -133,10 +133,10 @@ def check(
 ) -> None:
     """Say whether a measured TTFT or TPOT is what was to be expected, and if not, why.
 
-    FILES are results of vllm bench serve, sglang.bench_serving, AIPerf, genai-perf, GuideLLM or InferenceX, logs with
-    the summary that the first two print, the /metrics of a server of vLLM or SGLang, or CSV; - reads standard input.
-    What a file does not state is given by options, which override what it does. Each result gets a verdict, and
-    suspects where it is outside the 80 % range.
+    FILES are results of vllm bench serve, sglang.bench_serving, trtllm-bench, AIPerf, genai-perf, GuideLLM,
+    InferenceX or llama-bench, logs with the summary that the first two print, the /metrics of a server of vLLM or
+    SGLang, or CSV; - reads standard input. What a file does not state is given by options, which override what it
+    does. Each result gets a verdict, and suspects where it is outside the 80 % range.
 
     The first of FILES may be a plan, as roofline plan --format json prints it: whether it holds as measured.
 

@@ -671,6 +671,90 @@ def _inferencex(result: JsonNode, statistic: str | None) -> Fields:
     }
 
 
+#: Quantization of TensorRT-LLM checkpoints -> preset.
+_OF_TRTLLM = {"FP8": "fp8_static", "FP8_BLOCK_SCALES": "fp8_block", "NVFP4": "nvfp4"}
+
+
+def _trtllm_bench(result: JsonNode, statistic: str | None) -> Fields:
+    """The report of ``trtllm-bench ... --streaming --report_json``: milliseconds.
+
+    TensorRT-LLM: tensorrt_llm/bench/dataclasses/reporting.py, get_statistics_dict.
+    """
+    streamed, performance = result.at("streaming_metrics"), result.at("performance")
+
+    def time(name: str, metric: str) -> float | None:
+        if name == "mean":
+            return (
+                performance.number("avg_request_latency_ms")
+                if metric == "e2el"
+                else streamed.number(f"avg_{metric}_ms")
+            )
+        of = (
+            performance.at("request_latency_percentiles_ms")
+            if metric == "e2el"
+            else streamed.at(f"{metric}_percentiles")
+        )
+        return of.number("p99" if name == "p99" else "p50")
+
+    engine, world, requests = result.at("engine"), result.at("world_info"), result.at("request_info")
+    form, cache = (engine.text(key) or "" for key in ("quantization", "kv_cache_dtype"))
+    notes = []
+    if form and form.upper() != "NONE" and form.upper() not in _OF_TRTLLM:
+        notes.append(f"quantization {_quoted(form)}: read as the formats of the named checkpoint")
+    return {
+        **measured_times(result, statistic, time, MILLI),
+        "model": engine.text("model"),
+        "engine": "trtllm",
+        "engine_version": engine.text("version"),
+        "quantization": _OF_TRTLLM.get(form.upper()),
+        "kv_cache_dtype": {"FP8": "fp8", "NVFP4": "nvfp4"}.get(cache.upper()),
+        "isl": requests.number("avg_input_length"),
+        "osl": requests.number("avg_output_length"),
+        "concurrency": requests.number("avg_num_concurrent_requests"),
+        "num_prompts": requests.number("num_requests"),
+        "answered_rate": performance.number("request_throughput_req_s"),
+        **{name: world.whole(f"{name}_size") for name in ("tp", "pp", "ep")},
+        "note": "; ".join(notes) or None,
+    }
+
+
+#: Formats in the names of GGUF files -> preset; others are 16 bits, or unknown here.
+_GGUF = re.compile(r"[-.](?:UD-)?(?:(IQ4|Q4|MXFP4)|(Q8)|(B?F16|Q\d|IQ\d))\w*$", re.IGNORECASE)
+
+
+def _llama_bench(row: JsonNode, statistic: str | None) -> Fields:
+    """A row of ``llama-bench -o json``: tokens per second of a prompt, or of an answer, of one sequence.
+
+    llama.cpp: tools/llama-bench/llama-bench.cpp, json_printer.
+    """
+    speed, prompt, answer = row.number("avg_ts"), row.number("n_prompt") or 0.0, row.number("n_gen") or 0.0
+    if not speed or (prompt > 0.0) == (answer > 0.0):
+        raise BadInput(f"{row.source}: a row of llama-bench needs avg_ts, and a prompt (-p) or an answer (-n) alone")
+    if statistic not in (None, "mean"):
+        raise BadInput(f"{row.source}: llama-bench states means, not the {statistic}")
+    depth = row.number("n_depth") or 0.0
+    name = (row.text("model_filename") or "").replace("\\", "/").rpartition("/")[2].removesuffix(".gguf")
+    form = _GGUF.search(name)
+    notes = ["tokens of one sequence, without a server"]
+    if form is not None and (form[1] or form[2]):
+        notes.append(f"{form[0][1:]} read as {'int4' if form[1] else 'int8'}")
+    return {
+        "statistic": "mean",
+        "ttft": prompt / speed if prompt else None,
+        "tpot": 1.0 / speed if answer else None,
+        "model": name[: form.start()] if form else name or None,
+        "gpu": row.text("gpu_info"),
+        "engine": "none" if prompt else "llama.cpp",  # whose overhead was measured in decode steps alone
+        "quantization": None if form is None else "int4" if form[1] else "int8" if form[2] else None,
+        "isl": prompt + depth if prompt else max(depth, 1.0),
+        "osl": answer + 1.0 if answer else 1.0,
+        "prefix": depth if prompt and depth else None,
+        "batch": 1.0,
+        "tp": 1,
+        "note": "; ".join(notes),
+    }
+
+
 def _quoted(text: str | None) -> str:
     """A word of a result, shortened for a note."""
     return shown(text).strip("'")
@@ -692,6 +776,15 @@ RESULT_FORMATS = (
         "time_to_first_token or inter_token_latency with a unit",
         lambda d: any(_has_unit(d.get(k)) for k in ("time_to_first_token", "inter_token_latency", "request_latency")),
         _aiperf,
+    ),
+    ResultFormat(
+        "trtllm-bench --report_json",
+        "request_info and performance",
+        lambda d: "request_info" in d and "performance" in d,
+        _trtllm_bench,
+    ),
+    ResultFormat(
+        "llama-bench -o json", "n_prompt, n_gen and avg_ts", {"n_prompt", "n_gen", "avg_ts"}.issubset, _llama_bench
     ),
     ResultFormat(
         "vllm bench serve or sglang.bench_serving",

@@ -93,6 +93,50 @@ def test_what_sglang_states_of_its_server_is_used():
     assert (found.tp, found.engine_version, found.kv_cache_dtype) == (2, "0.5.9", "fp8")
 
 
+def test_trtllm_bench_states_its_server_and_its_statistics():
+    found = only(FOLDER / "trtllm_bench.json")
+    assert (found.ttft, found.tpot, found.e2el) == pytest.approx((0.084, 0.00802, 2.14), rel=1e-12)
+    assert (found.isl, found.osl, found.concurrency, found.num_prompts, found.tp) == (1024.0, 256.0, 63.2, 640.0, 1)
+    assert (found.engine, found.engine_version, found.quantization, found.kv_cache_dtype) == (
+        "trtllm", "1.2.1", "fp8_static", "fp8",
+    )  # fmt: skip
+    mean = only(FOLDER / "trtllm_bench.json", "mean")
+    assert (mean.ttft, mean.tpot, mean.e2el) == pytest.approx((0.092, 0.00807, 2.15), rel=1e-12)
+    document = json.loads((FOLDER / "trtllm_bench.json").read_text())
+    (fault,) = results(json.dumps({**document, "streaming_metrics": None}).encode(), "result").faults
+    assert "measure with streaming" in str(fault)
+
+
+def test_llama_bench_has_a_prompt_or_an_answer_of_one_sequence_a_row():
+    prompt, answer = read_results(str(FOLDER / "llama_bench.json")).measurements
+    assert (prompt.ttft, prompt.tpot, prompt.isl, prompt.osl) == (512 / 11130.0, None, 512.0, 1.0)
+    assert (answer.ttft, answer.tpot, answer.isl, answer.osl) == (None, 1 / 132.0, 1024.0, 129.0)
+    for row in (prompt, answer):
+        assert (row.model, row.gpu, row.quantization, row.batch, row.tp) == (
+            "Llama-3.1-8B-Instruct", "NVIDIA GeForce RTX 4090", "int4", 1.0, 1,
+        )  # fmt: skip
+        assert "Q4_K_M read as int4" in row.note
+    both = {"n_prompt": 512, "n_gen": 128, "avg_ts": 100.0}
+    (fault,) = results(json.dumps(both).encode(), "result").faults
+    assert "a prompt (-p) or an answer (-n) alone" in str(fault)
+
+
+@each(
+    "file, name, form",
+    [
+        ("Qwen3-8B-Q8_0.gguf", "Qwen3-8B", "int8"),
+        ("C:\\models\\Qwen3-8B-BF16.gguf", "Qwen3-8B", None),
+        ("Meta-Llama-3.1-8B-Instruct-IQ4_XS.gguf", "Meta-Llama-3.1-8B-Instruct", "int4"),
+        ("gpt-oss-20b-UD-Q4_K_XL.gguf", "gpt-oss-20b", "int4"),
+        ("plain.gguf", "plain", None),
+    ],
+)
+def test_the_name_of_a_gguf_file_tells_model_and_format(file, name, form):
+    row = {"n_prompt": 512, "n_gen": 0, "avg_ts": 100.0, "model_filename": file}
+    (found,) = results(json.dumps(row).encode(), "result").measurements
+    assert (found.model, found.quantization) == (name, form)
+
+
 @settings(deadline=None, max_examples=60)
 @given(st.text(max_size=300))
 def test_no_text_behind_a_summary_or_a_metric_ends_in_anything_but_an_answer(text):
