@@ -37,6 +37,8 @@ _AHEAD = 4.0  # least lead over the next cause
 _OUT = 20.0  # lag behind the best at which a cause is given up
 _WORST = 3.1  # standard deviations beyond which even the best cause explains too little
 
+_OTHER_LOADS = (0.25, 0.5, 2.0, 4.0)  # beside a load of 1, over that of a run
+
 # Iterations.
 _TURNS = 8
 _REFINED = 5  # between the sizes tried
@@ -68,6 +70,9 @@ class Diagnosis:
     loads: int  # number compared
     known: tuple[str, ...] = ()  # stated differences, accounted for
     flags: tuple[str, ...] = ()  # options of the engine that decide what the answer names
+    telling: str | None = (
+        None  # the load at which the two likeliest causes differ most, where they cannot be told apart
+    )
 
     @property
     def best(self) -> Explanation | None:
@@ -83,7 +88,9 @@ class Diagnosis:
             return f"nothing beyond the scatter of {self.figures} figures"
         if not self.explanations:
             return f"{UNCLEAR}: no single cause explains the difference"
-        return f"{UNCLEAR}; closest: {' or '.join(explanation.text for explanation in self.explanations[:2])}"
+        closest = " or ".join(explanation.text for explanation in self.explanations[:2])
+        more = f"; both sides measured at {self.telling} would tell" if self.telling else ""
+        return f"{UNCLEAR}; closest: {closest}{more}"
 
     def to_dict(self) -> dict[str, Json]:
         """The answer and its causes as plain values."""
@@ -95,6 +102,7 @@ class Diagnosis:
             "loads": self.loads,
             "known": list(self.known),
             "flags": list(self.flags),
+            "telling": self.telling,
             "causes": [
                 {"cause": cause.cause, "text": cause.text, "size": cause.size, "chi2": cause.chi2}
                 for cause in self.explanations
@@ -138,17 +146,49 @@ def diagnosis(pairs: Sequence[Pair]) -> Diagnosis:
     unexplained = compared.cost(None, 0.0)
     lowest = unexplained
     explanations: dict[str, Explanation] = {}
+    causes: dict[str, Cause] = {}
     for cause in SUSPECTED:
         explained = _best_fit(cause, compared, lowest + _OUT)
         if explained is not None and (cause.name not in explanations or explained.chi2 < explanations[cause.name].chi2):
-            explanations[cause.name] = explained
+            explanations[cause.name], causes[cause.name] = explained, cause
             lowest = min(lowest, explained.chi2)
     ranked = tuple(sorted(explanations.values(), key=lambda explanation: explanation.chi2))
     loads = len({_load(pair.after) for pair, _, _ in usable})
     answer = _answer(ranked, unexplained, compared.count)
     named = next((pair.after.deployment.engine.name for pair, _, _ in usable), None)
     flags = () if named is None else tuple(cause_flags(named, answer))
-    return Diagnosis(answer, ranked, unexplained, compared.count, loads, flags=flags)
+    telling = None
+    if answer == UNCLEAR and len(ranked) > 1:
+        telling = _telling(usable[0][0].after, [(causes[each.cause], each.size) for each in ranked[:2]])
+    return Diagnosis(answer, ranked, unexplained, compared.count, loads, flags=flags, telling=telling)
+
+
+def _telling(run: Observed, suspected: Sequence[tuple[Cause, float]]) -> str | None:
+    """The load at which two causes move the figures apart most; None where none tells them apart."""
+    apart: list[tuple[float, str]] = []
+    amount = float(run.workload.load.amount or 0.0)
+    for factor in (1.0 / amount, *_OTHER_LOADS) if amount > 0.0 and not run.workload.load.is_burst else ():
+        other = _with_workload(run, load=run.workload.load.scaled(factor))._replace(near=None)
+        shifts = [_shift(cause, size, other) for cause, size in suspected]
+        if None in shifts:
+            continue
+        first, second = (shift or {} for shift in shifts)
+        squares = (((first[name] - second[name]) / NOISE) ** 2 / 2.0 for name in first if name in second)
+        apart.append((sum(squares), other.workload.load.brief))
+    best = max(apart, default=(0.0, ""))
+    return best[1] if best[0] >= _REAL else None
+
+
+def _shift(cause: Cause, size: float, run: Observed) -> dict[str, float] | None:
+    """What a cause adds to ln(figure after / figure before) of a run; None where it is impossible."""
+    plain, changed = predicted_figures(run), cause.moved(run, size)
+    moved = None if changed is None else predicted_figures(changed)
+    if plain is None or moved is None:
+        return None
+    sign = -1.0 if cause.is_before else 1.0
+    return {
+        name: sign * math.log(moved.values[name] / plain.values[name]) for name in moved.values if name in plain.values
+    }
 
 
 def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> str:

@@ -99,6 +99,24 @@ def test_a_prefix_that_is_no_longer_cached_is_found_at_its_share(server):
     assert re.fullmatch(r"cache: about (5[7-9]|6[0-3]) % of the prompt was no longer cached", found.best.text)
 
 
+@pytest.mark.parametrize("prefix", [700, 900])
+def test_where_two_causes_cannot_be_told_apart_the_load_that_is_named_tells(server, prefix):
+    def at(users, cached):
+        case = {"tp": 1, "isl": 2000, "osl": 300, "prefix": cached}
+        return rl.predict("llama-3.1-8b", "h100-sxm", **case, concurrency=users).workload
+
+    def answer(*users):
+        stated, lost = ([at(each, cached) for each in users] for cached in (prefix, 0))
+        return told(server, server, server, stated, (None, lost))
+
+    alone = answer(16)
+    assert alone.answer == UNCLEAR
+    assert alone.text.endswith("; both sides measured at 64 users would tell")
+    assert {each.cause for each in alone.explanations[:2]} == {"cache", "host"}
+    both = answer(16, 64)
+    assert (both.answer, both.telling) == ("cache", None)
+
+
 def test_other_loads_than_stated_are_found(server):
     longer = [replace(each, osl=1.4 * each.osl) for each in workloads()]
     found = told(server, server, server, None, (None, longer))
