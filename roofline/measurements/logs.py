@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 #: Line above the summary that vLLM and SGLang print.
-_SUMMARY = re.compile(r"=+ Serving Benchmark Result =+")
-_LINE = re.compile(r"^[^\w\n]*([A-Z][\w ./()\-]*?): +([^\s][^\n]*?) *$", re.MULTILINE)
+_SUMMARY = "= Serving Benchmark Result ="
+_MOST = 200  # characters of a line of a summary
 _TIME = re.compile(r"(Mean|Median|P\d{1,2}) (TTFT|TPOT|ITL|E2EL|E2E Latency) \(ms\)")
 #: Labels of a summary -> keys of the JSON. vLLM: vllm/benchmarks/serve.py; SGLang: bench_serving.py.
 _LABELS: Mapping[str, str] = {
@@ -48,7 +48,7 @@ def summaries(text: str) -> list[dict[str, Any]]:
     >>> summaries(log)
     [{'request_rate': 'inf', 'completed': 100.0, 'max_concurrency': 8.0, 'median_ttft_ms': 61.5}]
     """
-    before, *found = _SUMMARY.split(text)
+    before, *found = text.split(_SUMMARY)
     documents = []
     for part in found:
         documents.append({"request_rate": "inf", **_stated(before), **dict(_figures(part))})
@@ -66,8 +66,11 @@ def _stated(text: str) -> dict[str, Any]:
 
 
 def _figures(text: str) -> Iterator[tuple[str, Any]]:
-    for match in _LINE.finditer(text):
-        label, value = match[1].strip(), match[2]
+    for line in text.splitlines():
+        label, colon, value = (part.strip() for part in line[:_MOST].rpartition(": "))
+        label = label.lstrip("#|*- ")
+        if not colon or not value:
+            continue
         time = _TIME.fullmatch(label)
         key = _LABELS.get(label) if time is None else f"{time[1]}_{time[2].replace(' ', '_')}_ms".lower()
         if key is not None and value not in _NOT_SET:

@@ -148,8 +148,10 @@ def test_no_text_behind_a_summary_or_a_metric_ends_in_anything_but_an_answer(tex
 
 
 def test_a_large_log_is_read_in_no_time_and_cannot_make_the_reader_crawl():
-    hostile = "=" * 50_000 + "A" * 50_000 + ": " * 20_000 + "\n" + "Namespace(" * 5_000
+    hostile = "=" * 1_000_000 + "A" * 50_000 + ": " * 20_000 + "\n" + "Namespace(" * 100_000
     assert summaries(hostile) == []
+    (found,) = summaries(f"{hostile}\n= Serving Benchmark Result =\nA: x{' ' * 1_000_000}y\nMean TTFT (ms): 5\n")
+    assert found == {"request_rate": "inf", "mean_ttft_ms": 5.0}
     assert not is_metrics("vllm:" + "a" * 100_000)
     assert metrics("sglang:" + "a_" * 50_000 + " 1\n")["engine"] == "sglang"
 
