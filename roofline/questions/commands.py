@@ -22,6 +22,7 @@ from roofline.questions.inputs.flags import (
     with_version,
 )
 from roofline.questions.inputs.options import ALL
+from roofline.questions.inputs.start_logs import command_of_log
 from roofline.specs.arguments import SWITCHES, Argument
 from roofline.support.errors import BadInput, UnknownName, shown
 from roofline.support.records import NamedTuple
@@ -76,7 +77,8 @@ def command_case(text: str) -> SavedCase:
         text: a command such as ``vllm serve Qwen/Qwen3-8B --max-num-seqs 64``, ``python -m sglang.launch_server ...``,
             ``trtllm-serve ...``, ``docker run ... vllm/vllm-openai:v0.25.0 ...``, or what `launch` wrote; a version in
             an image's tag, or in the first comment, is that of the engine. Of several commands the first that starts a
-            server is read; of TensorRT-LLM also a file of settings that the text writes (``cat > FILE <<EOF``).
+            server is read; of TensorRT-LLM also a file of settings that the text writes (``cat > FILE <<EOF``). Or the
+            lines of a log in which vLLM (``non-default args: ...``) or SGLang (``ServerArgs(...)``) state theirs.
 
     Returns:
         Model, engine, plan, formats, budgets and draft; the GPU and the load are not in a command.
@@ -102,6 +104,7 @@ def read_command(text: str) -> Command:
         raise BadInput(f"command = {shown(text)} must be the launch command of a server, such as 'vllm serve MODEL'")
     if len(plain) > _MOST_TEXT:
         raise BadInput(f"a command of more than {_MOST_TEXT:,} characters is none")
+    plain = command_of_log(plain) or plain
     files = {match[1]: match[3] for match in _HEREDOC.finditer(plain)}
     servers = [server for words in _commands(_HEREDOC.sub("", plain)) if (server := _server(words)) is not None]
     if not servers:

@@ -512,3 +512,51 @@ def test_the_shell_refuses_what_python_does(text):
     result = ask("predict", "--command", text, "-g", "h100-sxm", "-c", "8")
     assert result.exit_code == 1, result.output
     assert result.stdout == ""
+
+
+# --- logs ----------------------------------------------------------------------------------------
+
+_LOG_OF_VLLM = """\
+(APIServer pid=1) INFO 11-27 14:00:00 [api_server.py:1234] vLLM API server version 0.19.0
+(APIServer pid=1) INFO 11-27 14:00:00 [utils.py:233] non-default args: {'model_tag': 'deepseek-ai/DeepSeek-R1', \
+'host': '0.0.0.0', 'model': 'deepseek-ai/DeepSeek-R1', 'trust_remote_code': True, 'max_model_len': 8192, \
+'tensor_parallel_size': 8, 'enable_expert_parallel': True, 'gpu_memory_utilization': 0.95, 'kv_cache_dtype': 'fp8', \
+'speculative_config': {'method': 'mtp', 'num_speculative_tokens': 1}}
+(APIServer pid=1) INFO 11-27 14:00:09 [model.py:547] Resolved architecture: DeepseekV3ForCausalLM
+"""
+_LOG_OF_SGLANG = (
+    "[2026-11-27 14:00:00] server_args=ServerArgs(model_path='Qwen/Qwen3-32B', tokenizer_path='Qwen/Qwen3-32B', "
+    "skip_server_warmup=False, quantization='fp8', kv_cache_dtype='fp8_e4m3', mem_fraction_static=0.83, "
+    "max_running_requests=None, chunked_prefill_size=8192, tp_size=2, dp_size=1, ep_size=1, pp_size=1, "
+    "enable_dp_attention=False, context_length=None)"
+)
+
+
+def test_the_arguments_that_a_log_states_are_those_of_a_command():
+    command = (
+        "# vLLM 0.19.0:\nvllm serve deepseek-ai/DeepSeek-R1 --max-model-len 8192 -tp 8 --enable-expert-parallel "
+        "--gpu-memory-utilization 0.95 --kv-cache-dtype fp8 "
+        """--speculative-config '{"method": "mtp", "num_speculative_tokens": 1}'"""
+    )
+    assert rl.command_case(_LOG_OF_VLLM) == rl.command_case(command)
+    command = (
+        "python -m sglang.launch_server --model-path Qwen/Qwen3-32B --quantization fp8 --kv-cache-dtype fp8_e4m3 "
+        "--mem-fraction-static 0.83 --chunked-prefill-size 8192 --tp-size 2"
+    )
+    assert rl.command_case(_LOG_OF_SGLANG) == rl.command_case(command)
+
+
+@each(
+    "log",
+    [
+        "non-default args: {}",
+        "non-default args: {'max_num_seqs': 64}",
+        "ServerArgs()",
+        "non-default args: {'model': 'x', 'speculative_config': {1 +}}",
+        "non-default args: {'model': 'x', 'max_num_seqs': many}",
+        "non-default args: {'model': '$(rm -rf /)', 'max_num_seqs': -1}",
+    ],
+)
+def test_a_log_that_states_no_server_is_refused(log):
+    with pytest.raises(rl.RooflineError):
+        rl.command_case(log)
