@@ -163,11 +163,12 @@ class Fit(Answer[FitRow]):
 
     @property
     def verdict(self) -> str:
-        """Pass or fail where the 80 % interval of a GPU of NVIDIA is clear of the limit, else likely or unlikely."""
+        """Pass or fail where the 80 % interval is clear of the limit and such starts were measured, else less sure."""
         if self.memory is None or self.memory.weights > self.memory.total:
             return FAIL
         room = self.memory.kv_cache - self.needed
-        is_clear = abs(room) > _HALF_WIDTH * self.sigma and self.gpu.vendor.lower() == _MEASURED
+        is_measured = self.gpu.vendor.lower() == _MEASURED and self.target.engine == USUAL_ENGINE
+        is_clear = abs(room) > _HALF_WIDTH * self.sigma and is_measured
         if self.starts:
             return PASS if is_clear else LIKELY
         return FAIL if is_clear or room > 0.0 else UNLIKELY
@@ -356,19 +357,20 @@ def _fit(deployment: Deployment, target: Target, smallest: str | None, *, is_eag
         largest_max_num_seqs=tried.most_sequences(),
         smallest=smallest,
         widest=tried.widest_format(),
-        warnings=tuple(_warnings(deployment, target, memory, length)),
+        warnings=tuple(_warnings(deployment, target, length)),
     )
 
 
-def _warnings(deployment: Deployment, target: Target, memory: StartUpMemory[float], length: float) -> Iterator[str]:
+def _warnings(deployment: Deployment, target: Target, length: float) -> Iterator[str]:
     held = _held(deployment, length)
     if 0.0 < held < length and deployment.engine.start_up[0].share_of != OF_ALL:
         yield f"it starts, but holds {held:,.0f} tokens: longer requests are refused"
     newest = next(reversed(target.table.versions), target.version)
     if target.engine != "vllm" and target.version != newest:
         yield f"its memory share and budgets, where not given, are those of {target.table.title} {newest}"
-    if memory.kv_cache > 0.0 and deployment.gpu.vendor.lower() == _MEASURED and target.engine == "trtllm":
-        yield "what TensorRT-LLM takes beside the weights is read from its source; no start-up was measured"
+    if target.engine != USUAL_ENGINE:
+        seen = "two logs" if target.engine == "sglang" else "no log"
+        yield f"what {target.table.title} takes beside the weights is read from its source, and checked by {seen}"
     if deployment.gpu.is_unified:
         yield (
             f"{deployment.gpu.name}: the CPU shares this memory; what the system and its file cache hold is not free "
@@ -606,8 +608,6 @@ class _Tried(NamedTuple):
     def flag(self, setting: str, value: Any) -> str:
         """How the engine is told."""
         values = {**settings_of(self.deployment), setting: value}
-        if setting == "kv_cache_dtype":
-            values["kv_cache_dtype"] = value
         lines: list[Stated] = [each for each in stated(self.target, values) if each.setting == setting]
         if lines:
             return "; ".join(typed(each) for each in lines)

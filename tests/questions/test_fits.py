@@ -105,6 +105,9 @@ def test_the_verdict_is_certain_away_from_the_limit_alone():
     found = {length: fit_of(LLAMA, "l4", engine="vllm@0.19", max_model_len=length).verdict for length in lengths}
     assert found == lengths
     assert fit_of(LLAMA, "mi300x").verdict == "pass?"  # nobody measured an AMD GPU here
+    for engine in ("sglang", "trtllm"):  # nor enough starts of these
+        assert fit_of(LLAMA, "h200", engine=engine).verdict == "pass?"
+    assert fit_of("llama-3.1-405b", "h100", engine="sglang").verdict == "fail"  # the weights alone are too large
 
 
 def test_a_prediction_and_the_server_agree_on_what_fits():
