@@ -369,6 +369,7 @@ def measured_times(
     for name in STATISTICS if statistic is None else (statistic,):
         times = {metric: time(name, metric) for metric in ("ttft", "tpot", "e2el")}
         if times["ttft"] is not None or times["tpot"] is not None:
+            times |= {f"{metric}_mean": time("mean", metric) for metric in _TIMES} | {"ttft_median": time("median", "ttft")}
             return {"statistic": name, **{key: None if value is None else value * unit for key, value in times.items()}}
     raise BadInput(
         f"{result.source}: {result.path.rstrip('.') or 'the result'} has neither ttft nor tpot"

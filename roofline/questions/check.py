@@ -56,6 +56,7 @@ from roofline.support.reading import RESULT_BYTES
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
+    from roofline.questions.fault_finding import Findings
     from roofline.questions.inputs.signatures import CheckOptions
 
 __all__ = ["NOTHING", "RESULT_BYTES", "STATISTICS", "UNCLEAR", "Diagnosis", "Reading", "read_results", "results"]
@@ -666,6 +667,13 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
         self.changed = changed  # from the runs before to those after; None without runs after
         self.refused = tuple(refused)  # why other runs were not compared
 
+    @cached_property
+    def findings(self) -> tuple[Findings, ...]:
+        """What is wrong with each server, by all of its runs."""
+        from roofline.questions.fault_finding import of_checks
+
+        return of_checks(self)
+
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Rows, parts of passes, suspects and what changed, as plain values.
 
@@ -676,6 +684,7 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
             "rows": self.to_rows(keys),
             "parts": [row for run in self for row in run.part_rows],
             "suspects": [row for run in self for row in run.suspect_rows],
+            "findings": [finding.to_dict() for finding in self.findings],
             "changed": None if self.changed is None else self.changed.to_dict(),
         }
 

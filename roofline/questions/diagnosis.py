@@ -196,12 +196,12 @@ def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> 
         return UNCLEAR
     best = ranked[0].chi2
     if unexplained - best < _REAL:
-        return NOTHING if unexplained - best < _SOME and unexplained < _most_chi2(count) else UNCLEAR
+        return NOTHING if unexplained - best < _SOME and unexplained < most_chi2(count) else UNCLEAR
     is_close = len(ranked) > 1 and ranked[1].chi2 - best < _AHEAD
-    return UNCLEAR if is_close or best > _most_chi2(count - 1) else ranked[0].cause
+    return UNCLEAR if is_close or best > most_chi2(count - 1) else ranked[0].cause
 
 
-def _most_chi2(count: int) -> float:
+def most_chi2(count: int) -> float:
     """Chi-square that `count` figures rarely exceed (Wilson-Hilferty approximation)."""
     few = 2.0 / (9.0 * max(count, 1))
     return max(count, 1) * (1.0 - few + _WORST * math.sqrt(few)) ** 3
@@ -307,11 +307,11 @@ def _best_fit(cause: Cause, compared: _Compared, limit: float) -> Explanation | 
     if not costs or not math.isfinite(costs[place]):
         return None
     low, high = sizes[max(place - 1, 0)], sizes[min(place + 1, len(sizes) - 1)]
-    size, cost = _golden_section(lambda size: compared.cost(cause, size, limit), low, sizes[place], high, costs[place])
+    size, cost = golden_section(lambda size: compared.cost(cause, size, limit), low, sizes[place], high, costs[place])
     return Explanation(cause.name, cause.text(runs, size), size, cost)
 
 
-def _golden_section(
+def golden_section(
     cost: Callable[[float], float], low: float, size: float, high: float, lowest: float
 ) -> tuple[float, float]:
     """Golden-section search for the minimum between two sizes."""

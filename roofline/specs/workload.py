@@ -374,6 +374,10 @@ class Measurement:
     ttft: float | None = None  # [s]
     tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)
     e2el: float | None = None  # [s]
+    ttft_mean: float | None = None  # [s] means and the median, whatever the statistic of the times above
+    tpot_mean: float | None = None  # [s]
+    e2el_mean: float | None = None  # [s]
+    ttft_median: float | None = None  # [s]
     statistic: str | None = None  # mean, median or p99 over the requests
     date: str | None = None
     note: str | None = None

@@ -308,6 +308,20 @@ _TIERS: Mapping[str, Mapping[str, str]] = {
 }
 #: Cause of a slower server -> settings that decide it.
 _OF_CAUSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "graphs": {
+        "vllm": ("--enforce-eager",), "sglang": ("--disable-cuda-graph", "--cuda-graph-max-bs"),
+        "trtllm": ("cuda_graph_config.enable_padding",),
+    },
+    "chunk": {
+        "vllm": ("--max-num-batched-tokens",), "sglang": ("--chunked-prefill-size",), "trtllm": ("--max_num_tokens",),
+    },
+    "cache format": {
+        "vllm": ("--kv-cache-dtype",), "sglang": ("--kv-cache-dtype",), "trtllm": ("kv_cache_config.dtype",),
+    },
+    "drafts": {
+        "vllm": ("--speculative-config",), "sglang": ("--speculative-algorithm",),
+        "trtllm": ("speculative_config.decoding_type",),
+    },
     "host": {"vllm": ("--enforce-eager", "--async-scheduling"), "sglang": ("--disable-cuda-graph",)},
     "batch limit": {
         "vllm": ("--max-num-seqs",), "sglang": ("--max-running-requests",), "trtllm": ("--max_batch_size",),

@@ -1,0 +1,482 @@
+"""What is wrong with one server: the faults that explain all of its runs best, against the ranges of their predictions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from roofline.numbers.operations import Json
+from roofline.numbers.quantity import rounded
+from roofline.questions.diagnosis import (
+    NOISE,
+    UNCLEAR,
+    UNMEASURED,
+    Observed,
+    golden_section,
+    most_chi2,
+    predicted_figures,
+)
+from roofline.questions.faults import FAULTS, FIGURES, Fault, Form, Supposed, figures
+from roofline.questions.inputs.flags import cause_flags
+from roofline.serving.answers import Answer
+from roofline.serving.latency import Workload
+from roofline.serving.quantization import summary
+from roofline.serving.verdict import HALF_WIDTH
+from roofline.specs.load import RUN
+from roofline.support.records import NamedTuple, dataclass, replace
+
+if TYPE_CHECKING:
+    from roofline.questions.check import MeasurementCheck
+
+#: Answer where nothing is wrong.
+HEALTHY = "healthy"
+
+# Errors of predictions of one server, as shares of their variance: common to all of its runs; alike at loads that are
+# near each other, within a factor of e to the power of `_REACH`; of TTFT and TPOT together.
+_COMMON, _SMOOTH, _REACH, _BOTH = 0.75, 0.22, 3.0, 0.3
+_SHAPE = 0.1  # of ln(figure with a fault / without)
+_MEDIAN = 0.2  # sigma of ln(median / mean of TTFT) beside what is predicted
+_LEAST_SIGMA = 0.02  # of any figure
+_MET = 0.15  # sigma of ln(load that was met): requests in flight by Little's law, or requests per second
+
+# In units of chi-square.
+_PRIOR = 6.0  # how much likelier no fault is than one of them: twenty faults, together as likely as none
+_REAL = 8.0  # lag behind the best up to which a set of faults counts
+_OUT = 25.0  # lag behind the best at which a fault is given up
+
+_HEALTHY = 0.1  # likelihood of no fault from which on a server is healthy
+_MOSTLY = 0.2  # share of what is unexplained without faults, up to which they explain it
+_UNLIKELY = 0.01  # likelihood below which a fault is not listed
+_MOST_RUNS = 8  # of a server: the others add time, not knowledge
+_MOST_FAULTS = 3  # listed
+_FIRSTS = 3  # faults that are tried beside every other
+
+
+class Seen(NamedTuple):
+    """A run of a server: what was measured, what was expected, and how far off that may be."""
+
+    supposed: Supposed  # the run as it is stated
+    measured: Mapping[str, float]  # by `FIGURES`
+    expected: Mapping[str, float]
+    sigmas: Mapping[str, float]  # of ln(measured / expected)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault at the size that explains the runs best."""
+
+    fault: str
+    part: str  # of the answer: prefill, decode, queue, host, link, experts, cache, drafts or client
+    text: str  # with its size
+    likelihood: float  # against all others and against none [1]
+    chi2: float  # that it leaves, its implausibility included
+    confirm: str  # what would confirm it
+    flags: tuple[str, ...]  # options of the engine that decide it
+    size: float = 1.0
+
+    def to_dict(self) -> dict[str, Json]:
+        """The finding as plain values."""
+        return {
+            "fault": self.fault,
+            "part": self.part,
+            "text": self.text,
+            "likelihood": self.likelihood,
+            "confirm": self.confirm,
+            "flags": list(self.flags),
+        }
+
+
+@dataclass(frozen=True, repr=False)
+class Findings(Answer[dict[str, Json]]):
+    """What is wrong with one server, by all of its runs.
+
+    >>> import roofline as rl
+    >>> runs = rl.check({"mean_ttft_ms": 30.0}, model="llama-3.1-8b", gpu="h100-sxm", tp=1, isl="1k", batch=1)
+    >>> runs.findings[0].answer
+    'healthy'
+    """
+
+    server: str  # model, GPUs and engine
+    sources: tuple[str, ...]  # of its runs
+    answer: str  # `HEALTHY`, `UNCLEAR`, or the fault, two joined by " and "
+    found: tuple[Finding, ...]  # likeliest first; with two faults at once, both come first
+    together: int  # findings that explain the runs only together, else 1; 0 where nothing is named
+    unexplained: float  # chi-square without any fault
+    figures: int  # that were compared
+    ratio: float  # measured over expected, typically [1]
+
+    @property
+    def direction(self) -> str:
+        """Whether it is slower or faster than it should be."""
+        if self.answer == HEALTHY:
+            return "as expected"
+        return "slower than expected" if self.ratio >= 1.0 else "faster than expected"
+
+    @property
+    def text(self) -> str:
+        """The answer in words."""
+        if self.answer == HEALTHY:
+            return "healthy: no fault explains the runs better than the uncertainty of the prediction"
+        if not self.found:
+            return f"{self.direction}; no fault that is known explains it"
+        first = self.found[: max(self.together, 1)]
+        named = " and ".join(f"{one.fault} ({one.text})" for one in first)
+        if self.answer == UNCLEAR:
+            return f"{self.direction}; cannot tell; closest: {named}"
+        return f"{self.direction}: {named}, {rounded(100.0 * first[0].likelihood, 2)} % likely"
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The answer, and for each finding what would confirm it and the options to look at."""
+        if self.answer == HEALTHY:
+            return (self.text,)
+        listed = []
+        for place, one in enumerate(self.found):
+            word = "" if place < max(self.together, 1) else f"or {one.fault} ({one.text}): "
+            flags = f"; set by {' or '.join(one.flags)}" if one.flags else ""
+            name = f"{one.fault}: " if not word and self.together > 1 else word
+            listed.append(f"{name}to confirm: {one.confirm}{flags}")
+        return (self.text, *listed)
+
+    def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
+        """The answer and its findings as plain values.
+
+        Args:
+            keys: of the answer; None for all.
+        """
+        whole: dict[str, Json] = {
+            "server": self.server,
+            "sources": list(self.sources),
+            "answer": self.answer,
+            "direction": self.direction,
+            "text": self.text,
+            "ratio": self.ratio,
+            "unexplained": self.unexplained,
+            "figures": self.figures,
+            "together": self.together,
+            "found": [one.to_dict() for one in self.found],
+        }
+        return whole if keys is None else {key: whole[key] for key in keys}
+
+    def __repr__(self) -> str:
+        return f"<Findings on {self.server}: {self.text}>"
+
+
+class _Fit(NamedTuple):
+    fault: Fault
+    form: Form
+    size: float
+    chi2: float  # at that size
+    evidence: float  # chi-square over all forms and sizes, each as likely as it is usual
+
+    def moved(self, supposed: Supposed) -> Supposed | None:
+        return self.form.moved(supposed, self.size)
+
+
+def findings(server: str, sources: Sequence[str], seen: Sequence[Seen]) -> Findings:
+    """The faults that explain the runs of a server best.
+
+    Each fault at its likeliest size, and pairs of them where none alone is enough.
+
+    Args:
+        server: its name in the answer.
+        sources: of its runs.
+        seen: the runs.
+
+    Returns:
+        The answer.
+
+    Source:
+        Maximum likelihood of one or two faults with log-normal errors, whose sigmas are those of the predicted ranges,
+        correlated over the loads of a server: docs/measurements.md.
+    """
+    compared = _Compared(_most_telling(seen))
+    none = compared.cost(())
+    ratio = math.exp(float(np.median(compared.residuals))) if compared.count else 1.0
+    singles = _singles(compared, none)
+    supposed = [_Set((), none), *(_Set((fit,), fit.evidence + _PRIOR) for fit in singles)]
+    supposed += _pairs(compared, singles[:_FIRSTS], min(one.cost for one in supposed))
+    shares = _shares(supposed)
+    best = max(zip(shares, supposed, strict=True), key=lambda pair: pair[0])[1]
+    included: dict[str, float] = {}
+    for share, one in zip(shares, supposed, strict=True):
+        for fit in one.fits:
+            included[fit.fault.name] = included.get(fit.fault.name, 0.0) + share
+    fits = {fit.fault.name: fit for fit in (*reversed(singles), *best.fits)}
+    ranked = sorted(fits.values(), key=lambda fit: -included[fit.fault.name])
+    is_explained = bool(best.fits) and best.fits[-1].chi2 < max(most_chi2(compared.count), _MOSTLY * none)
+    if shares[0] > _HEALTHY:
+        answer = HEALTHY
+    else:
+        answer = " and ".join(fit.fault.name for fit in ranked[: len(best.fits)]) if is_explained else UNCLEAR
+    listed = [fit for fit in ranked[:_MOST_FAULTS] if included[fit.fault.name] > _UNLIKELY]
+    engine = seen[0].supposed.run.deployment.engine.name
+    bases = [one.supposed for one in compared.seen]
+    return Findings(
+        server,
+        tuple(sources),
+        answer,
+        tuple(_finding(fit, included[fit.fault.name], engine, bases) for fit in listed),
+        len(best.fits) if answer not in (HEALTHY, UNCLEAR) else 0,
+        none,
+        compared.count,
+        ratio,
+    )
+
+
+class _Set(NamedTuple):
+    """Faults that a server may have at once."""
+
+    fits: tuple[_Fit, ...]  # the last one's chi-square is that of all
+    cost: float  # in units of chi-square: what they leave, and how unusual they are
+
+
+def _shares(supposed: Sequence[_Set]) -> list[float]:
+    """How likely each set is."""
+    least = min(one.cost for one in supposed)
+    weights = [math.exp(-0.5 * (one.cost - least)) for one in supposed]
+    return [weight / sum(weights) for weight in weights]
+
+
+def _finding(fit: _Fit, share: float, engine: str, bases: Sequence[Supposed]) -> Finding:
+    flags = tuple(cause_flags(engine, fit.fault.flags)) if fit.fault.flags else ()
+    text = fit.form.text(bases, fit.size)
+    return Finding(fit.fault.name, fit.fault.part, text, share, fit.chi2, fit.fault.confirm, flags, fit.size)
+
+
+def _most_telling(seen: Sequence[Seen]) -> list[Seen]:
+    """At most so many runs, spread over their loads, the busiest first."""
+    ranked = sorted(seen, key=lambda one: -one.expected.get("load", 1.0))
+    if len(ranked) <= _MOST_RUNS:
+        return ranked
+    places = np.linspace(0, len(ranked) - 1, _MOST_RUNS).round().astype(int)
+    return [ranked[place] for place in places]
+
+
+class _Compared:
+    """Runs of a server, and how well they are explained where each is moved by some faults."""
+
+    def __init__(self, seen: Sequence[Seen]) -> None:
+        plain = [figures(one.supposed) for one in seen]
+        usable = [(one, values) for one, values in zip(seen, plain, strict=True) if values is not None]
+        self.seen = [one for one, _ in usable]
+        self.plain = [values for _, values in usable]
+        self.names = [[name for name in FIGURES if name in one.measured] for one in self.seen]
+        self.count = sum(map(len, self.names))
+        pairs = [(one, name) for one, names in zip(self.seen, self.names, strict=True) for name in names]
+        self.residuals = np.array([math.log(one.measured[name] / one.expected[name]) for one, name in pairs])
+        self.covariance = _covariance(pairs)
+        self.widths = np.cumsum(np.log(np.diag(np.linalg.cholesky(self.covariance))))
+
+    def cost(self, moves: Sequence[Callable[[Supposed], Supposed | None]], limit: float = math.inf) -> float:
+        """Chi-square that is left; infinite beyond the limit, and where a run cannot be so."""
+        shifts: list[float] = []
+        total = 0.0
+        is_moved = False
+        for one, plain, names in zip(self.seen, self.plain, self.names, strict=True):
+            supposed: Supposed | None = one.supposed
+            for move in moves:
+                supposed = None if supposed is None else move(supposed)
+            found = plain if not moves else None if supposed is None else figures(supposed, plain.state)
+            if found is None:
+                return math.inf
+            is_moved = is_moved or found.values != plain.values
+            shifts += [math.log(found.values[name] / plain.values[name]) for name in names]
+            total = self._left(np.array(shifts))
+            if total > limit:
+                return math.inf
+        return total if is_moved or not moves else math.inf
+
+    def _left(self, shifts: np.ndarray) -> float:
+        """Chi-square of the first runs beside what was expected of them, and how much wider that is than stated."""
+        count = len(shifts)
+        covariance = self.covariance[:count, :count] + np.diag((_SHAPE * shifts) ** 2)
+        factor = np.linalg.cholesky(covariance)
+        whitened = np.linalg.solve(factor, self.residuals[:count] - shifts)
+        return float(whitened @ whitened + 2.0 * (np.sum(np.log(np.diag(factor))) - self.widths[count - 1]))
+
+
+def _covariance(pairs: Sequence[tuple[Seen, str]]) -> np.ndarray:
+    """Covariance of the errors of the figures."""
+    # Errors common to the runs of a server: one of TTFT, one of TPOT, which have something in common.
+    ttft, tpot = np.array([1.0, 0.0]), np.array([_BOTH, math.sqrt(1.0 - _BOTH**2)])
+    whole = (ttft + tpot) / np.linalg.norm(ttft + tpot)
+    directions = {"ttft": ttft, "ttft_median": ttft, "tpot": tpot, "e2el": whole, "load": np.zeros(2)}
+    sigmas = np.array([max(one.sigmas[name], _LEAST_SIGMA) for one, name in pairs])
+    common = np.array([directions[name] for _, name in pairs]).reshape(-1, 2)
+    loads = np.log([max(one.expected.get("load", 1.0), 1.0) for one, _ in pairs])
+    near = np.exp(-np.abs(loads[:, None] - loads[None, :]) / _REACH)
+    correlation = (common @ common.T) * (_COMMON + _SMOOTH * near)
+    np.fill_diagonal(correlation, 1.0)
+    return correlation * np.outer(sigmas, sigmas) + NOISE**2 * np.eye(len(pairs))
+
+
+def _singles(compared: _Compared, none: float) -> list[_Fit]:
+    """Every fault that leaves less than none does, likeliest first."""
+    fits: list[_Fit] = []
+    lowest = none
+    for fault in FAULTS:
+        fit = _best_form(compared, fault, (), min(none + _PRIOR, lowest + _OUT))
+        if fit is not None:
+            fits.append(fit)
+            lowest = min(lowest, fit.chi2)
+    return sorted(fits, key=lambda fit: fit.evidence)
+
+
+def _best_form(
+    compared: _Compared, fault: Fault, others: Sequence[Callable[[Supposed], Supposed | None]], limit: float
+) -> _Fit | None:
+    """A fault in the form and at the size that leave least, beside other faults; None beyond the limit."""
+    best: tuple[Form, float, float] | None = None
+    weights = 0.0
+    for form in fault.forms:
+        usual = [math.exp(-0.5 * form.penalty(size)) for size in form.sizes]
+
+        def cost(size: float, form: Form = form) -> float:
+            return compared.cost((*others, lambda supposed: form.moved(supposed, size)), limit)
+
+        costs = [cost(size) for size in form.sizes]
+        place = min(range(len(costs)), key=costs.__getitem__)
+        if not math.isfinite(costs[place]):
+            continue
+        low, high = form.sizes[max(place - 1, 0)], form.sizes[min(place + 1, len(costs) - 1)]
+        size = form.sizes[place]
+        if costs[place] < limit - _PRIOR:
+            size, costs[place] = golden_section(cost, low, size, high, costs[place])
+        shares = [weight / sum(usual) / len(fault.forms) for weight in usual]
+        weights += sum(share * math.exp(-0.5 * left) for share, left in zip(shares, costs, strict=True))
+        if best is None or costs[place] < best[2]:
+            best = form, size, costs[place]
+    if best is None or weights <= 0.0:
+        return None
+    return _Fit(fault, *best, fault.rarity - 2.0 * math.log(weights))
+
+
+def _pairs(compared: _Compared, firsts: Sequence[_Fit], least: float) -> list[_Set]:
+    """Pairs of faults that may be likelier than the likeliest set so far."""
+    found: dict[frozenset[str], _Set] = {}
+    for first in firsts:
+        chosen = first.evidence - first.chi2 + 2.0 * _PRIOR
+        for fault in FAULTS:
+            names = frozenset((first.fault.name, fault.name))
+            limit = least + _REAL - chosen
+            if len(names) == 1 or names in found or limit <= 0.0:
+                continue
+            fit = _best_form(compared, fault, (first.moved,), limit)
+            if fit is not None:
+                found[names] = _Set((first, fit), fit.evidence + chosen)
+                least = min(least, found[names].cost)
+    return list(found.values())
+
+
+def seen_run(
+    run: Observed, sigmas: Mapping[str, float], *, requests: float | None, median: tuple[float, float] | None = None
+) -> Seen | None:
+    """A run as faults are judged by it; None where it has no steady state.
+
+    Args:
+        run: with mean times as measured [s].
+        sigmas: of ln(measured / predicted), by figure [1].
+        requests: of the run [requests].
+        median: of TTFT, as measured and as predicted [s].
+    """
+    supposed = Supposed(run, requests=requests)
+    shown = figures(supposed)
+    if shown is None:
+        return None
+    expected = dict(shown.values)
+    measured = {name: value for name, value in run.measured.items() if name in sigmas and value}
+    sigmas = {**sigmas, "load": _MET}
+    if "ttft" in measured and "tpot" in measured:
+        measured.pop("e2el", None)
+    met = _load_met(run, requests)
+    if met is not None:
+        measured["load"], expected["load"] = met
+    if median is not None:
+        measured["ttft_median"], expected["ttft_median"] = median
+        sigmas["ttft_median"] = math.hypot(sigmas["ttft"], _MEDIAN)
+    return Seen(supposed, measured, expected, sigmas)
+
+
+def of_checks(runs: Iterable[MeasurementCheck]) -> tuple[Findings, ...]:
+    """What is wrong with each server among compared runs; a server is a model on GPUs with an engine and its formats."""
+    servers: dict[str, list[MeasurementCheck]] = {}
+    for run in runs:
+        servers.setdefault(_server(run), []).append(run)
+    answers = []
+    for server, own in servers.items():
+        seen = [(run.measured.source, one) for run in own if (one := _seen(run)) is not None]
+        if seen:
+            answers.append(findings(server, [source for source, _ in seen], [one for _, one in seen]))
+    return tuple(answers)
+
+
+def _server(run: MeasurementCheck) -> str:
+    """Name of the server of a run."""
+    deployment, measured = run.expected.deployment, run.measured
+    plan = deployment.plan
+    degrees = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1]
+    weights, cache, _ = summary(deployment.model, deployment.quantization)
+    engine = " ".join(filter(None, (deployment.effective_engine.name, measured.engine_version)))
+    where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
+    return ", ".join([where, *degrees, weights, f"KV {cache}", engine])
+
+
+def _seen(run: MeasurementCheck) -> Seen | None:
+    """A compared run by its means where it states them."""
+    if run.expected.workload is None:
+        return None
+    stated, names = run.measured, ("ttft", "tpot", "e2el")
+    sigmas = {}
+    for name in names:
+        ends = run.expected.interval(name)
+        sigmas[name] = UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
+    is_mean = stated.statistic in (None, "mean")
+    means = {name: getattr(stated, f"{name}_mean") for name in names}
+    times = {name: getattr(stated, name) for name in names} if is_mean or means["ttft"] is None else means
+    workload, median = run.expected.workload, None
+    if not is_mean and means["ttft"] is not None:
+        workload = _as_run(workload, stated.num_prompts)
+    if stated.ttft_median is not None and (stated.statistic == "median" or workload.load.is_run):
+        steady = run.expected.ttft if stated.statistic == "median" else _steady(run)
+        median = None if steady is None else (stated.ttft_median, steady)
+    figures_of = {**times, "answered_rate": stated.answered_rate}
+    observed = Observed(run.expected.deployment, workload, {name: value for name, value in figures_of.items() if value})
+    return seen_run(observed, sigmas, requests=stated.num_prompts, median=median)
+
+
+def _as_run(workload: Workload, requests: float | None) -> Workload:
+    """The load of a run that begins with all users at once, whose means are predicted."""
+    load = workload.load
+    if requests is None or load.is_burst or load.is_open or load.amount <= 1.0:
+        return workload
+    return replace(workload, load=load.having({load.option: load.amount, RUN: max(requests, float(load.amount))}))
+
+
+def _steady(run: MeasurementCheck) -> float | None:
+    """Mean TTFT of the steady state, near which the median of a run is [s]."""
+    workload = run.expected.workload
+    if workload is None:
+        return None
+    load = workload.load.having({RUN: None}) if workload.load.is_run else workload.load
+    found = predicted_figures(Observed(run.expected.deployment, replace(workload, load=load), {}))
+    return None if found is None else float(found.values["ttft"])
+
+
+def _load_met(run: Observed, requests: float | None) -> tuple[float, float] | None:
+    """Requests in flight by Little's law or per second, as measured and as stated; None where the run does not say."""
+    load, measured = run.workload.load, run.measured
+    rate, ttft, tpot = (measured.get(name) for name in ("answered_rate", "ttft", "tpot"))
+    if load.is_burst or not rate or not ttft or (not tpot and run.workload.osl > 1.0):
+        return None
+    whole = measured.get("e2el") or ttft + (tpot or 0.0) * max(run.workload.osl - 1.0, 0.0)
+    if load.is_open:
+        amount = float(load.amount)
+        stated = amount if requests is None else requests / (requests / amount + whole)
+        return rate, stated
+    users = float(load.amount)
+    ends = 1.0 if requests is None else max(1.0 - 0.5 * users / requests, 0.5)
+    return rate * whole, users * ends
