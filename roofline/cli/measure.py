@@ -44,6 +44,7 @@ from roofline.questions.check import (
     results,
     what_changed,
 )
+from roofline.questions.fault_finding import HEALTHY, MOST_SERVERS
 from roofline.questions.inputs.case import BASES
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import replace
@@ -320,6 +321,8 @@ def _print(
         return
     all_notes = [*further_notes, *_shared_notes(runs)]
     what = [] if changed is None else [*_changes(sides), f"What changed: {changed.text}", *_remarks(changed)]
+    wrong = [] if changed is not None else _what_is_wrong(Checks(runs))
+    what += wrong if len(runs) > 1 else []
     left = room(flags()) if output_format == "table" else None
     if len(runs) > 1 and left is not None:
         show(
@@ -335,7 +338,7 @@ def _print(
         if len(runs) > 1:
             echo(("\n" if place else "") + f"{run.measured.source}:")
         verdicts = _filled(f"{metric.upper()} {run.verdict(metric)}" for metric in _metrics(run))
-        why, title = _filled(_explanation(run)), _filled(_title(run))
+        why, title = _filled([*(wrong if len(runs) == 1 else []), *_explanation(run)]), _filled(_title(run))
         times = [getattr(of, metric) for of in (run.measured, run.expected) for metric in _metrics(run)]
         unit, second = _unit(
             [*times, *(end for metric in _metrics(run) for end in run.expected.interval(metric) or ())]
@@ -347,6 +350,17 @@ def _print(
             echo(line)
         print_table([heading.replace("ms", unit) for heading in _CHECK_HEADINGS], cells, output_format)
     notes(all_notes, *(["more: --all"] if is_cut else []))
+
+
+def _what_is_wrong(checks: Checks) -> list[str]:
+    """The faults that explain the runs of each server best, and what to do about them."""
+    if len(checks) == 1 and all(found.answer == HEALTHY for found in checks.findings):
+        return []  # said metric by metric
+    lines: list[str] = []
+    for found in checks.findings:
+        first, *more = found.lines
+        lines += [f"{found.server}: {first}" if len(checks.findings) > 1 else first, *(f"  {line}" for line in more)]
+    return [*lines, f"only the first {MOST_SERVERS} servers were looked into"] if len(checks.findings) == MOST_SERVERS else lines
 
 
 def _runs_screen(runs: Sequence[MeasurementCheck]) -> Screen:

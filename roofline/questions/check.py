@@ -669,10 +669,10 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
-        """What is wrong with each server, by all of its runs."""
+        """What is wrong with each server, by all of its runs; empty where runs before and after were compared."""
         from roofline.questions.fault_finding import of_checks
 
-        return of_checks(self)
+        return of_checks(self) if self.changed is None else ()
 
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Rows, parts of passes, suspects and what changed, as plain values.

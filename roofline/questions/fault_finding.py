@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 #: Answer where nothing is wrong.
 HEALTHY = "healthy"
+#: Servers that are looked into; each takes up to a second.
+MOST_SERVERS = 8
 
 # Errors of predictions of one server, as shares of their variance: common to all of its runs; alike at loads that are
 # near each other, within a factor of e to the power of `_REACH`; of TTFT and TPOT together.
@@ -49,7 +52,9 @@ _OUT = 25.0  # lag behind the best at which a fault is given up
 
 _HEALTHY = 0.1  # likelihood of no fault from which on a server is healthy
 _MOSTLY = 0.2  # share of what is unexplained without faults, up to which they explain it
-_UNLIKELY = 0.01  # likelihood below which a fault is not listed
+_UNLIKELY = 0.03  # likelihood below which a fault is not listed
+_SURE = 0.99  # most that is said
+_HINT = 0.15  # likelihood from which on a fault is mentioned for a healthy server
 _MOST_RUNS = 8  # of a server: the others add time, not knowledge
 _MOST_FAULTS = 3  # listed
 _FIRSTS = 3  # faults that are tried beside every other
@@ -119,14 +124,18 @@ class Findings(Answer[dict[str, Json]]):
     def text(self) -> str:
         """The answer in words."""
         if self.answer == HEALTHY:
-            return "healthy: no fault explains the runs better than the uncertainty of the prediction"
+            hint = next((one for one in self.found if one.likelihood >= _HINT), None)
+            known = "healthy: no fault explains the runs clearly better than the uncertainty of the prediction"
+            return known if hint is None else f"{known}; if anything, {hint.fault} ({hint.text})"
         if not self.found:
             return f"{self.direction}; no fault that is known explains it"
         first = self.found[: max(self.together, 1)]
         named = " and ".join(f"{one.fault} ({one.text})" for one in first)
         if self.answer == UNCLEAR:
             return f"{self.direction}; cannot tell; closest: {named}"
-        return f"{self.direction}: {named}, {rounded(100.0 * first[0].likelihood, 2)} % likely"
+        least = min(one.likelihood for one in first)
+        likely = "99 % or more" if least >= _SURE else f"{rounded(100.0 * least, 2)} %"
+        return f"{self.direction}: {named}; {likely} likely"
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -402,12 +411,15 @@ def seen_run(
 
 
 def of_checks(runs: Iterable[MeasurementCheck]) -> tuple[Findings, ...]:
-    """What is wrong with each server among compared runs; a server is a model on GPUs with an engine and its formats."""
+    """What is wrong with each of the first servers among compared runs.
+
+    A server is a model on GPUs with an engine and its formats.
+    """
     servers: dict[str, list[MeasurementCheck]] = {}
     for run in runs:
         servers.setdefault(_server(run), []).append(run)
     answers = []
-    for server, own in servers.items():
+    for server, own in islice(servers.items(), MOST_SERVERS):
         seen = [(run.measured.source, one) for run in own if (one := _seen(run)) is not None]
         if seen:
             answers.append(findings(server, [source for source, _ in seen], [one for _, one in seen]))
