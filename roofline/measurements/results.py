@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from roofline.measurements.logs import is_metrics, metrics, summaries
+from roofline.measurements.settings import settings_of
 from roofline.measurements.tables import csv_rows
 from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.specs.load import KIND_OF, RUN
@@ -487,6 +488,7 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
         "prefix": result.whole("prefix"),
         "date": day(result.text("date")),
         "note": "; ".join(notes) or None,
+        "settings": settings_of(result.data, server.data),
     }
 
 

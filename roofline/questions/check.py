@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.catalog.files import names_a_file
 from roofline.catalog.find import profile_of
+from roofline.measurements.settings import differences
 from roofline.measurements.results import STATISTICS, Reading, check_complete, override, read_results, results
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIGA, MILLI, rounded, to_text
 from roofline.physics.equation import Kernel, Roof
+from roofline.physics.memory import ngram_parameters
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
 from roofline.questions.commands import command_case
@@ -227,7 +229,9 @@ def what_changed(before: Sequence[MeasurementCheck], after: Sequence[Measurement
             "what changed cannot be told: no run before has the kind of load (concurrency, request rate or batch) "
             "of one after"
         )
-    return replace(diagnosis(paired), known=_changed_settings(before, after))
+    stated = differences(*([run.measured.settings for run in side] for side in (before, after)))
+    known = (*_changed_settings(before, after), *(one.text for one in stated))
+    return replace(diagnosis(paired, stated), known=known)
 
 
 def _observed(run: MeasurementCheck) -> Observed:
@@ -381,7 +385,8 @@ def _oversize_notes(prediction: Prediction) -> tuple[str, ...]:
     if memory.fits:
         return ()
     gpu, plan = prediction.deployment.gpu, prediction.deployment.plan
-    if memory.weights > memory.usable:
+    tables = ngram_parameters(prediction.deployment.model, plan.tp).embed  # engines may keep them in host memory
+    if memory.weights - tables * prediction.deployment.quantization.sections["embed"].weight_nbytes > memory.usable:
         raise DoesNotFit(
             f"the weights of {prediction.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
             f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
