@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.catalog.files import names_a_file
 from roofline.catalog.find import profile_of
-from roofline.measurements.settings import differences
 from roofline.measurements.results import STATISTICS, Reading, check_complete, override, read_results, results
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIGA, MILLI, rounded, to_text
 from roofline.physics.equation import Kernel, Roof
-from roofline.physics.memory import ngram_parameters
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
 from roofline.questions.commands import command_case
@@ -40,7 +38,9 @@ from roofline.questions.inputs.arguments import path, plain_options, scalar, tok
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.inputs.flags import cause_flags
 from roofline.questions.inputs.options import ALL, SPELLINGS
+from roofline.questions.lookup_tables import model_beside_tables
 from roofline.questions.predict import predict
+from roofline.questions.slow_versions import slow_version_notes, stated_differences
 from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
@@ -229,7 +229,7 @@ def what_changed(before: Sequence[MeasurementCheck], after: Sequence[Measurement
             "what changed cannot be told: no run before has the kind of load (concurrency, request rate or batch) "
             "of one after"
         )
-    stated = differences(*([run.measured.settings for run in side] for side in (before, after)))
+    stated = stated_differences(before, after)
     known = (*_changed_settings(before, after), *(one.text for one in stated))
     return replace(diagnosis(paired, stated), known=known)
 
@@ -301,6 +301,9 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
     load, notes = ({"batch": batch}, ()) if batch is not None else _load_options(measurement)
     try:
         prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
+        slimmer = model_beside_tables(prediction)
+        if slimmer is not None:
+            prediction, notes = predict(slimmer[0], measurement.gpu or "", **{**case, **load}), (*notes, slimmer[1])
     except Overloaded as error:
         raise type(error)(
             f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (concurrency) instead"
@@ -385,8 +388,7 @@ def _oversize_notes(prediction: Prediction) -> tuple[str, ...]:
     if memory.fits:
         return ()
     gpu, plan = prediction.deployment.gpu, prediction.deployment.plan
-    tables = ngram_parameters(prediction.deployment.model, plan.tp).embed  # engines may keep them in host memory
-    if memory.weights - tables * prediction.deployment.quantization.sections["embed"].weight_nbytes > memory.usable:
+    if memory.weights > memory.usable:
         raise DoesNotFit(
             f"the weights of {prediction.deployment.model.short_name} alone, {memory.weights / GIGA:.1f} GB per GPU at "
             f"tp {plan.tp}, pp {plan.pp}, exceed the usable {memory.usable / GIGA:.1f} GB of {gpu.name}: this is not "
@@ -649,7 +651,9 @@ class MeasurementCheck(Answer[dict[str, Json]]):
             for metric, cause in _TOO_FAST.items()
             if (self.ideal_share(metric) or 0.0) > 1.0
         ]
-        return tuple(dict.fromkeys((*self.expected.notes, *too_fast)))
+        late = [m for m in OF_REQUESTS if self.inside(m) is False and (self.ratio(m) or 0.0) > 1.0]
+        slow = slow_version_notes(self.measured.engine, self.measured.engine_version, self.expected.deployment, late)
+        return tuple(dict.fromkeys((*self.expected.notes, *too_fast, *slow)))
 
 
 class Checks(Answers[MeasurementCheck, dict[str, Json]]):

@@ -37,6 +37,7 @@ _REAL = 10.0  # least gain of a cause
 _AHEAD = 4.0  # least lead over the next cause
 _OUT = 20.0  # lag behind the best at which a cause is given up
 _NAMED = 4.0  # least gain of a cause that a stated difference names in advance: two standard deviations
+_MOST_SCALE = 9.0  # of the variances: errors of figures three times as large as stated
 _SMALL = 0.15  # mean change of the latencies that "nothing changed" must rule out at one standard deviation
 _WORST = 3.1  # standard deviations beyond which even the best cause explains too little
 
@@ -214,8 +215,19 @@ def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> 
     best = ranked[0].chi2
     if unexplained - best < _REAL:
         return NOTHING if unexplained - best < _SOME and unexplained < _most_chi2(count) else UNCLEAR
-    is_close = len(ranked) > 1 and ranked[1].chi2 - best < _AHEAD
-    return UNCLEAR if is_close or best > _most_chi2(count - 1) else ranked[0].cause
+    scale = _birge(best, count)
+    lead = (ranked[1].chi2 - best) / scale if len(ranked) > 1 else math.inf
+    is_close = lead < (_AHEAD if scale == 1.0 else _REAL) or (unexplained - best) / scale < _REAL
+    return UNCLEAR if is_close or scale > _MOST_SCALE else ranked[0].cause
+
+
+def _birge(best: float, count: int) -> float:
+    """Factor on all variances where even the best cause leaves more than they say; 1 where it does not.
+
+    Source:
+        Birge, "The calculation of errors by the method of least squares", Phys. Rev. 40, 207 (1932).
+    """
+    return best / max(count - 1, 1) if best > _most_chi2(count - 1) else 1.0
 
 
 def _of_decode(host: Explanation, kernels: Explanation | None) -> Explanation:
