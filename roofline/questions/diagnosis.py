@@ -162,7 +162,10 @@ def diagnosis(pairs: Sequence[Pair], stated: Sequence[Stated] = ()) -> Diagnosis
             lowest = min(lowest, explained.chi2)
     loads = len({_load(pair.after) for pair, _, _ in usable})
     if loads == 1 and "host" in causes and causes["host"].moved is _longer_steps:
-        explanations["kernels"] = _of_decode(explanations["host"], explanations.get("kernels"))
+        of_all = explanations.get("kernels")
+        explanations["kernels"] = _of_decode(explanations["host"], of_all)
+        if explanations["kernels"] is not of_all:
+            causes.clear()  # no load is named: how slower kernels of decode grow with it is not known
     ranked = tuple(sorted(explanations.values(), key=lambda explanation: explanation.chi2))
     answer = _answer(ranked, unexplained, compared.count)
     mean, sigma = compared.drift()
@@ -176,7 +179,7 @@ def diagnosis(pairs: Sequence[Pair], stated: Sequence[Stated] = ()) -> Diagnosis
     named = next((pair.after.deployment.engine.name for pair, _, _ in usable), None)
     flags = () if named is None else tuple(cause_flags(named, answer))
     telling = None
-    if answer == UNCLEAR and len(ranked) > 1:
+    if answer == UNCLEAR and len(ranked) > 1 and causes:
         telling = _telling(usable[0][0].after, [(causes[each.cause], each.size) for each in ranked[:2]])
     return Diagnosis(answer, ranked, unexplained, compared.count, loads, flags=flags, grounds=grounds, telling=telling)
 
