@@ -15,16 +15,18 @@ import math
 import pickle
 import random
 import statistics
+import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import roofline as rl
 from roofline.questions.fault_finding import HEALTHY, UNCLEAR
 from roofline.serving.latency import Workload, lanes, lengths_by_law
-from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.equations import server_of
 from roofline.serving.load.simulation import Arrivals, simulated
 from roofline.specs.engine import KernelOverride
 from roofline.specs.formats import number_format
@@ -79,7 +81,9 @@ def _graphs(draw: random.Random, real: Real) -> str:
 
 
 def _attention(draw: random.Random, real: Real, prompts: float, answers: float) -> str:
-    _kernels(real, {"attention_prefill": prompts, "mla_prefill": prompts, "attention_decode": answers, "mla_decode": answers})
+    _kernels(
+        real, {"attention_prefill": prompts, "mla_prefill": prompts, "attention_decode": answers, "mla_decode": answers}
+    )
     return f"attention x {prompts:.1f} in prompts, x {answers:.1f} in answers"
 
 
@@ -203,14 +207,14 @@ class Case:
         return all(any(name in FAULTS[fault] for name in self.found[:2]) for fault in self.hidden)
 
 
-def can_have(fault: str, prediction: Any, options: dict[str, Any], isl: float) -> bool:
+def can_have(fault: str, prediction: Any) -> bool:
     """Whether a server can have a fault."""
     deployment = prediction.deployment
     ranks = deployment.plan.tp * deployment.plan.ep
     if fault in ("tp across sockets", "NCCL without NVLink"):
         return ranks > 1 and deployment.gpu.link.kind.startswith("nvlink")
     if fault == "KV cache not quantised":
-        return deployment.quantization.kv_nbytes < 2.0  # noqa: PLR2004
+        return deployment.quantization.kv_nbytes < 2.0
     if fault == "experts imbalanced":
         return deployment.model.is_moe
     return True
@@ -272,82 +276,112 @@ def measured(real: Real, isl: float, osl: float, users: int, prompts: int, seed:
     return figures
 
 
+class Asked(NamedTuple):
+    """A server as it is thought to be, and its loads."""
+
+    model: str
+    gpu: str
+    options: dict[str, Any]
+    engine: str
+    isl: int
+    osl: int
+    prefix: int
+    users: list[int]
+
+    @property
+    def text(self) -> str:
+        where = f"{self.model} on {self.gpu} {self.options}, {self.engine}"
+        return f"{where}, isl {self.isl}, osl {self.osl}, users {self.users}"
+
+    def file(self, users: int, prompts: int, figures: dict[str, float]) -> dict[str, Any]:
+        """A result as `vllm bench serve` writes it."""
+        return {
+            **figures, "model_id": self.model, "gpu": self.gpu, "backend": self.engine, "max_concurrency": users,
+            "request_rate": "inf", "num_prompts": prompts, "completed": prompts,
+            "total_input_tokens": self.isl * prompts, "total_output_tokens": self.osl * prompts, "prefix": self.prefix,
+            **self.options,
+        }  # fmt: skip
+
+
+def asked(draw: random.Random, hidden: tuple[str, ...]) -> Asked:
+    """A server, lengths and loads."""
+    model, gpu, options = draw.choice(SERVERS)
+    isl, osl = (round(length * math.exp(draw.uniform(-0.2, 0.2))) for length in draw.choice(LENGTHS))
+    prefix = round(draw.uniform(0.4, 0.9) * isl) if "prefix cache off" in hidden else 0
+    users = sorted(draw.sample(USERS, draw.choice((3, 4, 5))))
+    return Asked(model, gpu, options, draw.choice(("vllm", "vllm", "sglang")), isl, osl, prefix, users)
+
+
+def biased(draw: random.Random, real: Real) -> None:
+    """A server that is not quite as predicted."""
+    gpu, off, host = real.deployment.gpu, math.exp(draw.gauss(0.0, 0.05)), math.exp(draw.gauss(0.0, 0.25))
+    peaks = {name: peak / off for name, peak in gpu.peaks.items()}
+    real.deployment = replace(real.deployment, gpu=replace(gpu, bandwidth=gpu.bandwidth / off, peaks=peaks))
+    names = ("request", "prefill", "step", "sequence", "arrival")
+    _engine(real, **{name: getattr(real.deployment.engine, name) * host for name in names})
+
+
+def hidden_in(
+    draw: random.Random, hidden: tuple[str, ...], seed: int, *, is_biased: bool
+) -> tuple[Asked, str, list[tuple[int, int, dict[str, float]]]] | None:
+    """A server with its faults in words, and its runs: users, prompts and figures; None where the faults do nothing."""
+    one = asked(draw, hidden)
+    known = {"engine": one.engine, "isl": one.isl, "osl": one.osl, "prefix": one.prefix, **one.options}
+    try:
+        predictions = [rl.predict(one.model, one.gpu, concurrency=number, **known) for number in one.users]
+    except rl.RooflineError:
+        return None
+    first = predictions[0]
+    if any(number % float(lanes(first.deployment)) for number in one.users):
+        return None
+    if not all(can_have(fault, first) for fault in hidden):
+        return None
+    real = Real(first.deployment, float(one.prefix))
+    if is_biased:
+        biased(draw, real)
+    plain = replace(real)
+    fastest = max(float(p.served.concurrency) / float(p.tpot) for p in predictions)
+    what = ", ".join(put(fault, draw, real, one.isl, max(one.users), fastest) for fault in hidden)
+    runs, effect = [], 0.0
+    try:
+        for place, number in enumerate(one.users):
+            prompts = max(number * 8, 40)
+            case_of = (one.isl, one.osl, number, prompts, seed + place)
+            after, before = measured(real, *case_of), measured(plain, *case_of)
+            moved = [abs(math.log(after[f"mean_{name}_ms"] / before[f"mean_{name}_ms"])) for name in ("ttft", "tpot")]
+            effect = max(effect, *moved)
+            runs.append((number, prompts, after))
+    except (rl.RooflineError, ValueError, ZeroDivisionError):
+        return None
+    return (one, what, runs) if not hidden or effect >= LEAST_EFFECT else None
+
+
 def case(task: tuple[int, tuple[str, ...], bool, float]) -> Case:
     """A server with hidden faults, measured and checked."""
     seed, hidden, is_biased, noise = task
     draw = random.Random(seed)
-    for _ in range(400):
-        model, gpu, options = draw.choice(SERVERS)
-        isl, osl = draw.choice(LENGTHS)
-        isl, osl = round(isl * math.exp(draw.uniform(-0.2, 0.2))), round(osl * math.exp(draw.uniform(-0.2, 0.2)))
-        prefix = round(draw.uniform(0.4, 0.9) * isl) if "prefix cache off" in hidden else 0
-        users = sorted(draw.sample(USERS, draw.choice((3, 4, 5))))
-        engine = draw.choice(("vllm", "vllm", "sglang"))
-        case_options = {"engine": engine, "isl": isl, "osl": osl, "prefix": prefix, **options}
-        try:
-            predictions = [rl.predict(model, gpu, concurrency=number, **case_options) for number in users]
-        except rl.RooflineError:
-            continue
-        first = predictions[0]
-        if any(number % float(lanes(first.deployment)) for number in users):
-            continue
-        if not all(can_have(fault, first, options, isl) for fault in hidden):
-            continue
-        real = Real(first.deployment, float(prefix))
-        fastest = max(float(p.served.concurrency) / float(p.tpot) for p in predictions)
-        if is_biased:
-            gpu_real = real.deployment.gpu
-            off = math.exp(draw.gauss(0.0, 0.05))
-            real.deployment = replace(
-                real.deployment,
-                gpu=replace(gpu_real, bandwidth=gpu_real.bandwidth / off, peaks={n: v / off for n, v in gpu_real.peaks.items()}),
-            )  # fmt: skip
-            host = math.exp(draw.gauss(0.0, 0.25))
-            names = ("request", "prefill", "step", "sequence", "arrival")
-            _engine(real, **{n: getattr(real.deployment.engine, n) * host for n in names})
-        plain = replace(real)
-        what = ", ".join(put(fault, draw, real, isl, max(users), fastest) for fault in hidden)
-        runs, effect = [], 0.0
-        try:
-            for place, number in enumerate(users):
-                prompts = max(number * 8, 40)
-                after = measured(real, isl, osl, number, prompts, seed + place)
-                before = measured(plain, isl, osl, number, prompts, seed + place) if hidden else after
-                moved = max(abs(math.log(after[f"mean_{name}_ms"] / before[f"mean_{name}_ms"])) for name in ("ttft", "tpot"))
-                effect = max(effect, moved)
-                runs.append((number, prompts, after))
-        except (rl.RooflineError, ValueError, ZeroDivisionError):
-            continue
-        if not hidden or effect >= LEAST_EFFECT:
-            break
-    else:
+    drawn = next((found for _ in range(400) if (found := hidden_in(draw, hidden, seed, is_biased=is_biased))), None)
+    if drawn is None:
         raise RuntimeError(f"seed {seed}: no case of {hidden}")
+    one, what, runs = drawn
     files = []
     for number, prompts, figures in runs:
         # One factor a metric and run: mean and median of the same requests are off alike.
         off = {name: math.exp(draw.gauss(0.0, noise)) for name in ("ttft", "tpot", "e2el", "request_throughput")}
-        noisy = {
-            key: value * off[next(name for name in off if name in key)] for key, value in figures.items()
-        }  # fmt: skip
-        files.append(
-            {
-                **noisy, "model_id": model, "gpu": gpu, "backend": engine, "max_concurrency": number, "request_rate": "inf",
-                "num_prompts": prompts, "completed": prompts, "total_input_tokens": isl * prompts,
-                "total_output_tokens": osl * prompts, "prefix": prefix, **options,
-            }  # fmt: skip
-        )
-    import time
-
+        noisy = {key: value * off[next(name for name in off if name in key)] for key, value in figures.items()}
+        files.append(one.file(number, prompts, noisy))
     started = time.perf_counter()
     checks = rl.check(files, statistic=draw.choice((None, "mean")))
     (found,) = checks.findings
     seconds = time.perf_counter() - started
     visible = any(run.inside(name) is False for run in checks for name in ("ttft", "tpot"))
-    text = f"{model} on {gpu} {options}, {engine}, isl {isl}, osl {osl}, users {users}; {what}"
-    return Case(seed, hidden, text, visible, found.answer, tuple(one.fault for one in found.found), seconds)
+    faults = tuple(each.fault for each in found.found)
+    return Case(seed, hidden, f"{one.text}; {what}", visible, found.answer, faults, seconds)
 
 
-def tasks(cases: int, seed: int, *, pairs: bool, biased: bool, noise: float) -> list[tuple[int, tuple[str, ...], bool, float]]:
+def tasks(
+    cases: int, seed: int, *, pairs: bool, biased: bool, noise: float
+) -> list[tuple[int, tuple[str, ...], bool, float]]:
     """Seeds and faults of all cases."""
     names = list(FAULTS)
     listed: list[tuple[str, ...]] = []
@@ -355,7 +389,10 @@ def tasks(cases: int, seed: int, *, pairs: bool, biased: bool, noise: float) -> 
         draw = random.Random(seed + number)
         for name in names:
             other = draw.choice([each for each in names if each != name and FAULTS[each] != FAULTS[name]])
-            conflict = {name, other} in ({"prefix cache off", "prefix cache on"}, {"prefix cache off", "prompts repeated"})
+            conflict = {name, other} in (
+                {"prefix cache off", "prefix cache on"},
+                {"prefix cache off", "prompts repeated"},
+            )
             listed.append((name, "CUDA graphs off" if conflict else other) if pairs else (name,))
     if not pairs:
         listed += [()] * (cases * 5)
@@ -364,7 +401,10 @@ def tasks(cases: int, seed: int, *, pairs: bool, biased: bool, noise: float) -> 
 
 def report(cases: list[Case]) -> str:
     """The table of a judging."""
-    lines = ["| hidden | cases | visible | first | first two | healthy | cannot tell | first instead |", "|---|---:|---:|---:|---:|---:|---:|---|"]
+    lines = [
+        "| hidden | cases | visible | first | first two | healthy | cannot tell | first instead |",
+        "|---|---:|---:|---:|---:|---:|---:|---|",
+    ]
     groups: dict[str, list[Case]] = defaultdict(list)
     for each in cases:
         for name in each.hidden or (HEALTHY,):
@@ -386,7 +426,9 @@ def report(cases: list[Case]) -> str:
                 f"\n{name}: {len(own)}; right first {sum(e.first for e in own) / len(own):.1%}, first two "
                 f"{sum(e.first_two for e in own) / len(own):.1%} (everything: {sum(e.both for e in own) / len(own):.1%}), called healthy {sum(e.answer == HEALTHY for e in own) / len(own):.1%}"
             )
-    lines.append(f"\nslowest check {max(each.seconds for each in cases):.1f} s, mean {statistics.fmean(each.seconds for each in cases):.1f} s")
+    lines.append(
+        f"\nslowest check {max(each.seconds for each in cases):.1f} s, mean {statistics.fmean(each.seconds for each in cases):.1f} s"
+    )
     return "\n".join(lines)
 
 
@@ -404,8 +446,7 @@ def main() -> None:
     with ProcessPoolExecutor(options.workers) as pool:
         found = list(pool.map(case, listed, chunksize=4))
     if options.keep:
-        with open(options.keep, "wb") as file:
-            pickle.dump(found, file)
+        Path(options.keep).write_bytes(pickle.dumps(found))
     print(report(found))
 
 

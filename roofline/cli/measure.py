@@ -360,7 +360,11 @@ def _what_is_wrong(checks: Checks) -> list[str]:
     for found in checks.findings:
         first, *more = found.lines
         lines += [f"{found.server}: {first}" if len(checks.findings) > 1 else first, *(f"  {line}" for line in more)]
-    return [*lines, f"only the first {MOST_SERVERS} servers were looked into"] if len(checks.findings) == MOST_SERVERS else lines
+    return (
+        [*lines, f"only the first {MOST_SERVERS} servers were looked into"]
+        if len(checks.findings) == MOST_SERVERS
+        else lines
+    )
 
 
 def _runs_screen(runs: Sequence[MeasurementCheck]) -> Screen:

@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from roofline.measurements.logs import is_metrics, metrics, summaries
+from roofline.measurements.settings import settings_of
 from roofline.measurements.tables import csv_rows
 from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.specs.load import KIND_OF, RUN
@@ -369,7 +370,9 @@ def measured_times(
     for name in STATISTICS if statistic is None else (statistic,):
         times = {metric: time(name, metric) for metric in ("ttft", "tpot", "e2el")}
         if times["ttft"] is not None or times["tpot"] is not None:
-            times |= {f"{metric}_mean": time("mean", metric) for metric in _TIMES} | {"ttft_median": time("median", "ttft")}
+            times |= {f"{metric}_mean": time("mean", metric) for metric in _TIMES} | {
+                "ttft_median": time("median", "ttft")
+            }
             return {"statistic": name, **{key: None if value is None else value * unit for key, value in times.items()}}
     raise BadInput(
         f"{result.source}: {result.path.rstrip('.') or 'the result'} has neither ttft nor tpot"
@@ -488,6 +491,7 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
         "prefix": result.whole("prefix"),
         "date": day(result.text("date")),
         "note": "; ".join(notes) or None,
+        "settings": settings_of(result.data, server.data),
     }
 
 

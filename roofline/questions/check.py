@@ -15,13 +15,11 @@ from roofline.catalog.find import profile_of
 from roofline.measurements.results import STATISTICS, Reading, check_complete, override, read_results, results
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIGA, MILLI, rounded, to_text
-from roofline.physics.equation import Kernel, Roof
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
 from roofline.questions.commands import command_case
 from roofline.questions.diagnosis import (
     METRICS,
-    MOST_PLAUSIBLE,
     NOTHING,
     UNCLEAR,
     UNMEASURED,
@@ -38,13 +36,15 @@ from roofline.questions.inputs.arguments import path, plain_options, scalar, tok
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.inputs.flags import cause_flags
 from roofline.questions.inputs.options import ALL, SPELLINGS
+from roofline.questions.lookup_tables import model_beside_tables
+from roofline.questions.measured_passes import BESIDE, ROUNDING, Part, mbu, mfu, parts, times_of
 from roofline.questions.predict import predict
+from roofline.questions.slow_versions import slow_version_notes, stated_differences
 from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import KEYS
-from roofline.serving.verdict import HALF_WIDTH, pass_sigma
-from roofline.specs.gpu import HEAD, NETWORK
+from roofline.serving.verdict import HALF_WIDTH
 from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load
 from roofline.specs.names import name_fault
@@ -228,7 +228,9 @@ def what_changed(before: Sequence[MeasurementCheck], after: Sequence[Measurement
             "what changed cannot be told: no run before has the kind of load (concurrency, request rate or batch) "
             "of one after"
         )
-    return replace(diagnosis(paired), known=_changed_settings(before, after))
+    stated = stated_differences(before, after)
+    known = (*_changed_settings(before, after), *(one.text for one in stated))
+    return replace(diagnosis(paired, stated), known=known)
 
 
 def _observed(run: MeasurementCheck) -> Observed:
@@ -298,6 +300,9 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
     load, notes = ({"batch": batch}, ()) if batch is not None else _load_options(measurement)
     try:
         prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
+        slimmer = model_beside_tables(prediction)
+        if slimmer is not None:
+            prediction, notes = predict(slimmer[0], measurement.gpu or "", **{**case, **load}), (*notes, slimmer[1])
     except Overloaded as error:
         raise type(error)(
             f"{str(error).partition(';')[0]}, but it was measured; give the requests in flight (concurrency) instead"
@@ -427,11 +432,9 @@ AGREES = 0.02
 
 _LONG = 10.0  # [s] beyond which times are in seconds
 _TIMES = 2.0  # ratio from which a verdict gives a factor instead of a percentage
-_BESIDE = "queue and other prompts"
 _COMMON = (
     1.6  # ratio of the slowest latency over the fastest, each over its prediction, up to which one factor is named
 )
-_ROUNDING = 2.0**-30  # relative error of a sum over kernels
 _TOO_FAST = {"ttft": "prompts were cached, or GPU, plan, formats", "tpot": "GPU, plan, formats, requests in flight"}
 
 
@@ -460,20 +463,6 @@ class Expected(NamedTuple):
         """Whether a time lies inside the 80 % range; None without a range."""
         ends = self.interval(metric)
         return None if ends is None else ends[0] <= time <= ends[1]
-
-
-class Part(NamedTuple):
-    """A group of kernels, with the factor on its time that alone would explain a measured time."""
-
-    name: str
-    time: float  # [s] predicted
-    share: float  # of the predicted pass
-    factor: float | None  # None where no positive one would do
-    sigma: float | None = None  # of ln(predicted / measured) of such kernels; None without residuals
-
-    @property
-    def is_plausible(self) -> bool:
-        return self.factor is not None and 1.0 / MOST_PLAUSIBLE <= self.factor <= MOST_PLAUSIBLE
 
 
 @dataclass(frozen=True, repr=False)
@@ -516,7 +505,7 @@ class MeasurementCheck(Answer[dict[str, Json]]):
             return "not predicted"
         off = f"{rounded(100.0 * abs(ratio - 1.0), 2)} %"
         word = "slower" if ratio > 1.0 else "faster"
-        if (self.ideal_share(metric) or 0.0) > 1.0 + _ROUNDING:
+        if (self.ideal_share(metric) or 0.0) > 1.0 + ROUNDING:
             return f"faster than the hardware allows, {to_text(getattr(self.ideal, metric), 's')}: not what was stated"
         if ends is None:
             return f"{rounded(ratio)} x the hardware limit (no range: basis {self.expected.deployment.basis})"
@@ -568,7 +557,7 @@ class MeasurementCheck(Answer[dict[str, Json]]):
 
     def _flags(self, suspect: Suspect) -> list[str]:
         """Options of the engine that decide the time of a part."""
-        cause = "queue" if suspect.part == _BESIDE else suspect.part
+        cause = "queue" if suspect.part == BESIDE else suspect.part
         return cause_flags(self.expected.deployment.engine.name, cause)
 
     def _told(self, suspect: Suspect) -> str:
@@ -625,7 +614,9 @@ class MeasurementCheck(Answer[dict[str, Json]]):
     def suspects(self) -> tuple[Suspect, ...]:
         """Possible explanations of times outside their range, the most plausible first."""
         metrics = (("ttft", self.prefill_parts, self.ideal.prefill), ("tpot", self.decode_parts, self.ideal.decode))
-        times = [self._timed(metric, predicted, _times(fastest)) for metric, predicted, fastest in metrics if predicted]
+        times = [
+            self._timed(metric, predicted, times_of(fastest)) for metric, predicted, fastest in metrics if predicted
+        ]
         return ranked_suspects(times) if any(timed.is_outside for timed in times) else ()
 
     def _timed(self, metric: str, predicted: tuple[Part, ...], fastest: dict[str, float]) -> Timed:
@@ -645,7 +636,9 @@ class MeasurementCheck(Answer[dict[str, Json]]):
             for metric, cause in _TOO_FAST.items()
             if (self.ideal_share(metric) or 0.0) > 1.0
         ]
-        return tuple(dict.fromkeys((*self.expected.notes, *too_fast)))
+        late = [m for m in OF_REQUESTS if self.inside(m) is False and (self.ratio(m) or 0.0) > 1.0]
+        slow = slow_version_notes(self.measured.engine, self.measured.engine_version, self.expected.deployment, late)
+        return tuple(dict.fromkeys((*self.expected.notes, *too_fast, *slow)))
 
 
 class Checks(Answers[MeasurementCheck, dict[str, Json]]):
@@ -815,104 +808,6 @@ SUSPECT_KEYS: Keys[tuple[int, Suspect, list[str]]] = {
     "explains": Key.texts("Latencies that the suspect explains.", lambda s: list(s[1].explains)),
     "flags": SHARED["flags"]._replace(of=lambda s: list(s[2])),
 }
-
-
-def mfu(pass_: Pass, time: float) -> float:
-    r"""Share of the peak arithmetic rate that a pass reached, each kernel at the peak of its own compute dtype.
-
-    .. math:: MFU = \frac{1}{t} \sum_k \frac{F_k}{P_k}
-
-    With one dtype this is the usual F / (t P). With pipeline parallelism it is the share of the active stage.
-
-    Args:
-        pass_: the kernels of one GPU.
-        time: measured time of the pass [s].
-
-    Returns:
-        The share [1]; above one, the time cannot belong to this pass.
-
-    Source:
-        Chowdhery et al., "PaLM", arXiv:2204.02311, appendix B, here with the arithmetic of attention.
-    """
-    at_peak = sum(
-        kernel.count * kernel.work.flop / kernel.roof.peak for kernel in pass_.kernels if isinstance(kernel.roof, Roof)
-    )
-    return float(at_peak) / time
-
-
-def mbu(pass_: Pass, bandwidth: float, time: float) -> float:
-    r"""Share of the HBM bandwidth that a pass reached.
-
-    .. math:: MBU = \frac{Q}{t W}
-
-    Args:
-        pass_: the kernels of one GPU.
-        bandwidth: HBM rate W [B/s].
-        time: measured time of the pass [s].
-
-    Returns:
-        The share [1]; above one, the time cannot belong to this pass.
-
-    Source:
-        Databricks, "LLM Inference Performance Engineering: Best Practices", 2023, here with all traffic
-        of the pass, including activations.
-
-    >>> mbu(Pass(()), 1.0, 1.0)
-    0.0
-    """
-    return float(pass_.nbytes) / (time * bandwidth)
-
-
-def parts(pass_: Pass, expected: float, measured: float, basis: str = "calibrated") -> tuple[Part, ...]:
-    r"""Groups of kernels of a pass, each with the factor on its time that alone would explain the measured time.
-
-    .. math:: t - t_i + x_i t_i = t_{measured} \quad\Rightarrow\quad x_i = 1 + (t_{measured} - t) / t_i
-
-    Args:
-        pass_: the kernels of the pass.
-        expected: its predicted time t; what exceeds the kernels forms a part of its own [s].
-        measured: measured time [s].
-        basis: calibrated, inherited, generic or ideal; sets how uncertain kernel times are.
-
-    Returns:
-        The groups, those with a factor nearest to one first and those without a positive factor last.
-    """
-    times = _times(pass_)
-    beside = expected - sum(times.values())
-    if beside > _ROUNDING * expected:
-        times[_BESIDE] = beside
-    groups = [
-        Part(name, time, time / expected, _factor(time, measured - expected), _sigma(pass_, name, basis))
-        for name, time in times.items()
-        if time > 0.0
-    ]
-    return tuple(sorted(groups, key=lambda part: math.inf if part.factor is None else abs(math.log(part.factor))))
-
-
-def _times(pass_: Pass) -> dict[str, float]:
-    """Time by group of kernels [s]."""
-    times: dict[str, float] = {}
-    for kernel in pass_.kernels:
-        name = _group(kernel)
-        times[name] = times.get(name, 0.0) + float(kernel.time)
-    return times
-
-
-def _sigma(pass_: Pass, group: str, basis: str) -> float | None:
-    """Sigma of ln(time) of a group of kernels; None for an empty group or the ideal basis."""
-    kernels = tuple(kernel for kernel in pass_.kernels if _group(kernel) == group and kernel.part != NETWORK)
-    if basis == "ideal" or not sum(float(kernel.time) for kernel in kernels) > 0.0:
-        return None
-    return float(pass_sigma(Pass(kernels), basis, 0.0))
-
-
-def _factor(time: float, gap: float) -> float | None:
-    factor = 1.0 + gap / time
-    return factor if factor > 0.0 else None
-
-
-def _group(kernel: Kernel) -> str:
-    return HEAD if kernel.label == HEAD else kernel.kind.group or kernel.kind.label
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from roofline.formulas.case import HOST_TIMES
+from roofline.measurements.settings import Stated
 from roofline.numbers.operations import Json, Real
 from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.plan import Deployment
@@ -35,6 +36,9 @@ _SOME = 5.0  # gain below which nothing changed
 _REAL = 10.0  # least gain of a cause
 _AHEAD = 4.0  # least lead over the next cause
 _OUT = 20.0  # lag behind the best at which a cause is given up
+_NAMED = 4.0  # least gain of a cause that a stated difference names in advance: two standard deviations
+_MOST_SCALE = 9.0  # of the variances: errors of figures three times as large as stated
+_SMALL = 0.15  # mean change of the latencies that "nothing changed" must rule out at one standard deviation
 _WORST = 3.1  # standard deviations beyond which even the best cause explains too little
 
 _OTHER_LOADS = (0.25, 0.5, 2.0, 4.0)  # beside a load of 1, over that of a run
@@ -70,6 +74,7 @@ class Diagnosis:
     loads: int  # number compared
     known: tuple[str, ...] = ()  # stated differences, accounted for
     flags: tuple[str, ...] = ()  # options of the engine that decide what the answer names
+    grounds: tuple[str, ...] = ()  # stated differences that name the answer
     telling: str | None = (
         None  # the load at which the two likeliest causes differ most, where they cannot be told apart
     )
@@ -83,6 +88,8 @@ class Diagnosis:
     def text(self) -> str:
         """The answer in words."""
         if self.best is not None:
+            if self.grounds:
+                return f"{self.best.text}; stated: {', '.join(self.grounds)}"
             return f"{self.best.text}; look at {' or '.join(self.flags)}" if self.flags else self.best.text
         if self.answer == NOTHING:
             return f"nothing beyond the scatter of {self.figures} figures"
@@ -120,7 +127,7 @@ def paired_runs(before: Sequence[Observed], after: Sequence[Observed]) -> list[P
     return pairs
 
 
-def diagnosis(pairs: Sequence[Pair]) -> Diagnosis:
+def diagnosis(pairs: Sequence[Pair], stated: Sequence[Stated] = ()) -> Diagnosis:
     """Most likely cause of the difference between runs.
 
     The two predictions account for the stated differences; the best cause leaves the least of the rest unexplained over
@@ -128,6 +135,7 @@ def diagnosis(pairs: Sequence[Pair]) -> Diagnosis:
 
     Args:
         pairs: earlier and later runs.
+        stated: differences that no prediction accounts for, each with the part that it can have changed.
 
     Returns:
         The answer, and how well each cause explains the difference.
@@ -152,15 +160,28 @@ def diagnosis(pairs: Sequence[Pair]) -> Diagnosis:
         if explained is not None and (cause.name not in explanations or explained.chi2 < explanations[cause.name].chi2):
             explanations[cause.name], causes[cause.name] = explained, cause
             lowest = min(lowest, explained.chi2)
-    ranked = tuple(sorted(explanations.values(), key=lambda explanation: explanation.chi2))
     loads = len({_load(pair.after) for pair, _, _ in usable})
+    if loads == 1 and "host" in causes and causes["host"].moved is _longer_steps:
+        of_all = explanations.get("kernels")
+        explanations["kernels"] = _of_decode(explanations["host"], of_all)
+        if explanations["kernels"] is not of_all:
+            causes.clear()  # no load is named: how slower kernels of decode grow with it is not known
+    ranked = tuple(sorted(explanations.values(), key=lambda explanation: explanation.chi2))
     answer = _answer(ranked, unexplained, compared.count)
+    mean, sigma = compared.drift()
+    if answer == NOTHING and abs(mean) + sigma > _SMALL:
+        answer = UNCLEAR
+    named_cause = _named_cause(ranked, unexplained, compared.count, [one for one in stated if one.sign * mean >= 0.0])
+    grounds: tuple[str, ...] = ()
+    if named_cause is not None:
+        answer, ranked = named_cause.cause, (named_cause, *(each for each in ranked if each is not named_cause))
+        grounds = tuple(one.text for one in stated if one.part == answer)
     named = next((pair.after.deployment.engine.name for pair, _, _ in usable), None)
     flags = () if named is None else tuple(cause_flags(named, answer))
     telling = None
-    if answer == UNCLEAR and len(ranked) > 1:
+    if answer == UNCLEAR and len(ranked) > 1 and causes:
         telling = _telling(usable[0][0].after, [(causes[each.cause], each.size) for each in ranked[:2]])
-    return Diagnosis(answer, ranked, unexplained, compared.count, loads, flags=flags, telling=telling)
+    return Diagnosis(answer, ranked, unexplained, compared.count, loads, flags=flags, grounds=grounds, telling=telling)
 
 
 def _telling(run: Observed, suspected: Sequence[tuple[Cause, float]]) -> str | None:
@@ -197,8 +218,44 @@ def _answer(ranked: tuple[Explanation, ...], unexplained: float, count: int) -> 
     best = ranked[0].chi2
     if unexplained - best < _REAL:
         return NOTHING if unexplained - best < _SOME and unexplained < most_chi2(count) else UNCLEAR
-    is_close = len(ranked) > 1 and ranked[1].chi2 - best < _AHEAD
-    return UNCLEAR if is_close or best > most_chi2(count - 1) else ranked[0].cause
+    scale = _birge(best, count)
+    lead = (ranked[1].chi2 - best) / scale if len(ranked) > 1 else math.inf
+    is_close = lead < (_AHEAD if scale == 1.0 else _REAL) or (unexplained - best) / scale < _REAL
+    return UNCLEAR if is_close or scale > _MOST_SCALE else ranked[0].cause
+
+
+def _birge(best: float, count: int) -> float:
+    """Factor on all variances where even the best cause leaves more than they say; 1 where it does not.
+
+    Source:
+        Birge, "The calculation of errors by the method of least squares", Phys. Rev. 40, 207 (1932).
+    """
+    return best / max(count - 1, 1) if best > most_chi2(count - 1) else 1.0
+
+
+def _of_decode(host: Explanation, kernels: Explanation | None) -> Explanation:
+    """Slower kernels of decode steps alone, where they explain more than slower kernels of all passes.
+
+    At one load they are the same number as a host that takes longer a step: a time that each step has more.
+    """
+    if kernels is not None and kernels.chi2 <= host.chi2:
+        return kernels
+    return Explanation(
+        "kernels", host.text.replace("host: ", "kernels: ").replace("a step", "a decode step"), host.size, host.chi2
+    )
+
+
+def _named_cause(
+    ranked: tuple[Explanation, ...], unexplained: float, count: int, stated: Sequence[Stated]
+) -> Explanation | None:
+    """The one cause that a stated difference names and the figures bear out; None where there is none, or several.
+
+    Named in advance, it needs no lead over the others: two standard deviations of gain, as likely as the best.
+    """
+    parts = {one.part for one in stated}
+    most = min(unexplained - _NAMED, most_chi2(count - 1), ranked[0].chi2 + _AHEAD) if ranked else -math.inf
+    fitting = [each for each in ranked if each.cause in parts and each.chi2 <= most]
+    return fitting[0] if len(fitting) == 1 else None
 
 
 def most_chi2(count: int) -> float:
@@ -255,21 +312,38 @@ class _Compared:
         residuals: list[float] = []
         variances: list[float] = []
         total = 0.0
-        for place, (pair, before, after) in enumerate(self.usable):
+        for place in range(len(self.usable)):
             shifts = {} if cause is None else self.shift(cause, size, place)
             if shifts is None:
                 return math.inf
             for name in self.names[place]:
-                expected = math.log(after.values[name] / before.values[name])
-                measured = math.log(pair.after.measured[name] / pair.before.measured[name])
-                shift = shifts.get(name, 0.0)
-                changes = (_SHAPE * shift) ** 2 + (_SHAPE * expected) ** 2
-                variances.append(2.0 * NOISE**2 + changes + (_OFF * self.gains[place][name]) ** 2)
-                residuals.append(measured - expected - shift)
+                residual, variance = self._term(place, name, shifts.get(name, 0.0))
+                residuals.append(residual)
+                variances.append(variance)
             total = _least_chi2(residuals, variances, self.nuisances)
             if total > limit:
                 return math.inf
         return total
+
+    def _term(self, place: int, name: str, shift: float) -> tuple[float, float]:
+        """What a shift leaves unexplained of a figure, ln(after / before), and its variance."""
+        pair, before, after = self.usable[place]
+        expected = math.log(after.values[name] / before.values[name])
+        measured = math.log(pair.after.measured[name] / pair.before.measured[name])
+        changes = (_SHAPE * shift) ** 2 + (_SHAPE * expected) ** 2
+        variance = 2.0 * NOISE**2 + changes + (_OFF * self.gains[place][name]) ** 2
+        return measured - expected - shift, variance
+
+    def drift(self) -> tuple[float, float]:
+        """Mean unexplained change of the latencies, ln(after / before), and its standard deviation."""
+        terms = [
+            self._term(place, name, 0.0)
+            for place, names in enumerate(self.names)
+            for name in names
+            if name != "answered_rate"
+        ]
+        weight = sum(1.0 / variance for _, variance in terms)
+        return (sum(r / v for r, v in terms) / weight, weight**-0.5) if terms else (0.0, 0.0)
 
 
 def _gains(run: Observed, plain: Figures) -> dict[str, float]:

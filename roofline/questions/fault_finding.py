@@ -1,9 +1,10 @@
-"""What is wrong with one server: the faults that explain all of its runs best, against the ranges of their predictions."""
+"""What is wrong with one server: the faults that explain all of its runs best."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -203,7 +204,7 @@ def findings(server: str, sources: Sequence[str], seen: Sequence[Seen]) -> Findi
         correlated over the loads of a server: docs/measurements.md.
     """
     compared = _Compared(_most_telling(seen))
-    none = compared.cost(())
+    none = compared.cost(()) or 0.0
     ratio = math.exp(float(np.median(compared.residuals))) if compared.count else 1.0
     singles = _singles(compared, none)
     supposed = [_Set((), none), *(_Set((fit,), fit.evidence + _PRIOR) for fit in singles)]
@@ -280,8 +281,8 @@ class _Compared:
         self.covariance = _covariance(pairs)
         self.widths = np.cumsum(np.log(np.diag(np.linalg.cholesky(self.covariance))))
 
-    def cost(self, moves: Sequence[Callable[[Supposed], Supposed | None]], limit: float = math.inf) -> float:
-        """Chi-square that is left; infinite beyond the limit, and where a run cannot be so."""
+    def cost(self, moves: Sequence[Callable[[Supposed], Supposed | None]], limit: float = math.inf) -> float | None:
+        """Chi-square that is left; infinite beyond the limit, None where nothing moves or a run cannot be so."""
         shifts: list[float] = []
         total = 0.0
         is_moved = False
@@ -291,13 +292,13 @@ class _Compared:
                 supposed = None if supposed is None else move(supposed)
             found = plain if not moves else None if supposed is None else figures(supposed, plain.state)
             if found is None:
-                return math.inf
+                return None
             is_moved = is_moved or found.values != plain.values
             shifts += [math.log(found.values[name] / plain.values[name]) for name in names]
             total = self._left(np.array(shifts))
             if total > limit:
                 return math.inf
-        return total if is_moved or not moves else math.inf
+        return total if is_moved or not moves else None
 
     def _left(self, shifts: np.ndarray) -> float:
         """Chi-square of the first runs beside what was expected of them, and how much wider that is than stated."""
@@ -320,7 +321,8 @@ def _covariance(pairs: Sequence[tuple[Seen, str]]) -> np.ndarray:
     near = np.exp(-np.abs(loads[:, None] - loads[None, :]) / _REACH)
     correlation = (common @ common.T) * (_COMMON + _SMOOTH * near)
     np.fill_diagonal(correlation, 1.0)
-    return correlation * np.outer(sigmas, sigmas) + NOISE**2 * np.eye(len(pairs))
+    covariance: np.ndarray = correlation * np.outer(sigmas, sigmas) + NOISE**2 * np.eye(len(pairs))
+    return covariance
 
 
 def _singles(compared: _Compared, none: float) -> list[_Fit]:
@@ -342,26 +344,32 @@ def _best_form(
     best: tuple[Form, float, float] | None = None
     weights = 0.0
     for form in fault.forms:
-        usual = [math.exp(-0.5 * form.penalty(size)) for size in form.sizes]
 
-        def cost(size: float, form: Form = form) -> float:
+        def left(size: float, form: Form = form) -> float | None:
             return compared.cost((*others, lambda supposed: form.moved(supposed, size)), limit)
 
-        costs = [cost(size) for size in form.sizes]
-        place = min(range(len(costs)), key=costs.__getitem__)
-        if not math.isfinite(costs[place]):
+        tried = [(size, left(size)) for size in form.sizes_for([one.supposed for one in compared.seen])]
+        sizes = [size for size, cost in tried if cost is not None]
+        costs = [cost for _, cost in tried if cost is not None]
+        place = min(range(len(costs)), key=costs.__getitem__, default=-1)
+        if place < 0 or not math.isfinite(costs[place]):
             continue
-        low, high = form.sizes[max(place - 1, 0)], form.sizes[min(place + 1, len(costs) - 1)]
-        size = form.sizes[place]
+        low, size, high = sizes[max(place - 1, 0)], sizes[place], sizes[min(place + 1, len(costs) - 1)]
         if costs[place] < limit - _PRIOR:
-            size, costs[place] = golden_section(cost, low, size, high, costs[place])
+            size, costs[place] = golden_section(partial(_or_infinite, left), low, size, high, costs[place])
+        usual = [math.exp(-0.5 * form.penalty(each)) for each in sizes]
         shares = [weight / sum(usual) / len(fault.forms) for weight in usual]
-        weights += sum(share * math.exp(-0.5 * left) for share, left in zip(shares, costs, strict=True))
+        weights += sum(share * math.exp(-0.5 * cost) for share, cost in zip(shares, costs, strict=True))
         if best is None or costs[place] < best[2]:
             best = form, size, costs[place]
     if best is None or weights <= 0.0:
         return None
     return _Fit(fault, *best, fault.rarity - 2.0 * math.log(weights))
+
+
+def _or_infinite(left: Callable[[float], float | None], size: float) -> float:
+    cost = left(size)
+    return math.inf if cost is None else cost
 
 
 def _pairs(compared: _Compared, firsts: Sequence[_Fit], least: float) -> list[_Set]:

@@ -1,4 +1,4 @@
-"""What may be wrong with a server or with its measurement: each fault, what it does, what confirms it, what mends it."""
+"""What may be wrong with a server or with its measurement: what each does, and what confirms and mends it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ _BACKEND, _EAGER, _ATTENTION_SIGMA = 1.7, 5.0, 0.5  # times as long as the atten
 _ALL_REDUCE = 20.0 * MICRO  # [s] more of a small one through the host's memory
 _EAGER_DECODE = 0.6  # exponent of the factor on decode steps, over that on prompts
 _EAGERS = (2.5, 4.0, 6.0, 9.0, 14.0)
-_CHUNK, _CHUNK_SIGMA = 50.0 * MICRO, 1.0  # [s] of a client in Python for a token
 _MOST_CACHED = 0.98  # share of a prompt
 
 
@@ -48,6 +47,7 @@ class Supposed(NamedTuple):
     pace: float = math.inf  # tokens that the client takes at most [1/s]
     late: float = 0.0  # time that the first requests wait for the server to be warm [s]
     requests: float | None = None  # of the run
+
 
 def figures(supposed: Supposed, near: tuple[Any, ...] | None = None) -> Shown | None:
     """The figures of a run as it is supposed to be; None where there is no steady state.
@@ -76,7 +76,7 @@ def figures(supposed: Supposed, near: tuple[Any, ...] | None = None) -> Shown | 
     if supposed.late:
         share = 1.0 if supposed.requests is None else min(max(flying, 1.0) / supposed.requests, 1.0)
         ttft += share * supposed.late
-        median += supposed.late if share > 0.5 else 0.0  # noqa: PLR2004  most requests are the first ones
+        median += supposed.late if share > 0.5 else 0.0
     values = {"ttft": ttft, "tpot": tpot, "e2el": ttft + decode, "ttft_median": median, "load": float(load.amount)}
     return Shown(values, found.state)
 
@@ -85,10 +85,16 @@ class Form(NamedTuple):
     """One way in which a fault may show, with one number for its size."""
 
     moved: Callable[[Supposed, float], Supposed | None]  # None where the run cannot have it
-    sizes: tuple[float, ...]  # to try; ascending
+    sizes: tuple[float, ...]  # to try; ascending, in units of `unit`
     text: Callable[[Sequence[Supposed], float], str]
     usual: float = 0.0  # size that is usual; 0: any is alike
     sigma: float = 1.0  # of ln(size / usual)
+    unit: Callable[[Sequence[Supposed]], float] | None = None  # of the sizes, for some runs; None: 1
+
+    def sizes_for(self, runs: Sequence[Supposed]) -> tuple[float, ...]:
+        """Sizes to try on some runs."""
+        unit = 1.0 if self.unit is None else self.unit(runs)
+        return tuple(unit * size for size in self.sizes)
 
     def penalty(self, size: float) -> float:
         """Implausibility of a size, in variances."""
@@ -256,6 +262,18 @@ def _host_longer(name: str, supposed: Supposed, size: float) -> Supposed:
     return _engine_with(supposed, **{name: getattr(supposed.run.deployment.engine, name) + size})
 
 
+def _fastest(runs: Sequence[Supposed]) -> float:
+    """Most tokens that a run would send to its client [1/s]."""
+    rates = []
+    for supposed in runs:
+        shown = figures(supposed)
+        if shown is not None:
+            load, users = supposed.run.workload.load, supposed.run.workload.load.users_on(1.0)
+            flying = load.batch if load.is_burst else users or float(load.amount) * shown.values["e2el"]
+            rates.append(float(flying) / shown.values["tpot"] if shown.values["tpot"] > 0.0 else 1.0)
+    return max(rates, default=1.0)
+
+
 def _times(words: str, _: Sequence[Supposed], size: float) -> str:
     return f"{words} takes {rounded(size, 2)} times as long"
 
@@ -355,9 +373,7 @@ FAULTS: tuple[Fault, ...] = (
         "another attention backend",
         "decode",
         "the log of the start names the backend of attention",
-        _attention_forms(
-            _BACKEND, (1.2, 1.5, 1.9, 2.4, 3.2), ((*_PREFILLS, *_DECODES), _DECODES)
-        ),
+        _attention_forms(_BACKEND, (1.2, 1.5, 1.9, 2.4, 3.2), ((*_PREFILLS, *_DECODES), _DECODES)),
         flags="attention",
     ),
     Fault(
@@ -458,15 +474,15 @@ FAULTS: tuple[Fault, ...] = (
         (
             Form(
                 lambda supposed, size: supposed._replace(pace=size),
-                tuple(100.0 * 2.0**power for power in range(11)),
+                (0.08, 0.15, 0.25, 0.4, 0.6, 0.85),
                 lambda _, size: f"it takes about {rounded(size, 2)} tokens/s",
+                unit=_fastest,
             ),
             Form(
                 lambda supposed, size: supposed._replace(chunk=size),
-                tuple(10.0 * MICRO * 2.2**power for power in range(9)),
+                (0.15, 0.3, 0.6, 1.2, 2.5),
                 partial(_longer, "of the client for each answer in flight"),
-                _CHUNK,
-                _CHUNK_SIGMA,
+                unit=lambda runs: 1.0 / _fastest(runs),
             ),
             Form(_fewer_sent, (0.15, 0.3, 0.5, 0.7, 0.85), partial(_share, "of the stated load was sent")),
         ),

@@ -381,3 +381,4 @@ class Measurement:
     statistic: str | None = None  # mean, median or p99 over the requests
     date: str | None = None
     note: str | None = None
+    settings: tuple[tuple[str, str], ...] = ()  # of the server, beside the above

@@ -20,8 +20,9 @@ import roofline as rl
 from roofline.cli.main import cli
 from roofline.physics.equation import Kernel, LinkRoof, Roof, Terms, Work
 from roofline.physics.passes import Pass
-from roofline.questions.check import check_measurement, expected, mbu, mfu, parts
+from roofline.questions.check import check_measurement, expected
 from roofline.questions.diagnosis import MOST_PLAUSIBLE, MOST_SUSPECTS, PartOf, Timed, ranked_suspects
+from roofline.questions.measured_passes import mbu, mfu, parts
 from roofline.specs.gpu import HEAD, KINDS, CollectiveEfficiency, Efficiency
 from roofline.specs.workload import Measurement
 
