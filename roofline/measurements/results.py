@@ -479,6 +479,7 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
         **measured_times(result, statistic, time, MILLI),
         **(_sglang_plan(server) if server.data else _stated_plan(result)),
         **_vllm_load(result, completed, notes),
+        "has_equal_lengths": completed is not None and completed > 1.0 and _are_equal((isl, osl), time),
         "answered_rate": result.number("request_throughput"),
         "isl": first((isl, result.number("isl"))),
         "osl": first((osl, result.number("osl"))),
@@ -493,6 +494,22 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
         "note": "; ".join(notes) or None,
         "settings": settings_of(result.data, server.data),
     }
+
+
+#: Largest p99 over median of requests that are all of one length: of E2EL, which longer answers alone would move more;
+#: of TTFT, where that is not stated.
+_EQUAL_E2EL, _EQUAL_TTFT = 1.18, 2.0
+
+
+def _are_equal(lengths: Iterable[float | None], time: Callable[[str, str], float | None]) -> bool:
+    """Whether all requests seem to be of one length: whole means, which others hardly have, and like latencies."""
+    if not all(length is not None and length.is_integer() for length in lengths):
+        return False
+    for metric, most in (("e2el", _EQUAL_E2EL), ("ttft", _EQUAL_TTFT)):
+        last, middle = time("p99", metric), time("median", metric)
+        if last is not None and middle:
+            return last <= most * middle
+    return False
 
 
 def _vllm_load(result: JsonNode, completed: float | None, notes: list[str]) -> Fields:
@@ -561,6 +578,9 @@ def _aiperf(result: JsonNode, statistic: str | None) -> Fields:
         "gpu": the_one(_gpu_names(result)),
         "isl": result.at("input_sequence_length").number("avg"),
         "osl": result.at("output_sequence_length").number("avg"),
+        "has_equal_lengths": all(
+            result.at(f"{side}_sequence_length").number("std") == 0.0 for side in ("input", "output")
+        ),
         "concurrency": first(home.number("concurrency") for home in homes if home.data.get("concurrency") != ""),
         "request_rate": first(rate for rate in rates if rate != math.inf),
         "answered_rate": result.at("request_throughput").number("avg"),

@@ -32,6 +32,7 @@ from roofline.questions.diagnosis import (
     paired_runs,
     ranked_suspects,
 )
+from roofline.questions.in_step import Times, in_step
 from roofline.questions.inputs.arguments import path, plain_options, scalar, tokens_of_prefix
 from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.inputs.flags import cause_flags
@@ -68,6 +69,9 @@ _STATED = (
     "prefix", "batch", "concurrency", "request_rate",
 )  # fmt: skip
 _TAIL, _TAIL_LEVEL = "p99", 99.0
+_IN_STEP = (
+    "all lengths are equal, so that users stay in step and prompts come in waves: compared with a simulation of the run"
+)
 _MOSTLY = 0.5  # share of the requests of a run that decides its median
 
 
@@ -238,7 +242,9 @@ def _observed(run: MeasurementCheck) -> Observed:
     workload = run.expected.workload
     if workload is None:
         raise BadInput(f"{run.measured.source}: its load is not known")
-    return Observed(run.expected.deployment, workload, {key: value for key, value in figures.items() if value})
+    waves = None if run.expected.in_step is None else run.expected.in_step[run.measured.statistic or "mean"]
+    measured = {key: value for key, value in figures.items() if value}
+    return Observed(run.expected.deployment, workload, measured, expected=waves)
 
 
 def _changed_settings(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> tuple[str, ...]:
@@ -310,6 +316,14 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
     keys, tail_notes = _latency_keys(measurement, prediction)
     latencies = {metric: prediction.latency(key) for metric, key in keys.items()}
     times = {metric: None if time is None else float(time) for metric, time in latencies.items()}
+    ends = {metric: prediction.latency_interval(key) for metric, key in keys.items()}
+    against = _against(measurement, prediction.workload, keys["ttft"] != "ttft")
+    together = None
+    if batch is None and prediction.served is not None:
+        together = in_step(measurement, prediction.deployment, prediction.workload, times, ends)
+    if together is not None and together.is_nearer:
+        times, ends = _in_step_times(together.times[measurement.statistic or "mean"], times, ends)
+        against, notes = "", (*notes, _IN_STEP)
     return Expected(
         deployment=prediction.deployment,
         prefill=prediction.prefill,
@@ -319,12 +333,26 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         e2el=times["e2el"] or 0.0,
         batch=float(prediction.decode_batch),
         notes=(*notes, *tail_notes, *_warnings(measurement, prediction), *_oversize_notes(prediction)),
-        ttft_interval=prediction.latency_interval(keys["ttft"]),
-        tpot_interval=prediction.latency_interval(keys["tpot"]),
-        e2el_interval=prediction.latency_interval(keys["e2el"]),
+        ttft_interval=ends["ttft"],
+        tpot_interval=ends["tpot"],
+        e2el_interval=ends["e2el"],
         workload=prediction.workload,
-        against=_against(measurement, prediction.workload, keys["ttft"] != "ttft"),
+        against=against,
+        in_step=together.times if together is not None and together.is_nearer else None,
     )
+
+
+def _in_step_times(
+    found: Mapping[str, float], times: Mapping[str, float | None], ends: Mapping[str, tuple[float, float] | None]
+) -> tuple[dict[str, float | None], dict[str, tuple[float, float] | None]]:
+    """Times of a run in step, with ranges that are as wide as those of the prediction."""
+    ranges: dict[str, tuple[float, float] | None] = {}
+    for metric, interval in ends.items():
+        usual, time = times[metric], found.get(metric)
+        ranges[metric] = None
+        if interval is not None and usual and time:
+            ranges[metric] = interval[0] / usual * time, interval[1] / usual * time
+    return {metric: found.get(metric, times[metric]) for metric in times}, ranges
 
 
 def _warnings(measurement: Measurement, prediction: Prediction) -> tuple[str, ...]:
@@ -454,6 +482,7 @@ class Expected(NamedTuple):
     e2el_interval: tuple[float, float] | None = None
     workload: Workload | None = None
     against: str = ""  # what the times are of, beside the statistic of the measurement; empty for a burst
+    in_step: Times | None = None  # of a run whose users stay in step, by statistic and metric [s]
 
     def interval(self, metric: str) -> tuple[float, float] | None:
         """80 % range of a time [s]; None where there is none."""

@@ -328,7 +328,9 @@ class _Compared:
     def _term(self, place: int, name: str, shift: float) -> tuple[float, float]:
         """What a shift leaves unexplained of a figure, ln(after / before), and its variance."""
         pair, before, after = self.usable[place]
-        expected = math.log(after.values[name] / before.values[name])
+        new, old = ((run.expected or {}) for run in (pair.after, pair.before))
+        known = name in new and name in old
+        expected = math.log(new[name] / old[name] if known else after.values[name] / before.values[name])
         measured = math.log(pair.after.measured[name] / pair.before.measured[name])
         changes = (_SHAPE * shift) ** 2 + (_SHAPE * expected) ** 2
         variance = 2.0 * NOISE**2 + changes + (_OFF * self.gains[place][name]) ** 2
@@ -503,6 +505,7 @@ class Observed(NamedTuple):
     measured: Mapping[str, float]  # of `METRICS`
     kernels: float = 1.0  # factor on predicted GPU time [1]
     near: tuple[Real, ...] | None = None  # steady state of a similar run, where the solver starts
+    expected: Mapping[str, float] | None = None  # of `METRICS`, where they are not those of its load's steady state
 
 
 class Figures(NamedTuple):

@@ -390,7 +390,12 @@ def _pairs(compared: _Compared, firsts: Sequence[_Fit], least: float) -> list[_S
 
 
 def seen_run(
-    run: Observed, sigmas: Mapping[str, float], *, requests: float | None, median: tuple[float, float] | None = None
+    run: Observed,
+    sigmas: Mapping[str, float],
+    *,
+    requests: float | None,
+    median: tuple[float, float] | None = None,
+    waves: Mapping[str, float] | None = None,
 ) -> Seen | None:
     """A run as faults are judged by it; None where it has no steady state.
 
@@ -399,12 +404,13 @@ def seen_run(
         sigmas: of ln(measured / predicted), by figure [1].
         requests: of the run [requests].
         median: of TTFT, as measured and as predicted [s].
+        waves: predicted times of a run whose users stay in step [s].
     """
     supposed = Supposed(run, requests=requests)
     shown = figures(supposed)
     if shown is None:
         return None
-    expected = dict(shown.values)
+    expected = {**shown.values, **(waves or {})}
     measured = {name: value for name, value in run.measured.items() if name in sigmas and value}
     sigmas = {**sigmas, "load": _MET}
     if "ttft" in measured and "tpot" in measured:
@@ -457,15 +463,18 @@ def _seen(run: MeasurementCheck) -> Seen | None:
     is_mean = stated.statistic in (None, "mean")
     means = {name: getattr(stated, f"{name}_mean") for name in names}
     times = {name: getattr(stated, name) for name in names} if is_mean or means["ttft"] is None else means
-    workload, median = run.expected.workload, None
+    workload, median, waves = run.expected.workload, None, run.expected.in_step
     if not is_mean and means["ttft"] is not None:
         workload = _as_run(workload, stated.num_prompts)
-    if stated.ttft_median is not None and (stated.statistic == "median" or workload.load.is_run):
+    if waves is not None:
+        median = None if stated.ttft_median is None else (stated.ttft_median, waves["median"]["ttft"])
+    elif stated.ttft_median is not None and (stated.statistic == "median" or workload.load.is_run):
         steady = run.expected.ttft if stated.statistic == "median" else _steady(run)
         median = None if steady is None else (stated.ttft_median, steady)
     figures_of = {**times, "answered_rate": stated.answered_rate}
     observed = Observed(run.expected.deployment, workload, {name: value for name, value in figures_of.items() if value})
-    return seen_run(observed, sigmas, requests=stated.num_prompts, median=median)
+    waves_of = None if waves is None else waves["mean" if is_mean or times is means else stated.statistic or "mean"]
+    return seen_run(observed, sigmas, requests=stated.num_prompts, median=median, waves=waves_of)
 
 
 def _as_run(workload: Workload, requests: float | None) -> Workload:

@@ -20,8 +20,9 @@ FIGURES = ("ttft", "tpot", "e2el", "ttft_median", "load")
 #: Parts of an answer that a fault may be in.
 PARTS = ("prefill", "decode", "queue", "host", "link", "experts", "cache", "drafts", "client")
 
-_LAUNCH = 12.0 * MICRO  # [s] of a kernel without CUDA graphs: vLLM's prompts, engine_specs/vllm.yaml
-_LAUNCH_SIGMA = 0.5
+#: Time of the host for a kernel without CUDA graphs [s]: 13 us of vLLM's compiled prompts, 24 us of programs without a
+#: server (engine_specs), about 60 us of each kernel that is counted in vLLM 0.26 with --enforce-eager (ours, on an H100).
+_LAUNCH, _LAUNCH_SIGMA = 30.0 * MICRO, 0.9
 _PCIE, _SOCKETS = 40.0 * GIGA, 12.0 * GIGA  # [B/s] each way: PCIe 4 and 5 x16; over the link between sockets
 _LINK_SIGMA = 0.6
 _BACKEND, _EAGER, _ATTENTION_SIGMA = 1.7, 5.0, 0.5  # times as long as the attention that is expected
@@ -132,7 +133,7 @@ def _launched(supposed: Supposed, size: float) -> Supposed | None:
     engine = supposed.run.deployment.engine
     if engine.launch_decode >= size:
         return None
-    return _engine_with(supposed, launch_decode=size, launch=max(engine.launch, size))
+    return _engine_with(supposed, launch_decode=size)
 
 
 def _kernels_slower(kinds: Sequence[Any], supposed: Supposed, size: float) -> Supposed:
@@ -176,7 +177,7 @@ def _linked(rate: bool, late: bool, supposed: Supposed, size: float) -> Supposed
     if rate:
         found = _deployed(found, gpu=replace(deployment.gpu, link=replace(link, bandwidth=size)))
     if late:
-        found = _engine_with(found, all_reduce=deployment.engine.all_reduce + _ALL_REDUCE * _PCIE / size)
+        found = _engine_with(found, all_reduce=deployment.engine.all_reduce + _ALL_REDUCE * math.sqrt(_PCIE / size))
     return found
 
 
@@ -342,10 +343,15 @@ FAULTS: tuple[Fault, ...] = (
         (
             Form(
                 _launched,
-                (6.0 * MICRO, 9.0 * MICRO, 13.0 * MICRO, 19.0 * MICRO, 28.0 * MICRO, 45.0 * MICRO),
+                tuple(MICRO * size for size in (7.0, 11.0, 17.0, 26.0, 40.0, 65.0, 100.0)),
                 partial(_takes, "the launch of a kernel"),
                 _LAUNCH,
                 _LAUNCH_SIGMA,
+            ),
+            Form(
+                partial(_host_longer, "layer"),
+                tuple(MICRO * size for size in (40.0, 80.0, 150.0, 300.0, 600.0)),
+                partial(_longer, "of the host a layer"),
             ),
         ),
         flags="graphs",

@@ -374,6 +374,7 @@ class Measurement:
     ttft: float | None = None  # [s]
     tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)
     e2el: float | None = None  # [s]
+    has_equal_lengths: bool = False  # all prompts, and all answers, as far as the result tells
     ttft_mean: float | None = None  # [s] means and the median, whatever the statistic of the times above
     tpot_mean: float | None = None  # [s]
     e2el_mean: float | None = None  # [s]
