@@ -96,6 +96,7 @@ class _BeforeAndAfter(Question):
     "  two runs:      roofline check before.json after.json\n"
     "  two sweeps:    roofline check before/*.json --after after/*.json\n"
     "  several runs:  roofline check *.json -g b200 --tp 8 --statistic p99 -f csv\n"
+    "  a sweep:       roofline check results/*.json --plot\n"
     "  a pipe:        cat runs.csv | roofline check -\n"
     "  in the file:   vllm bench serve --save-result --metadata gpu=h100 tp=1 ...\n"
     "  its command:   roofline check result.json --command 'vllm serve qwen3-8b'\n",
@@ -147,6 +148,8 @@ def check(
 
     Exactly two FILES, or FILES and --after, are also compared with each other: kernels, host, batch limit, cache or
     load changed. Two loads or more on each side tell far more than one.
+
+    FILES of one server at several loads are a sweep: its step line, its saturation, and where it leaves its range.
     """
     for name, what in (("model", "model"), ("gpu", "GPU")):
         if "," in str(stated[name]):

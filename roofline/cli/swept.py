@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from roofline.cli.options import echo
 from roofline.cli.screen import flags, prose, room, terminal_width
+from roofline.numbers.quantity import counted
 from roofline.questions.check import MeasurementCheck
 from roofline.questions.sweeps import MeasuredSweep, no_sweep_text
 from roofline.support.errors import BadInput
 
 _MOST = 4  # sweeps on a first screen
 _HIGH = 20  # rows of a chart that need not share a screen
-_INDENT = "    "  # of a line that goes on
 
 
 def sweep_lines(sweeps: Sequence[MeasuredSweep], *, is_full: bool) -> list[str]:
@@ -21,10 +21,15 @@ def sweep_lines(sweeps: Sequence[MeasuredSweep], *, is_full: bool) -> list[str]:
         lines = [line for sweep in sweeps for line in sweep.lines]
     else:
         lines = [sweep.brief for sweep in sweeps[:_MOST]]
-        if len(sweeps) > 1:
-            more = f"{len(sweeps) - _MOST} more sweeps, " if len(sweeps) > _MOST else ""
-            lines.append(f"{more}step lines and saturation: --all")
-    return [part for line in lines for part in prose(line, None, _INDENT).split("\n")]
+        more = f"{counted(len(sweeps) - _MOST, 'more sweep')}, " if len(sweeps) > _MOST else ""
+        lines += [f"{more}step lines and saturation: --all"] if sweeps else []
+    return [part for line in lines for part in _wrapped(line)]
+
+
+def _wrapped(line: str) -> list[str]:
+    """A line in the width of the terminal; what goes on is indented more."""
+    inside = len(line) - len(line.lstrip())
+    return prose(line, None, " " * (inside + 4)).split("\n")
 
 
 def drawn(
@@ -45,8 +50,8 @@ def drawn(
         if lines is None:
             echo(sweeps_text(sweeps, width, _HIGH))
         else:
-            echo(prose(sweeps[0].brief, None, _INDENT))
-            used = prose(sweeps[0].brief, None, _INDENT).count("\n") + 1
-            echo(first_sweep_text(sweeps[0], width, lines - used - 1))
-            echo("throughput, TPOT against sequences, other sweeps: --all")
+            brief = _wrapped(sweeps[0].brief)
+            echo("\n".join([*brief, first_sweep_text(sweeps[0], width, lines - len(brief) - 1)]))
+            others = "" if len(sweeps) == 1 else f", {counted(len(sweeps) - 1, 'other sweep')}"
+            echo(f"throughput, TPOT against sequences{others}: --all")
     return in_terminal

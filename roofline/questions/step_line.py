@@ -38,6 +38,7 @@ _SLOPE = 0.15
 _FEWEST = 3  # loads of a line
 _APART = 1.5  # ratio of the most sequences over the fewest, from which on a line has a slope
 SAME = 1.02  # ratio up to which loads, or numbers of sequences, are one
+_FAR, _ROUNDS = 2.0, 20  # standard deviations from which on a point counts less; rounds of that
 _GAP = 0.8  # of the most sequences: the next point for a slope beyond them
 _OTHERS = "queue and other prompts"  # what a TPOT exceeds the kernels by
 
@@ -161,7 +162,7 @@ def step_line(points: Sequence[SweepPoint]) -> tuple[StepLine | None, str]:
         return None, "means or medians are needed" if is_p99 else "no TPOT was measured"
     loads = distinct([point.load for point in timed])
     if len(loads) < _FEWEST:
-        return None, f"{counted(len(loads), 'load')}: a line needs {_FEWEST}; ratios alone"
+        return None, f"{counted(len(loads), 'load')} of the {_FEWEST} that it needs"
     places = [point.sequences or 1.0 for point in timed]
     if max(places) < _APART * min(places):
         return None, f"{rounded(min(places))} to {rounded(max(places))} sequences in a step: too few to tell a slope"
@@ -176,23 +177,27 @@ def step_line(points: Sequence[SweepPoint]) -> tuple[StepLine | None, str]:
     times = [run.measured.tpot or 0.0 for run in runs]
     predicted_times = [run.expected.tpot for run in runs]
     middle = [_between(nodes, predicted_times, place) for place in places]
-    alone = [(NOISE * time) ** 2 for time in middle]
-    fixed, each = line_of(predicted_times, alone)
+    alone = [NOISE**2 * time * expected for time, expected in zip(times, middle, strict=True)]
+    _, each = line_of(predicted_times, alone)
     # What makes a TPOT longer makes a rate's sequences more, which moves its point along the line, not off it.
     moved = [
         1.0 - each * (place - 1.0) * _response(point) / time
         for point, place, time in zip(timed, places, middle, strict=True)
     ]
     variances = [variance * max(share, NOISE) ** 2 for variance, share in zip(alone, moved, strict=True)]
+    # Where both lines bend alike, what a measured time differs by from the predicted one is straight.
+    gaps = [time - expected for time, expected in zip(times, middle, strict=True)]
+    variances = outlying(places, gaps, variances)
     fixed, each = line_of(predicted_times, variances)
-    measured = _positive_line(places, times, variances)
+    gap = weighted_line(places, gaps, variances)
+    measured = _without_negative(places, times, variances, fixed + gap.fixed, each + gap.each)
     bend = max(abs(fixed + each * place - time) / time for place, time in zip(places, middle, strict=True))
     deviations = _deviations(runs, line_of, variances, each)
     names = dict.fromkeys(part.name for run in runs for part in run.decode_parts)
     parts = tuple(LinePart(name, *line_of([_time(run, name) for run in runs], variances)) for name in names)
     return StepLine(
-        _coefficient(measured.fixed, measured.fixed_sigma, fixed, None if deviations is None else deviations[0]),
-        _coefficient(measured.each, measured.each_sigma, each, None if deviations is None else deviations[1]),
+        _coefficient(measured[0], gap.fixed_sigma, fixed, None if deviations is None else deviations[0]),
+        _coefficient(measured[1], gap.each_sigma, each, None if deviations is None else deviations[1]),
         parts,
         bend,
     ), ""
@@ -241,17 +246,45 @@ def weighted_line(places: Sequence[float], values: Sequence[float], variances: S
     return FittedLine(fixed, each, (birge * (1.0 / total + middle**2 / spread)) ** 0.5, (birge / spread) ** 0.5)
 
 
-def _positive_line(places: Sequence[float], values: Sequence[float], variances: Sequence[float]) -> FittedLine:
-    """The same where neither number may be negative."""
-    fit = weighted_line(places, values, variances)
+def outlying(places: Sequence[float], values: Sequence[float], variances: Sequence[float]) -> list[float]:
+    """Variances that a line should take its points by, larger for those far off it.
+
+    Args:
+        places: x.
+        values: y.
+        variances: of the values without outliers.
+
+    Returns:
+        The variances, times the distance from the line over two standard deviations where that is more.
+
+    Source:
+        Iterated weights of Huber, Ann. Math. Statist. 35, 73, 1964.
+
+    >>> outlying([1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 1.0, 1.0])
+    [1.0, 1.0, 1.0]
+    """
+    taken = list(variances)
+    for _ in range(_ROUNDS):
+        fit = weighted_line(places, values, taken)
+        distances = [
+            abs(value - fit.fixed - fit.each * place) / variance**0.5
+            for place, value, variance in zip(places, values, variances, strict=True)
+        ]
+        taken = [variance * max(distance / _FAR, 1.0) for variance, distance in zip(variances, distances, strict=True)]
+    return taken
+
+
+def _without_negative(
+    places: Sequence[float], values: Sequence[float], variances: Sequence[float], fixed: float, each: float
+) -> tuple[float, float]:
+    """Both numbers of a line; where one is negative, it is zero, and the other fits best with that."""
     weights = [1.0 / variance for variance in variances]
-    if fit.each < 0.0:
-        mean = sum(weight * value for weight, value in zip(weights, values, strict=True)) / sum(weights)
-        return fit._replace(fixed=mean, each=0.0)
-    if fit.fixed < 0.0:
+    if each < 0.0:
+        return sum(w * y for w, y in zip(weights, values, strict=True)) / sum(weights), 0.0
+    if fixed < 0.0:
         slope = sum(w * x * y for w, x, y in zip(weights, places, values, strict=True))
-        return fit._replace(fixed=0.0, each=slope / sum(w * x * x for w, x in zip(weights, places, strict=True)))
-    return fit
+        return 0.0, slope / sum(w * x * x for w, x in zip(weights, places, strict=True))
+    return fixed, each
 
 
 def _between(nodes: Sequence[float], values: Sequence[float], place: float) -> float:

@@ -42,6 +42,11 @@ _FEWER = 1.3  # predicted sequences over those that decode, from which on someth
 _SHORT = 0.9  # answered requests over those that came, below which a queue may grow
 _BUSY = 0.8  # utilization from which on the closed forms are least sure (docs/load.md)
 _METRICS = ("ttft", "tpot")
+_LENGTHS = ("isl", "osl", "prefix")
+_STATED = (
+    "gpu", "model", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype", "statistic",
+    *_LENGTHS,
+)  # fmt: skip
 
 
 class BeyondSaturation(Overloaded):
@@ -266,7 +271,7 @@ def sweeps_of(runs: Sequence[Run], refused: Iterable[RooflineError] = ()) -> tup
     beyond = [error.measured for error in refused if isinstance(error, BeyondSaturation)]
     sweeps = []
     for group in groups:
-        others = [one for one in beyond if _may_belong(one, group[0].measured)]
+        others = [one for error in beyond if (one := _completed(error, group[0].measured)) is not None]
         loads = [load_of_run(run.measured)[1] for run in group] + [load_of_run(one)[1] for one in others]
         if len(distinct(loads)) > 1:
             sweeps.append(_sweep(group, others))
@@ -303,18 +308,18 @@ def _is_alike(run: Run, other: Run) -> bool:
     )
 
 
-def _may_belong(measured: Measurement, other: Measurement) -> bool:
-    """Whether a run without a prediction states nothing else than another one, its load apart."""
-    names = (
-        "gpu", "model", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype",
-        "statistic",
-    )  # fmt: skip
-    is_same = all(getattr(measured, name) in (None, getattr(other, name)) for name in names)
-    return is_same and load_of_run(measured)[0] is load_of_run(other)[0] and _same_lengths(measured, other)
+def _completed(measured: Measurement, other: Measurement) -> Measurement | None:
+    """A run without a prediction as one of a sweep; None where it states something else than the others."""
+    if getattr(measured, load_of_run(other)[0].option) is None:
+        return None
+    filled = {name: getattr(other, name) for name in _STATED if getattr(measured, name) is None}
+    complete = replace(measured, **filled)
+    is_same = all(getattr(complete, name) == getattr(other, name) for name in _STATED if name not in _LENGTHS)
+    return complete if is_same and _same_lengths(complete, other) else None
 
 
 def _same_lengths(measured: Measurement, other: Measurement) -> bool:
-    pairs = ((getattr(measured, name) or 0.0, getattr(other, name) or 0.0) for name in ("isl", "osl", "prefix"))
+    pairs = ((getattr(measured, name) or 0.0, getattr(other, name) or 0.0) for name in _LENGTHS)
     return all(max(pair) <= _ALIKE * min(pair) for pair in pairs)
 
 
@@ -340,12 +345,15 @@ def _saturation(points: Sequence[SweepPoint], kind: type[Load]) -> tuple[Saturat
         return None, "bursts end: they have no saturation"
     known = [point for point in points if point.rate is not None]
     if len(distinct([point.load for point in known])) < 2:
-        return None, "the results do not state how many requests were answered per second"
+        both = "" if kind.is_open else ", nor TTFT and TPOT"
+        return None, f"the results do not state how many requests were answered per second{both}"
     loads, rates = _means([(point.load, point.rate or 0.0) for point in known])
     most = max(range(len(rates)), key=rates.__getitem__)
     flat = _flat_from(loads, rates)
-    if flat is None and kind.is_open and _falls_short(known[-1]):
-        flat = len(loads) - 1
+    if kind.is_open:
+        late = _late_from(known)
+        places = [place for place, load in enumerate(loads) if late is not None and load >= late]
+        flat = min([*([] if flat is None else [flat]), *places[:1]], default=None)
     last = next(point.run for point in reversed(points) if point.run is not None)
     expected, osl = last.expected, last.measured.osl or 1.0
     full = float(capacity(expected.deployment, replace(expected.workload, load=Rate(1.0))))
@@ -399,20 +407,26 @@ def _flat_from(loads: Sequence[float], values: Sequence[float]) -> int | None:
     return None
 
 
-def _falls_short(point: SweepPoint) -> bool:
-    """Whether fewer requests were answered than came and first tokens were late, so that a queue grew."""
-    if point.rate is None or point.rate >= _SHORT * point.load:
-        return False
-    return point.run is None or point.run.inside("ttft") is False
+def _late_from(points: Sequence[SweepPoint]) -> float | None:
+    """First rate from which on fewer requests are answered than come, and a queue grows; None where none is."""
+    first = None
+    for point in reversed(points):
+        is_late = point.run is None or point.run.inside("ttft") is False
+        if point.rate is None or point.rate >= _SHORT * point.load or not is_late:
+            break
+        first = point.load
+    return first
 
 
 def _is_limited(last: SweepPoint) -> bool:
-    """Whether requests wait at the highest load while fewer sequences decode, and no slower, than predicted."""
+    """Whether requests wait at the highest load while fewer sequences decode than predicted, none of them slower."""
     if last.run is None or not last.sequences or not last.predicted_sequences:
         return False
     first, each = last.run.ratio("ttft"), last.run.ratio("tpot")
     is_late = first is not None and first > 1.0 and last.run.inside("ttft") is False
-    return is_late and each is not None and each <= 1.0 and last.predicted_sequences > _FEWER * last.sequences
+    is_less = last.rate is not None and last.predicted_rate is not None and last.rate < last.predicted_rate
+    fewer = last.predicted_sequences > _FEWER * last.sequences
+    return is_late and is_less and fewer and each is not None and each <= 1.0
 
 
 # Where latencies leave their range.
@@ -556,7 +570,16 @@ def _saturation_text(sweep: MeasuredSweep) -> str:
     since = "from the lowest load on" if found.rising_at is None else f"flat from {words(f'{found.flat_from:g}')} on"
     rising = "" if found.rising_at is None else f", rising up to {found.rising_at:g}"
     verdict = {True: ": inside", False: f": {rounded(found.rate / found.predicted, 2)}x", None: ""}[found.inside]
-    return f"saturation: {most}, {since}{rising}; {predicted}{verdict}{limit}"
+    return f"saturation: {most}, {since}{rising}; {predicted}{verdict}{limit}{_beyond_text(sweep)}"
+
+
+def _beyond_text(sweep: MeasuredSweep) -> str:
+    """Loads for which no steady state is predicted, in words."""
+    beyond = distinct([point.load for point in sweep.points if point.run is None])
+    if not beyond:
+        return ""
+    loads = [f"{load:g}" for load in beyond[:-1]] + [sweep.kind.words(f"{beyond[-1]:g}")]
+    return f"; no steady state is predicted at {', '.join(loads)}"
 
 
 def _limit_text(sweep: MeasuredSweep, found: Saturated) -> str:
@@ -634,15 +657,15 @@ def _degree(name: str) -> Callable[[MeasuredSweep], Any]:
 
 #: Keys of a row of a sweep: the deployment, then its step line, its saturation, and where it leaves the prediction.
 SWEEP_KEYS: Keys[MeasuredSweep] = {
-    "sources": Key.texts("Runs, by load.", lambda s: [point.measured.source for point in s.points]),
+    "sources": Key.texts("Runs of the sweep, by load.", lambda s: [point.measured.source for point in s.points]),
     **taken(KEYS, model=lambda s: s.deployment.model.short_name, gpu=lambda s: s.deployment.gpu.name),
     **taken(KEYS, num_gpus=lambda s: s.deployment.num_gpus),
     **taken(KEYS, **{name: _degree(name) for name in ("tp", "pp", "ep", "dp")}),
     **taken(KEYS, isl=_value_stated("isl"), osl=_value_stated("osl")),
     **taken(KEYS, load=lambda s: s.kind.name),
-    "loads": Key.integer("1", "Number of different loads.", lambda s: len(s.loads)),
-    "first_load": Key.number("as `load`", "The lowest.", lambda s: s.loads[0]),
-    "last_load": Key.number("as `load`", "The highest.", lambda s: s.loads[-1]),
+    "loads": Key.integer("1", "Number of different loads of the sweep.", lambda s: len(s.loads)),
+    "first_load": Key.number("as `load`", "Lowest load of the sweep.", lambda s: s.loads[0]),
+    "last_load": Key.number("as `load`", "Highest load of the sweep.", lambda s: s.loads[-1]),
     **_of_line("step_fixed", "a", lambda step: step.fixed, "weights and host of a step, whatever its sequences"),
     **_of_line("step_each", "b", lambda step: step.each, "what each sequence of a step adds, other prompts included"),
     "step_bend": Key.number(
@@ -654,53 +677,73 @@ SWEEP_KEYS: Keys[MeasuredSweep] = {
     "saturated": Key.flag(
         "Whether the sweep reached saturation.", lambda s: None if s.saturation is None else s.saturation.is_reached
     ),
-    "saturated_reason": Key.text("Why that is not known; null where it is.", lambda s: s.saturation_reason or None),
+    "saturated_reason": Key.text(
+        "Why it is not known whether saturation was reached; null where it is.", lambda s: s.saturation_reason or None
+    ),
     "most_request_rate": Key.number(
         "1/s", "Requests answered per second, the most of the sweep.", _of_saturation("rate")
     ),
-    "most_output_tok_s": Key.number("1/s", "Output tokens per second then.", _of_saturation("tokens")),
+    "most_output_tok_s": Key.number(
+        "1/s", "Output tokens answered per second, the most of the sweep.", _of_saturation("tokens")
+    ),
     "most_at": Key.number("as `load`", "Load at which the most were answered.", _of_saturation("load")),
     "flat_from": Key.number(
         "as `load`", "First load from which on throughput hardly rises.", _of_saturation("flat_from")
     ),
-    "rising_at": Key.number("as `load`", "The load before it.", _of_saturation("rising_at")),
+    "rising_at": Key.number("as `load`", "Highest load at which throughput still rises.", _of_saturation("rising_at")),
     "predicted_flat_from": Key.number(
-        "as `load`", "The same of the predicted rates at these loads.", _of_saturation("predicted_flat_from")
+        "as `load`",
+        "First of these loads from which on predicted throughput hardly rises.",
+        _of_saturation("predicted_flat_from"),
     ),
     "predicted_max_request_rate": Key.number(
-        "1/s", "The largest rate that can be answered.", _of_saturation("predicted")
+        "1/s", "The largest rate that can be answered, as predicted.", _of_saturation("predicted")
     ),
-    "predicted_max_request_rate_low": Key.number("1/s", "Low end of its 80 % range.", _of_saturation("predicted_low")),
+    "predicted_max_request_rate_low": Key.number(
+        "1/s", "Low end of the 80 % range of it.", _of_saturation("predicted_low")
+    ),
     "predicted_max_request_rate_high": Key.number(
-        "1/s", "High end of its 80 % range.", _of_saturation("predicted_high")
+        "1/s", "High end of the 80 % range of it.", _of_saturation("predicted_high")
     ),
     "predicted_max_output_tok_s": Key.number(
-        "1/s", "Output tokens per second then.", _of_saturation("predicted_tokens")
+        "1/s", "Output tokens per second at the predicted saturation.", _of_saturation("predicted_tokens")
     ),
     "saturated_inside": Key.flag(
-        "Whether the most that were answered lie in that range; null where saturation was not reached.",
+        "Whether the most that were answered lie in the range of the predicted saturation; null where not reached.",
         _of_saturation("inside"),
     ),
-    "running": Key.number("sequences", "Sequences that decode at once at the highest load.", _of_saturation("running")),
-    "predicted_running": Key.number("sequences", "As predicted.", _of_saturation("predicted_running")),
+    "measured_running": Key.number(
+        "sequences", "Sequences that decode at once at the highest load.", _of_saturation("running")
+    ),
+    "predicted_running": Key.number(
+        "sequences",
+        "Sequences that decode at once at the highest load, as predicted.",
+        _of_saturation("predicted_running"),
+    ),
     "predicted_slots": Key.number(
         "sequences", "Sequences that run at once at most, as predicted.", _of_saturation("slots")
     ),
     **{name: key for metric in _METRICS for name, key in _of_leaving(metric).items()},
-    "summary": Key.texts("The same in words.", lambda s: s.lines),
+    "summary": Key.texts("The sweep in words.", lambda s: s.lines),
 }
 
 
 #: Keys of a row of a load of a sweep.
 POINT_KEYS: Keys[tuple[MeasuredSweep, SweepPoint]] = {
     **taken(SHARED, source=lambda e: e[1].measured.source),
-    "amount": Key.number("as `load`", "Amount of the load.", lambda e: e[1].load),
+    "amount": Key.number("as `load`", "Amount of the load of a run.", lambda e: e[1].load),
     "sequences": Key.number(
         "sequences", "Sequences in a step of a rank, as a request sees it.", lambda e: e[1].sequences
     ),
-    "predicted_sequences": Key.number("sequences", "The same as predicted.", lambda e: e[1].predicted_sequences),
+    "predicted_sequences": Key.number(
+        "sequences",
+        "Sequences in a step of a rank as a request sees it, as predicted.",
+        lambda e: e[1].predicted_sequences,
+    ),
     "answered_rate": Key.number("1/s", "Requests answered per second.", lambda e: e[1].rate),
-    "predicted_answered_rate": Key.number("1/s", "The same as predicted.", lambda e: e[1].predicted_rate),
+    "predicted_answered_rate": Key.number(
+        "1/s", "Requests answered per second, as predicted.", lambda e: e[1].predicted_rate
+    ),
 }
 
 
