@@ -474,7 +474,7 @@ def _differences(sweep: MeasuredSweep, metric: str, there: SweepPoint, before: S
     if before is not None and before.run is not None:
         known = {suspect.part for suspect in before.run.suspects}
         suspects = [one for one in there.run.suspects if metric in one.explains and one.part not in known]
-        found += [f"{one.part} {rounded(one.factor, 2)}x would explain it" for one in suspects[:1] if not found]
+        found += [f"{one.part} {rounded(one.factor, 2)}x as long would explain it" for one in suspects[:1] if not found]
         less, util = _util(before.run), _util(there.run)
         if less is not None and util is not None and less < _BUSY <= util:
             found.append(f"at {100.0 * util:.0f} % of the predicted saturation, where closed forms are least sure")

@@ -19,7 +19,7 @@ from roofline.specs.load import Rate, Users
 from roofline.support.records import replace
 
 RESULTS = Path(__file__).parents[1] / "fixtures" / "results"
-SWEEP = str(RESULTS / "sweep.csv")
+SWEEP = str(Path(__file__).parents[2] / "examples" / "sweep.csv")
 CASE = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "engine": "vllm"}
 SHORT = {"isl": 2000, "osl": 300}
 LONG = {"isl": 12000, "osl": 800}
