@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -35,10 +36,11 @@ if TYPE_CHECKING:
 #: Sigma of ln(b) beyond what is known of the parts. It was chosen so that 80 % of the slopes of measured development
 #: sweeps lie in their range; those of a need none (docs/measurements.md, "A sweep").
 _SLOPE = 0.15
-_FEWEST = 3  # loads of a line
+_FEWEST, _MOST_RUNS = 3, 500  # loads of a line; runs
 _APART = 1.5  # ratio of the most sequences over the fewest, from which on a line has a slope
 SAME = 1.02  # ratio up to which loads, or numbers of sequences, are one
 _FAR, _ROUNDS = 2.0, 20  # standard deviations from which on a point counts less; rounds of that
+_LEAST = 0.1  # of the shortest predicted time
 _GAP = 0.8  # of the most sequences: the next point for a slope beyond them
 _OTHERS = "queue and other prompts"  # what a TPOT exceeds the kernels by
 
@@ -163,6 +165,8 @@ def step_line(points: Sequence[SweepPoint]) -> tuple[StepLine | None, str]:
     loads = distinct([point.load for point in timed])
     if len(loads) < _FEWEST:
         return None, f"{counted(len(loads), 'load')} of the {_FEWEST} that it needs"
+    if len(timed) > _MOST_RUNS:
+        return None, f"{len(timed)} runs; give at most {_MOST_RUNS}"
     places = [point.sequences or 1.0 for point in timed]
     if max(places) < _APART * min(places):
         return None, f"{rounded(min(places))} to {rounded(max(places))} sequences in a step: too few to tell a slope"
@@ -176,7 +180,8 @@ def step_line(points: Sequence[SweepPoint]) -> tuple[StepLine | None, str]:
 
     times = [run.measured.tpot or 0.0 for run in runs]
     predicted_times = [run.expected.tpot for run in runs]
-    middle = [_between(nodes, predicted_times, place) for place in places]
+    least = _LEAST * min(predicted_times)  # where sequences are so few that a line through the others would pass zero
+    middle = [max(_between(nodes, predicted_times, place), least) for place in places]
     alone = [NOISE**2 * time * expected for time, expected in zip(times, middle, strict=True)]
     _, each = line_of(predicted_times, alone)
     # What makes a TPOT longer makes a rate's sequences more, which moves its point along the line, not off it.
@@ -323,14 +328,16 @@ def _deviations(
 ) -> tuple[float, float] | None:
     """Standard deviations of the predicted numbers [s]; None on the ideal basis.
 
-    A part is off by one factor at every load; a line is linear in its times, so that each part has a line of its own.
+    A part is off by one factor at every load; a line is linear in its times, so that each part has a line of its own,
+    and so has what the step as a whole may be off by beyond its parts.
     """
     if any(run.expected.tpot_interval is None for run in runs):
         return None
     names = dict.fromkeys(part.name for run in runs for part in run.decode_parts)
     fixed_variance, each_variance = 0.0, (_SLOPE * each) ** 2
-    for name in names:
-        one, other = line_of([_sigma(run, name) * _time(run, name) for run in runs], variances)
+    deviations = [[_sigma(run, name) * _time(run, name) for run in runs] for name in names]
+    for times in (*deviations, [_common_sigma(run) * run.expected.tpot for run in runs]):
+        one, other = line_of(times, variances)
         fixed_variance, each_variance = fixed_variance + one**2, each_variance + other**2
     return fixed_variance**0.5, each_variance**0.5
 
@@ -345,6 +352,15 @@ def _sigma(run: Run, name: str) -> float:
     if name == _OTHERS:
         return float(pass_sigma(run.expected.prefill, run.expected.deployment.basis, 0.0))
     return float(max((part.sigma or 0.0 for part in run.decode_parts if part.name == name), default=0.0))
+
+
+def _common_sigma(run: Run) -> float:
+    """Sigma of ln(time) of a step beyond that of its parts: of layers of new kinds (docs/method.md, "Intervals")."""
+    parts = [part for part in run.decode_parts if part.name != _OTHERS]
+    total = sum(part.time for part in parts)
+    known = sum(((part.sigma or 0.0) * part.time / total) ** 2 for part in parts)
+    whole = float(pass_sigma(run.expected.decode, run.expected.deployment.basis, 0.0))
+    return math.sqrt(max(whole**2 - known, 0.0))
 
 
 def _coefficient(measured: float, scatter: float, predicted: float, sigma: float | None) -> Coefficient:

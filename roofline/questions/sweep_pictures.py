@@ -69,7 +69,7 @@ def _panels(sweep: MeasuredSweep) -> list[Panel]:
             for point in sweep.points
             if point.predicted_rate is not None
         ]
-        series = [_series("predicted", expected, BLUE), _measured_series(known)]
+        series = [*([_series("predicted", expected, BLUE)] if expected else []), _measured_series(known)]
         series += _saturation_series(sweep.saturation, [load for load, _ in known], max(value for _, value in known))
         heading = f"output tokens/s against {unit}"
         panels.append(Panel(heading, unit, "tokens/s", series, is_logarithmic=not sweep.kind.is_open))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Json
@@ -41,6 +43,7 @@ _BEYOND = 1.5  # load over that from which on a curve is flat, at least
 _FEWER = 1.3  # predicted sequences over those that decode, from which on something limits them
 _SHORT = 0.9  # answered requests over those that came, below which a queue may grow
 _BUSY = 0.8  # utilization from which on the closed forms are least sure (docs/load.md)
+_MOST_SAID = 4  # loads in a sentence
 _METRICS = ("ttft", "tpot")
 _LENGTHS = ("isl", "osl", "prefix")
 _STATED = (
@@ -89,7 +92,7 @@ class Saturated:
         return self.predicted_low <= self.rate <= self.predicted_high
 
 
-class Judged(NamedTuple):
+class AtLoad(NamedTuple):
     """A latency at one load."""
 
     load: float
@@ -101,7 +104,7 @@ class Leaving(NamedTuple):
     """From which load on a latency is outside its 80 % range."""
 
     metric: str
-    judged: tuple[Judged, ...]  # by load
+    judged: tuple[AtLoad, ...]  # by load
     differs: tuple[str, ...]  # where it leaves its range, from the load before
 
     @property
@@ -130,7 +133,7 @@ class Leaving(NamedTuple):
     def text(self, kind: type[Load]) -> str:
         """Where it leaves its range, in a few words."""
 
-        def at(one: Judged) -> str:
+        def at(one: AtLoad) -> str:
             return kind.words(f"{one.load:g}")
 
         name, first, last = self.metric.upper(), self.judged[0], self.judged[-1]
@@ -142,7 +145,7 @@ class Leaving(NamedTuple):
             return f"{name} outside throughout: {ratios}"
         if place is not None:
             others = [f"{one.load:g}" for one in self.judged[:place] if one.is_outside]
-            also = f", and at {', '.join(others)}" if others else ""
+            also = f", and at {_few(others)}" if others else ""
             there, before = self.judged[place], self.judged[place - 1]
             since = f"{name} outside from {at(there)} on{also}"
             return f"{since}: {_times(there)}; before, at {before.load:g}, {_times(before)}"
@@ -151,10 +154,15 @@ class Leaving(NamedTuple):
             inside = f"inside from {self.judged[within].load:g} on"
             return f"{name} outside up to {at(self.judged[within - 1])}: {_times(first)} at {first.load:g}; {inside}"
         others = [f"{_times(one)} at {at(one)}" for one in self.judged if one.is_outside]
-        return f"{name} inside, but for {', '.join(others)}"
+        return f"{name} inside, but for {_few(others)}"
 
 
-def _times(one: Judged) -> str:
+def _few(texts: Sequence[str]) -> str:
+    """Texts in a row; of many the first, and how many more there are."""
+    return ", ".join(texts[:_MOST_SAID]) + (f" and {len(texts) - _MOST_SAID} more" if len(texts) > _MOST_SAID else "")
+
+
+def _times(one: AtLoad) -> str:
     return f"{rounded(one.ratio)}x"
 
 
@@ -180,6 +188,7 @@ class MeasuredSweep(Answer[dict[str, Json]]):
     saturation: Saturated | None
     saturation_reason: str  # why nothing is said about it
     leaving: tuple[Leaving, ...]  # of TTFT and TPOT, where measured
+    home: str = ""  # file or folder, where others hold the same loads
 
     @property
     def runs(self) -> list[Run]:
@@ -203,7 +212,8 @@ class MeasuredSweep(Answer[dict[str, Json]]):
         names = ("tp", "pp", "ep", "dp")
         degrees = [f"{name} {getattr(plan, name)}" for name in names if name == "tp" or getattr(plan, name) > 1]
         lengths = [f"{name} {getattr(first, name):g}" for name in ("isl", "osl") if getattr(first, name) is not None]
-        return ", ".join([f"{self.span}: {deployed_text(self.deployment)}", *degrees, *lengths])
+        named = f"{self.span} ({self.home})" if self.home else self.span
+        return ", ".join([f"{named}: {deployed_text(self.deployment)}", *degrees, *lengths])
 
     @property
     def span(self) -> str:
@@ -259,22 +269,20 @@ def sweeps_of(runs: Sequence[Run], refused: Iterable[RooflineError] = ()) -> tup
     Returns:
         The sweeps, those with the most loads first.
     """
-    groups: list[list[Run]] = []
+    stated: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        if run.expected.workload is None:
-            continue
-        group = next((group for group in groups if _is_alike(group[0], run)), None)
-        if group is None:
-            groups.append([run])
-        else:
-            group.append(run)
+        if run.expected.workload is not None:
+            stated.setdefault(_conditions(run), []).append(run)
+    groups = [group for alike in stated.values() for group in _of_lengths(alike)]
     beyond = [error.measured for error in refused if isinstance(error, BeyondSaturation)]
     sweeps = []
-    for group in groups:
-        others = [one for error in beyond if (one := _completed(error, group[0].measured)) is not None]
-        loads = [load_of_run(run.measured)[1] for run in group] + [load_of_run(one)[1] for one in others]
+    for home, members in [part for group in groups for part in _apart(group)]:
+        first = members[0].measured
+        named = [measured for measured in beyond if home in ("", _home(measured))]
+        others = [one for measured in named if (one := _completed(measured, first)) is not None]
+        loads = [load_of_run(one)[1] for one in (*(run.measured for run in members), *others)]
         if len(distinct(loads)) > 1:
-            sweeps.append(_sweep(group, others))
+            sweeps.append(_sweep(members, others, home))
     return tuple(sorted(sweeps, key=lambda sweep: -len(sweep.loads)))
 
 
@@ -294,18 +302,43 @@ def no_sweep_text(runs: Sequence[Run]) -> str:
     return "no two runs are of one deployment and workload at different loads; a sweep needs two or more"
 
 
-def _is_alike(run: Run, other: Run) -> bool:
-    """Whether two runs differ in their load alone."""
-    if type(run.expected.workload.load) is not type(other.expected.workload.load):
-        return False
+def _apart(runs: Sequence[Run]) -> list[tuple[str, list[Run]]]:
+    """Runs by their file or folder, where several hold the same load: of one server at different times; else all."""
+    homes: dict[str, list[Run]] = {}
+    for run in runs:
+        homes.setdefault(_home(run.measured), []).append(run)
+    loads = [load for part in homes.values() for load in distinct(load_of_run(run.measured)[1] for run in part)]
+    return [("", list(runs))] if len(distinct(loads)) == len(loads) else list(homes.items())
+
+
+def _home(measured: Measurement) -> str:
+    """File of several runs, or folder of files of one."""
+    file = re.sub(r"(:\d+|\[\d+\])+$", "", measured.source)
+    return file if file != measured.source else file.rpartition("/")[0]
+
+
+def _conditions(run: Run) -> tuple[object, ...]:
+    """All that runs of a sweep have in common but lengths."""
+    deployment, measured = run.expected.deployment, run.measured
     names = "engine", "engine_version", "quantization", "kv_cache_dtype", "statistic"
-    deployments = run.expected.deployment, other.expected.deployment
-    first, second = ((one.model.short_name, one.gpu.name, one.plan, one.replicas) for one in deployments)
     return (
-        first == second
-        and all(getattr(run.measured, name) == getattr(other.measured, name) for name in names)
-        and _same_lengths(run.measured, other.measured)
-    )
+        load_of_run(measured)[0], deployment.model.short_name, deployment.gpu.name, deployment.plan,
+        deployment.replicas, *(getattr(measured, name) for name in names),
+    )  # fmt: skip
+
+
+def _of_lengths(runs: Sequence[Run], names: tuple[str, ...] = _LENGTHS) -> list[list[Run]]:
+    """Runs whose mean lengths are nearly the same."""
+    if not names:
+        return [list(runs)]
+    groups: list[list[Run]] = []
+    name, *others = names
+    for run in sorted(runs, key=lambda run: getattr(run.measured, name) or 0.0):
+        length = getattr(run.measured, name) or 0.0
+        if not groups or length > _ALIKE * (getattr(groups[-1][0].measured, name) or 0.0):
+            groups.append([])
+        groups[-1].append(run)
+    return [part for group in groups for part in _of_lengths(group, tuple(others))]
 
 
 def _completed(measured: Measurement, other: Measurement) -> Measurement | None:
@@ -323,13 +356,13 @@ def _same_lengths(measured: Measurement, other: Measurement) -> bool:
     return all(max(pair) <= _ALIKE * min(pair) for pair in pairs)
 
 
-def _sweep(runs: Sequence[Run], beyond: Sequence[Measurement]) -> MeasuredSweep:
+def _sweep(runs: Sequence[Run], beyond: Sequence[Measurement], home: str) -> MeasuredSweep:
     points = [*(point_of(run.measured, run) for run in runs), *(point_of(one, None) for one in beyond)]
     points.sort(key=lambda point: point.load)
     kind, _ = load_of_run(runs[0].measured)
     step, step_reason = step_line(points)
     saturation, saturation_reason = _saturation(points, kind)
-    plain = MeasuredSweep(tuple(points), kind, step, step_reason, saturation, saturation_reason, ())
+    plain = MeasuredSweep(tuple(points), kind, step, step_reason, saturation, saturation_reason, (), home)
     leaving = (_leaving(plain, metric) for metric in _METRICS)
     return replace(plain, leaving=tuple(one for one in leaving if one is not None))
 
@@ -390,19 +423,21 @@ def _saturation(points: Sequence[SweepPoint], kind: type[Load]) -> tuple[Saturat
 def _means(pairs: Iterable[tuple[float, float | None]]) -> tuple[list[float], list[float]]:
     """Loads in order, each once, and the mean of their values."""
     values: dict[float, list[float]] = {}
+    near = 0.0
     for load, value in sorted((load, value or 0.0) for load, value in pairs):
-        near = next((known for known in values if load <= SAME * known), load)
+        near = near if values and load <= SAME * near else load
         values.setdefault(near, []).append(value)
     return list(values), [sum(found) / len(found) for found in values.values()]
 
 
 def _flat_from(loads: Sequence[float], values: Sequence[float]) -> int | None:
     """Place of the first load from which on a value hardly rises with the load; None where it rises to the end."""
+    later = list(accumulate(reversed(values), max))[::-1]  # the most from each place on
     for place, (load, value) in enumerate(zip(loads, values, strict=True)):
         beyond = loads[-1] / load
         if beyond < _BEYOND:
             return None
-        if value > 0.0 and math.log(max(values[place + 1 :]) / value) <= _FLAT * math.log(beyond):
+        if value > 0.0 and math.log(later[place + 1] / value) <= _FLAT * math.log(beyond):
             return place
     return None
 
@@ -435,9 +470,10 @@ def _is_limited(last: SweepPoint) -> bool:
 def _leaving(sweep: MeasuredSweep, metric: str) -> Leaving | None:
     """From which load on a latency is outside its range; None where none has one."""
     at: dict[float, list[SweepPoint]] = {}
+    near = 0.0
     for point in sweep.points:
         if point.run is not None and point.run.inside(metric) is not None:
-            near = next((load for load in at if point.load <= SAME * load), point.load)
+            near = near if at and point.load <= SAME * near else point.load
             at.setdefault(near, []).append(point)
     if not at:
         return None
@@ -446,7 +482,7 @@ def _leaving(sweep: MeasuredSweep, metric: str) -> Leaving | None:
         runs = [point.run for point in points if point.run is not None]
         ratio = math.exp(sum(math.log(run.ratio(metric) or 1.0) for run in runs) / len(runs))
         outside = sum(run.inside(metric) is False for run in runs)
-        judged.append(Judged(load, ratio, 2 * outside > len(runs)))
+        judged.append(AtLoad(load, ratio, 2 * outside > len(runs)))
     leaving = Leaving(metric, tuple(judged), ())
     place = 0 if judged[0].is_outside else leaving.place
     if place is None:
@@ -578,8 +614,7 @@ def _beyond_text(sweep: MeasuredSweep) -> str:
     beyond = distinct([point.load for point in sweep.points if point.run is None])
     if not beyond:
         return ""
-    loads = [f"{load:g}" for load in beyond[:-1]] + [sweep.kind.words(f"{beyond[-1]:g}")]
-    return f"; no steady state is predicted at {', '.join(loads)}"
+    return f"; no steady state is predicted at {_few([f'{load:g}' for load in beyond])} {sweep.kind.unit}"
 
 
 def _limit_text(sweep: MeasuredSweep, found: Saturated) -> str:

@@ -13,7 +13,7 @@ import roofline as rl
 from roofline.questions.simulate import simulation
 from roofline.questions.step_line import outlying, weighted_line
 from roofline.questions.sweep_pictures import sweeps_text
-from roofline.questions.sweeps import BeyondSaturation, Judged, Leaving, _flat_from, no_sweep_text
+from roofline.questions.sweeps import AtLoad, BeyondSaturation, Leaving, _flat_from, no_sweep_text
 from roofline.specs.engine import KernelOverride
 from roofline.specs.load import Rate, Users
 from roofline.support.records import replace
@@ -248,6 +248,24 @@ def test_bursts_have_a_line_and_no_saturation(tmp_path):
     assert "sweep of 3 loads, batch 1 to 64" in sweep.lines[0]
 
 
+def test_folders_with_the_same_loads_are_sweeps_of_their_own(tmp_path):
+    paths = {}
+    for name, loads, factor in (("one", (1, 8), 1.0), ("two", (1, 8), 1.5), ("three", (24, 64), 1.0)):
+        (tmp_path / name).mkdir()
+        paths[name] = [tmp_path / name / f"{load}.json" for load in loads]
+        for path, one in zip(paths[name], as_predicted(loads, dict.fromkeys(loads, factor)), strict=True):
+            path.write_text(json.dumps(one))
+    apart = checked([*paths["one"], *paths["two"]]).sweeps
+    assert [leaving(sweep, "tpot").inside for sweep in apart] == [True, False]
+    assert [sweep.home for sweep in apart] == [str(tmp_path / name) for name in ("one", "two")]
+    (together,) = checked([*paths["one"], *paths["three"]]).sweeps
+    assert together.loads == [1, 8, 24, 64]
+    path = tmp_path / "runs.csv"
+    rows = [f"{one['max_concurrency']},{one['mean_ttft_ms']},{one['mean_tpot_ms']}" for one in as_predicted((1, 8))]
+    path.write_text("\n".join(["concurrency,ttft_ms,tpot_ms", *rows]))
+    assert len(checked([path, *paths["two"]]).sweeps) == 2
+
+
 def test_both_sides_of_a_change_have_sweeps_of_their_own():
     answer = rl.check(as_predicted((1, 8)), after=as_predicted((1, 8), {1: 1.5, 8: 1.5}), **CASE, **SHORT)
     assert [len(sweep.points) for sweep in answer.sweeps] == [2, 2]
@@ -283,15 +301,20 @@ def test_throughput_is_flat_where_twice_the_load_gives_less_than_15_percent_more
     ],
 )
 def test_where_a_latency_leaves_its_range_in_words(outside, text):
-    judged = tuple(Judged(2.0**n, 2.0 if mark == "#" else 1.0, mark == "#") for n, mark in enumerate(outside))
+    judged = tuple(AtLoad(2.0**n, 2.0 if mark == "#" else 1.0, mark == "#") for n, mark in enumerate(outside))
     found = Leaving("ttft", judged, ())
     assert found.text(Users) == text
     assert found.inside is ("#" not in outside)
     assert found.load == (2.0 ** (4 - len(outside) + len(outside.rstrip("#"))) if outside.endswith("#") else None)
 
 
+def test_of_many_loads_a_sentence_names_the_first():
+    judged = tuple(AtLoad(float(n), 2.0, n % 2 == 1) for n in range(1, 16))
+    assert Leaving("ttft", judged[:-1], ()).text(Users).endswith("2x at 7 users and 3 more")
+
+
 def test_rates_are_told_in_requests_per_second():
-    found = Leaving("tpot", (Judged(0.5, 1.0, False), Judged(1.0, 1.5, True)), ())
+    found = Leaving("tpot", (AtLoad(0.5, 1.0, False), AtLoad(1.0, 1.5, True)), ())
     assert found.text(Rate) == "TPOT outside from 1 request/s on: 1.5x; before, at 0.5, 1x"
 
 
