@@ -8,7 +8,7 @@ from roofline.cli.options import echo
 from roofline.cli.screen import flags, prose, room, terminal_width
 from roofline.numbers.quantity import counted
 from roofline.questions.check import MeasurementCheck
-from roofline.questions.sweeps import MeasuredSweep, no_sweep_text
+from roofline.questions.sweeps import MeasuredSweep, named_apart, no_sweep_text
 from roofline.support.errors import BadInput
 
 _MOST = 4  # sweeps on a first screen
@@ -17,10 +17,11 @@ _HIGH = 20  # rows of a chart that need not share a screen
 
 def sweep_lines(sweeps: Sequence[MeasuredSweep], *, is_full: bool) -> list[str]:
     """The only sweep in full; of several a line each where they share a screen."""
-    if is_full or len(sweeps) == 1:
-        lines = [line for sweep in sweeps for line in sweep.lines]
+    named = named_apart(sweeps)
+    if is_full or len(named) == 1:
+        lines = [line for sweep in named for line in sweep.lines]
     else:
-        lines = [sweep.brief for sweep in sweeps[:_MOST]]
+        lines = [sweep.brief for sweep in named[:_MOST]]
         more = f"{counted(len(sweeps) - _MOST, 'more sweep')}, " if len(sweeps) > _MOST else ""
         lines += [f"{more}step lines and saturation: --all"] if sweeps else []
     return [part for line in lines for part in _wrapped(line)]

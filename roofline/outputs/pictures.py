@@ -24,7 +24,7 @@ def blank_figure(width: float, height: float, title: str, fontsize: str) -> Any:
         from matplotlib.figure import Figure
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(printable(title), fontsize=fontsize, parse_math=False)
+    figure.suptitle(printable(title, lines=True), fontsize=fontsize, parse_math=False)
     return figure
 
 

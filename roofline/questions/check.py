@@ -39,7 +39,7 @@ from roofline.questions.inputs.deployment import POOLED, choice, pool_of
 from roofline.questions.inputs.flags import cause_flags
 from roofline.questions.inputs.options import ALL, SPELLINGS
 from roofline.questions.predict import predict
-from roofline.questions.sweeps import BeyondSaturation, MeasuredSweep, rows_of_sweeps, sweeps_of
+from roofline.questions.sweeps import BeyondSaturation, MeasuredSweep, named_apart, rows_of_sweeps, sweeps_of
 from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
@@ -672,7 +672,7 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
         super().__init__(runs)
         self.changed = changed  # from the runs before to those after; None without runs after
         self.refused = tuple(refused)  # why other runs were not compared
-        self.sweeps = tuple(sweeps)  # runs of one deployment at several loads
+        self.sweeps = named_apart(sweeps)  # runs of one deployment at several loads
 
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """Rows, parts of passes, suspects and what changed, as plain values.

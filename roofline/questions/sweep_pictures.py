@@ -18,7 +18,7 @@ from roofline.outputs.pictures import (
     picture_form,
 )
 from roofline.questions.step_line import SweepPoint
-from roofline.questions.sweeps import MeasuredSweep, Saturated
+from roofline.questions.sweeps import MeasuredSweep, Saturated, named_apart
 from roofline.support.errors import BadInput
 
 _BESIDE = 2  # charts in a row
@@ -30,7 +30,7 @@ _ABOVE = 1.3  # of the highest time, where an axis ends although a range goes on
 
 def sweeps_text(sweeps: Sequence[MeasuredSweep], width: int, height: int) -> str:
     """Charts of all sweeps for a terminal, one below the other; height is in rows each."""
-    return "\n\n".join(f"{sweep.title}\n{panels_text(_panels(sweep), width, height)}" for sweep in sweeps)
+    return "\n\n".join(f"{sweep.title}\n{panels_text(_panels(sweep), width, height)}" for sweep in named_apart(sweeps))
 
 
 def first_sweep_text(sweep: MeasuredSweep, width: int, most: int) -> str:
@@ -50,7 +50,9 @@ def save_sweeps(sweeps: Sequence[MeasuredSweep], path: str, *, force: bool) -> N
         for number, sweep in enumerate(sweeps, start=1)
         for panel in _panels(sweep)
     ]
-    title = "\n".join(sweep.title for sweep in sweeps)
+    titles = [sweep.title for sweep in named_apart(sweeps)]
+    numbered = [f"{number}: {title}" for number, title in enumerate(titles, start=1)]
+    title = "\n".join(numbered if len(titles) > 1 else titles)
     write_whole(path, lambda file: draw_panels(panels, title, file, form, _BESIDE), force=force)
 
 

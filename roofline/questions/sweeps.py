@@ -286,6 +286,16 @@ def sweeps_of(runs: Sequence[Run], refused: Iterable[RooflineError] = ()) -> tup
     return tuple(sorted(sweeps, key=lambda sweep: -len(sweep.loads)))
 
 
+def named_apart(sweeps: Iterable[MeasuredSweep]) -> tuple[MeasuredSweep, ...]:
+    """The sweeps, those of one server and kind of load with their file or folder."""
+    given = tuple(sweeps)
+    servers = [(sweep.kind, sweep.title.partition(": ")[2]) for sweep in given]
+    return tuple(
+        sweep if servers.count(server) == 1 else replace(sweep, home=_home(sweep.points[0].measured))
+        for sweep, server in zip(given, servers, strict=True)
+    )
+
+
 def rows_of_sweeps(sweeps: Sequence[MeasuredSweep]) -> dict[str, Json]:
     """Sweeps, their loads and the parts of their lines, as flat rows."""
     return {

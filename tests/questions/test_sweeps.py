@@ -258,8 +258,10 @@ def test_folders_with_the_same_loads_are_sweeps_of_their_own(tmp_path):
     apart = checked([*paths["one"], *paths["two"]]).sweeps
     assert [leaving(sweep, "tpot").inside for sweep in apart] == [True, False]
     assert [sweep.home for sweep in apart] == [str(tmp_path / name) for name in ("one", "two")]
+    changed = checked(paths["one"], after=paths["two"]).sweeps
+    assert [sweep.home for sweep in changed] == [sweep.home for sweep in apart]
     (together,) = checked([*paths["one"], *paths["three"]]).sweeps
-    assert together.loads == [1, 8, 24, 64]
+    assert (together.loads, together.home) == ([1, 8, 24, 64], "")
     path = tmp_path / "runs.csv"
     rows = [f"{one['max_concurrency']},{one['mean_ttft_ms']},{one['mean_tpot_ms']}" for one in as_predicted((1, 8))]
     path.write_text("\n".join(["concurrency,ttft_ms,tpot_ms", *rows]))
