@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from roofline.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
-PAGES = (ROOT / "README.md", ROOT / "docs" / "guide.md", ROOT / "docs" / "recipes.md")
+PAGES = (ROOT / "README.md", *(ROOT / "docs" / f"{name}.md" for name in ("guide", "recipes", "measurements")))
 _FENCE = re.compile(r"```console\n(.*?)```", re.DOTALL)
 
 

@@ -35,6 +35,7 @@ from roofline.questions.predict import KERNEL_KEYS
 from roofline.questions.ranking import GPU_PLAN_KEYS
 from roofline.questions.simulate import SIMULATED_KEYS
 from roofline.questions.speculate import SPECULATION_KEYS
+from roofline.questions.sweeps import LINE_KEYS, POINT_KEYS, SWEEP_KEYS
 from roofline.questions.why import solution_keys
 from roofline.serving.comparison import COMPARED_KEYS, DIFFERENCE_KEYS
 from roofline.serving.shown import KEYS
@@ -404,6 +405,9 @@ _ROWS: dict[str, Keys[Any]] = {
     },
     "Part": {"source": SHARED["source"], "pass": SHARED["pass"], **PART_KEYS},
     "Suspect": {"source": SHARED["source"], **SUSPECT_KEYS},
+    "MeasuredSweep": SWEEP_KEYS,
+    "SweepPoint": POINT_KEYS,
+    "SweepPart": {"source": SHARED["source"], **LINE_KEYS},
 }
 #: Class of roofline/serving/row_types.py -> what it is, and its keys.
 _TYPES: dict[str, tuple[str, Keys[Any]]] = {
@@ -503,6 +507,9 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
             "type": ["object", "null"],
             "description": "What two results differ by: the answer, its causes and how well each fits; null for one.",
         },
+        "sweeps": "MeasuredSweep",
+        "sweep_points": "SweepPoint",
+        "sweep_parts": "SweepPart",
     },
     "gpus": {"rows": "Gpu"},
     "models": {"rows": "Model"},

@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).parents[1]
 NOTICE = (ROOT / "NOTICE").read_text(encoding="utf-8")
-FOLDERS = ("accuracy", "docs", "engine_specs", "hardware_specs", "model_specs", "tests", "workload_specs")
+FOLDERS = ("accuracy", "docs", "engine_specs", "examples", "hardware_specs", "model_specs", "tests", "workload_specs")
 DATA = {".csv", ".gz", ".json", ".jsonl", ".npz", ".parquet", ".yaml", ".yml"}
 LINES = re.findall(r"^(\S+) \| ([^|\n]+) \| ([^|\n]+)$", NOTICE, re.MULTILINE)
 OPEN = {"Apache-2.0", "BSD-3-Clause", "CC-BY-4.0", "MIT"}

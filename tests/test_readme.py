@@ -55,8 +55,11 @@ def test_every_command_named_runs(command, tmp_path, monkeypatch):
     for name in ("result.json", "before.json", "after.json"):
         (tmp_path / name).write_text(RESULT)
     (tmp_path / "passes.csv").write_bytes((RESULTS / "passes.csv").read_bytes())
-    for name in ("docs", "before", "after"):
+    for name in ("docs", "before", "after", "results"):
         (tmp_path / name).mkdir()
+    for users in (4, 16, 64):
+        run = RESULT.replace('"max_concurrency": 16', f'"max_concurrency": {users}, "gpu": "h100-sxm", "tp": "1"')
+        (tmp_path / "results" / f"{users}.json").write_text(run)
     for side in ("before", "after"):
         (tmp_path / side / "a.json").write_bytes((RESULTS / "vllm.json").read_bytes())
     monkeypatch.chdir(tmp_path)

@@ -21,6 +21,7 @@ from roofline.cli.options import (
     for_people,
     notes,
     output_options,
+    picture_file,
     print_rows,
     print_table,
     reasons_text,
@@ -28,6 +29,7 @@ from roofline.cli.options import (
     specs_option,
 )
 from roofline.cli.screen import MOST_MS, Screen, ScreenColumn, cell_text, flags, lines_of, room
+from roofline.cli.swept import drawn, sweep_lines
 from roofline.numbers.quantity import MILLI, rounded
 from roofline.questions.catalog import load_gpu
 from roofline.questions.check import (
@@ -46,6 +48,7 @@ from roofline.questions.check import (
 )
 from roofline.questions.fault_finding import HEALTHY, MOST_SERVERS
 from roofline.questions.inputs.case import BASES
+from roofline.questions.sweeps import MeasuredSweep, sweeps_of
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import replace
 
@@ -94,6 +97,7 @@ class _BeforeAndAfter(Question):
     "  two runs:      roofline check before.json after.json\n"
     "  two sweeps:    roofline check before/*.json --after after/*.json\n"
     "  several runs:  roofline check *.json -g b200 --tp 8 --statistic p99 -f csv\n"
+    "  a sweep:       roofline check results/*.json --plot\n"
     "  a pipe:        cat runs.csv | roofline check -\n"
     "  in the file:   vllm bench serve --save-result --metadata gpu=h100 tp=1 ...\n"
     "  its command:   roofline check result.json --command 'vllm serve qwen3-8b'\n",
@@ -115,6 +119,7 @@ class _BeforeAndAfter(Question):
     type=click.Choice(tuple(STATISTICS)),
     help="Statistic over the requests.  [default: median, else mean]",
 )
+@click.option("--plot", is_flag=True, help="Draw sweeps in the terminal; -o x.svg saves the picture.")
 @click.option(
     "--fail-above",
     metavar="LIMITS",
@@ -130,6 +135,7 @@ def check(
     basis: str | None,
     specs: str | None,
     output_format: str,
+    plot: bool,
     **stated: Any,
 ) -> None:
     """Say whether a measured TTFT or TPOT is what was to be expected, and if not, why.
@@ -143,6 +149,8 @@ def check(
 
     Exactly two FILES, or FILES and --after, are also compared with each other: kernels, host, batch limit, cache or
     load changed. Two loads or more on each side tell far more than one.
+
+    FILES of one server at several loads are a sweep: its step line, its saturation, and where it leaves its range.
     """
     for name, what in (("model", "model"), ("gpu", "GPU")):
         if "," in str(stated[name]):
@@ -160,19 +168,22 @@ def check(
         readings, unread = read_each(files[1:], lambda name: _reading(name, statistic))
         _print_plan(files[0], readings, unread, output_format, stated, specs)
         return
-    is_pair = len(files) == 2 and not after
+    picture = picture_file()
+    is_pair = len(files) == 2 and not (after or plot or picture)
     sides, failures = [], []
+    sweeps: list[MeasuredSweep] = []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
         readings, unread = read_each(names, lambda name: _reading(name, statistic))
         checked, refused = check_readings(readings, stated, basis=basis or BASES[0], specs=specs, **settings)
         sides.append(checked)
+        sweeps += sweeps_of(checked, refused)
         failures += [*unread, *refused]
     changed, why_not = _diagnosis_or_reason(sides[0], sides[1])
     if why_not is not None and not is_pair:
         failures.append(BadInput(why_not))
     failure = reasons_text(failures)
-    if any(sides):
-        _print(sides, changed, output_format, [why_not] if why_not is not None and is_pair else [], failure)
+    if any(sides) and not drawn(sweeps, [*sides[0], *sides[1]], picture, in_terminal=plot):
+        _print(sides, changed, sweeps, output_format, [why_not] if why_not is not None and is_pair else [], failure)
     if failure:
         raise RooflineError(failure)
     slower = [text for run in (sides[1] or sides[0]) for text in _exceeding(run, limits)]
@@ -308,13 +319,14 @@ def _unit(times: Iterable[float | None]) -> tuple[str, float]:
 def _print(
     sides: Sequence[list[MeasurementCheck]],
     changed: Diagnosis | None,
+    sweeps: Sequence[MeasuredSweep],
     output_format: str,
     further_notes: list[str],
     below: str,
 ) -> None:
     runs = [run for side in sides for run in side]
     if not for_people(output_format):
-        extra: dict[str, Any] = Checks(runs, changed).to_dict()
+        extra: dict[str, Any] = Checks(runs, changed, sweeps=sweeps).to_dict()
         print_rows(extra.pop("rows"), output_format, {}, extra)
         if output_format == "csv" and changed is not None:
             echo(f"What changed: {changed.text}", err=True)
@@ -324,14 +336,13 @@ def _print(
     wrong = [] if changed is not None else _what_is_wrong(Checks(runs))
     what += wrong if len(runs) > 1 else []
     left = room(flags()) if output_format == "table" else None
+    swept = sweep_lines(sweeps, is_full=left is None)
     if len(runs) > 1 and left is not None:
-        show(
-            replace(_runs_screen(runs), answer="\n".join(map(str.strip, what)), notes=all_notes, below=below),
-            output_format,
-        )
+        answer = "\n".join([*map(str.strip, what), *swept])
+        show(replace(_runs_screen(runs), answer=answer, notes=all_notes, below=below), output_format)
         return
-    if what:
-        _echo_lines(what)
+    if what or swept:
+        _echo_lines([*what, *swept])
         echo()
     is_cut = False
     for place, run in enumerate(runs):

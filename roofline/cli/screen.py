@@ -233,9 +233,10 @@ def screen_text(screen: Screen, requested: Flags, width: int | None = None) -> s
     if left is None:
         return "\n".join(lines)
     over = _taken(lines) - left
-    if over > 0 and not screen.is_whole and most > _FEWEST_ROWS:
-        shown = min(most, len(screen.rows) + len(screen.others))
-        lines = _lines(screen, requested, max(shown - over, _FEWEST_ROWS), columns)
+    shown = min(most, len(screen.rows) + len(screen.others))
+    while over > 0 and not screen.is_whole and shown > _FEWEST_ROWS:  # a footer that says so may take a line more
+        shown = max(shown - over, _FEWEST_ROWS)
+        lines = _lines(screen, requested, shown, columns)
         over = _taken(lines) - left
     for count in reversed(range(len(screen.lines) if over > 0 else 0)):
         if count and screen.lines[count - 1].startswith(_RULE):

@@ -24,7 +24,7 @@ def blank_figure(width: float, height: float, title: str, fontsize: str) -> Any:
         from matplotlib.figure import Figure
     figure = Figure(figsize=(width, height), layout="constrained")
     FigureCanvasAgg(figure)
-    figure.suptitle(printable(title), fontsize=fontsize, parse_math=False)
+    figure.suptitle(printable(title, lines=True), fontsize=fontsize, parse_math=False)
     return figure
 
 
@@ -56,9 +56,15 @@ class Series(NamedTuple):
     label: str
     places: Sequence[float]
     values: Sequence[float]
-    colour: int = 0  # index of its deployment
+    colour: int | str = 0  # index of its deployment, or a name of matplotlib
     is_dashed: bool = False
     is_point: bool = False
+    band: tuple[Sequence[float], Sequence[float]] | None = None  # low and high ends of its values
+
+
+#: Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
+BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
+_RANGE, _SHORT_RANGE, _DOT = "80 % range", "range", "."  # of a band, in the legend
 
 
 class Panel(NamedTuple):
@@ -70,6 +76,7 @@ class Panel(NamedTuple):
     ends: Mapping[str, float] = {}  # vertical lines by label
     is_logarithmic: bool = False  # x axis
     top: float | None = None  # of the y axis; None for the highest value
+    is_y_logarithmic: bool = False
 
 
 def picture_form(path: str) -> str:
@@ -122,32 +129,47 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     def place(value: float) -> float:
         return math.log2(value) if panel.is_logarithmic else value
 
-    highest = max((value for line in panel.series for value in line.values), default=1.0)
+    highest = max((value for line in panel.series for value in (*line.values, *_high_ends(line))), default=1.0)
     highest = highest if panel.top is None else min(panel.top, highest)
-    figure.ruler("y").lim(0.0, highest)
+    lowest = min((value for line in panel.series for value in line.values), default=1.0)
+
+    def level(value: float) -> float:
+        return math.log2(max(value, lowest)) if panel.is_y_logarithmic else value
+
     step = float(f"{highest / _TICKS:.1g}") or 1.0
     heights = [step * part for part in range(int(highest / step) + 1)]
-    figure.ruler("y").ticks(heights, list(map(rounded, heights)))
+    if panel.is_y_logarithmic:
+        heights = _ticks(lowest, highest, is_log=True)
+    figure.ruler("y").lim(level(0.0), level(highest))
+    figure.ruler("y").ticks(list(map(level, heights)), list(map(rounded, heights)))
     legend_labels = []
-    for number, line in enumerate(panel.series):
-        legend_labels.append(f"{_SIGNS[number % len(_SIGNS)]} {line.label}")
-        points = [(place(x), y) for x, y in zip(line.places, line.values, strict=True) if y <= highest]
+    for line in panel.series:
+        for ends in line.band or ():
+            points = [(place(x), level(y)) for x, y in zip(line.places, ends, strict=True) if y <= highest]
+            if points:
+                figure.draw(figure.signal(*map(list, zip(*points, strict=True)), marker=_DOT).lines(active=True))
+    legend_labels += [f"{_SIGNS[number % len(_SIGNS)]} {line.label}" for number, line in enumerate(panel.series)]
+    for number, line in sorted(enumerate(panel.series), key=lambda entry: entry[1].is_point):  # points above lines
+        points = [(place(x), level(y)) for x, y in zip(line.places, line.values, strict=True) if y <= highest]
         if not points:
             continue
         signal = figure.signal(*map(list, zip(*points, strict=True)), marker=_MARKERS[number % len(_MARKERS)])
         if not line.is_point:
             signal.lines(active=True)
         figure.draw(signal)
+    if any(line.band for line in panel.series):
+        legend_labels.append(f"{_DOT} {_SHORT_RANGE}")
     for label, value in panel.levels.items():
         if value <= highest * _ROOM:
-            figure.line(value, "h")
+            figure.line(level(value), "h")
             legend_labels.append(f"─ {label}")
     for label, value in panel.ends.items():
         figure.line(place(value), "v")
         legend_labels.append(f"│ {label}")
     if panel.is_logarithmic:
         ticks = sorted({x for line in panel.series for x in line.places})
-        shown = [x for x in ticks if math.log2(x).is_integer()]
+        powers = [x for x in ticks if math.log2(x).is_integer()]
+        shown = powers if len(powers) > 1 else ticks
         figure.ruler("x").ticks([place(x) for x in shown], [f"{x:g}" for x in shown])
     figure.title(printable(panel.title))
     figure.label(printable(panel.x_label), "x")
@@ -156,23 +178,35 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     return "\n".join(line.rstrip() for line in [*text.splitlines(), *legend])
 
 
-def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str) -> None:
-    """Write charts to a file, one below the other."""
-    figure = blank_figure(_INCHES[0], _INCHES[1] * len(panels) + 0.5, title, "medium")
-    for axes, panel in zip(figure.subplots(len(panels), 1, squeeze=False)[:, 0], panels, strict=True):
-        _draw_panel(axes, panel)
+def _high_ends(line: Series) -> Sequence[float]:
+    return () if line.band is None else line.band[1]
+
+
+def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str, columns: int = 1) -> None:
+    """Write charts to a file, one below the other, or in so many columns."""
+    rows = -(-len(panels) // columns)
+    figure = blank_figure(_INCHES[0] * columns, _INCHES[1] * rows + 0.5, title, "medium")
+    places = figure.subplots(rows, columns, squeeze=False).flat
+    for axes, panel in zip_longest(places, panels):
+        if panel is None:
+            axes.set_axis_off()
+        else:
+            _draw_panel(axes, panel)
     write_figure(figure, path, form)
 
 
 def _draw_panel(axes: Any, panel: Panel) -> None:
     highest = 0.0
     for line in panel.series:
-        colour = _LINE_COLOURS[line.colour % len(_LINE_COLOURS)]
+        named = line.colour if isinstance(line.colour, str) else None
+        colour = named or _LINE_COLOURS[int(line.colour) % len(_LINE_COLOURS)]
         style: dict[str, Any] = {"linestyle": "--" if line.is_dashed else "-"}
         if line.is_point:
             style = {"marker": "o", "markersize": 8, "linestyle": "none"}
         axes.plot(line.places, line.values, color=colour, label=printable(line.label), **style)
-        highest = max(highest, *line.values)
+        if line.band is not None:
+            axes.fill_between(line.places, *line.band, color=colour, alpha=0.2, linewidth=0.0, label=_RANGE)
+        highest = max(highest, *line.values, *_high_ends(line))
     for number, (label, value) in enumerate(panel.levels.items()):
         if value <= highest * _ROOM:
             axes.axhline(value, color="black", linewidth=0.8, linestyle=":")
@@ -189,7 +223,11 @@ def _draw_panel(axes: Any, panel: Panel) -> None:
     if panel.is_logarithmic:
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_ylim(0.0, None if panel.top is None else min(panel.top, 1.05 * highest))
+    if panel.is_y_logarithmic:
+        axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(lambda value, _: rounded(value))
+    lowest, above = (None, panel.top) if panel.is_y_logarithmic else (0.0, 1.05 * highest)
+    axes.set_ylim(lowest, None if panel.top is None or above is None else min(panel.top, above))
     axes.set_title(printable(panel.title), fontsize="medium")
     axes.set_xlabel(printable(panel.x_label))
     axes.set_ylabel(printable(panel.y_label))

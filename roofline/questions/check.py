@@ -41,6 +41,7 @@ from roofline.questions.lookup_tables import model_beside_tables
 from roofline.questions.measured_passes import BESIDE, ROUNDING, Part, mbu, mfu, parts, times_of
 from roofline.questions.predict import predict
 from roofline.questions.slow_versions import slow_version_notes, stated_differences
+from roofline.questions.sweeps import BeyondSaturation, MeasuredSweep, named_apart, rows_of_sweeps, sweeps_of
 from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
@@ -100,7 +101,8 @@ def check(
 
     Returns:
         A comparison for each run, with the parts that explain a time outside its 80 % range; in `changed` what changed
-        between the runs before and after, in `refused` why other runs could not be compared.
+        between the runs before and after, in `refused` why other runs could not be compared; in `sweeps`, those of one
+        server at several loads.
 
     Raises:
         UnknownName: no such model, GPU or option.
@@ -115,18 +117,20 @@ def check(
     plain = stated_of_run(stated)
     refused: list[RooflineError] = []
     sides: list[list[MeasurementCheck]] = []
+    sweeps: list[MeasuredSweep] = []
     for side in (results, after):
         is_one = isinstance(side, Mapping) or isinstance(scalar(side), str) or not isinstance(side, Iterable)
         sources: Any = [side] if is_one else side
         readings, unread = read_each(sources, lambda source: reading_of(source, scalar(statistic)))
         checks, failures = check_readings(readings, plain, basis=basis, specs=specs, **settings)
         sides.append(checks)
+        sweeps += sweeps_of(checks, failures)
         refused += [*unread, *failures]
     before, later = sides
     if not before or (after and not later):
         none = BadInput("check needs results: paths of files, or what json.load reads from them")
         raise (refused or [none])[0] if len(refused) < 2 else RooflineError("\n".join(map(str, refused)))
-    return Checks((*before, *later), what_changed(before, later) if later else None, refused)
+    return Checks((*before, *later), what_changed(before, later) if later else None, refused, sweeps)
 
 
 def of_command(command: str | None, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -445,6 +449,8 @@ def _check_names(measurement: Measurement, overrides: Mapping[str, Any]) -> None
 def _with_source(error: RooflineError, measurement: Measurement, overrides: Mapping[str, Any]) -> RooflineError:
     """The error with the file it is about, and a way out where the file names something unknown."""
     text = str(error)
+    if isinstance(error, Overloaded):
+        return BeyondSaturation(f"{measurement.source}: {text}", measurement)
     hint = ""
     if isinstance(error, UnknownName):
         from_file = [name for name in ("model", "gpu") if overrides.get(name) is None]
@@ -684,10 +690,12 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
         runs: Iterable[MeasurementCheck] = (),
         changed: Diagnosis | None = None,
         refused: Iterable[RooflineError] = (),
+        sweeps: Iterable[MeasuredSweep] = (),
     ) -> None:
         super().__init__(runs)
         self.changed = changed  # from the runs before to those after; None without runs after
         self.refused = tuple(refused)  # why other runs were not compared
+        self.sweeps = named_apart(sweeps)  # runs of one deployment at several loads
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
@@ -708,6 +716,7 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
             "suspects": [row for run in self for row in run.suspect_rows],
             "findings": [finding.to_dict() for finding in self.findings],
             "changed": None if self.changed is None else self.changed.to_dict(),
+            **rows_of_sweeps(self.sweeps),
         }
 
     def __repr__(self) -> str:

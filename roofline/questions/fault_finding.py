@@ -31,7 +31,7 @@ from roofline.specs.load import RUN
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.check import MeasurementCheck
+    from roofline.questions.step_line import Run
 
 #: Answer where nothing is wrong.
 HEALTHY = "healthy"
@@ -424,12 +424,12 @@ def seen_run(
     return Seen(supposed, measured, expected, sigmas)
 
 
-def of_checks(runs: Iterable[MeasurementCheck]) -> tuple[Findings, ...]:
+def of_checks(runs: Iterable[Run]) -> tuple[Findings, ...]:
     """What is wrong with each of the first servers among compared runs.
 
     A server is a model on GPUs with an engine and its formats.
     """
-    servers: dict[str, list[MeasurementCheck]] = {}
+    servers: dict[str, list[Run]] = {}
     for run in runs:
         servers.setdefault(_server(run), []).append(run)
     answers = []
@@ -440,7 +440,7 @@ def of_checks(runs: Iterable[MeasurementCheck]) -> tuple[Findings, ...]:
     return tuple(answers)
 
 
-def _server(run: MeasurementCheck) -> str:
+def _server(run: Run) -> str:
     """Name of the server of a run."""
     deployment, measured = run.expected.deployment, run.measured
     plan = deployment.plan
@@ -451,7 +451,7 @@ def _server(run: MeasurementCheck) -> str:
     return ", ".join([where, *degrees, weights, f"KV {cache}", engine])
 
 
-def _seen(run: MeasurementCheck) -> Seen | None:
+def _seen(run: Run) -> Seen | None:
     """A compared run by its means where it states them."""
     if run.expected.workload is None:
         return None
@@ -485,7 +485,7 @@ def _as_run(workload: Workload, requests: float | None) -> Workload:
     return replace(workload, load=load.having({load.option: load.amount, RUN: max(requests, float(load.amount))}))
 
 
-def _steady(run: MeasurementCheck) -> float | None:
+def _steady(run: Run) -> float | None:
     """Mean TTFT of the steady state, near which the median of a run is [s]."""
     workload = run.expected.workload
     if workload is None:

@@ -21,7 +21,7 @@ FIGURES = ("ttft", "tpot", "e2el", "ttft_median", "load")
 PARTS = ("prefill", "decode", "queue", "host", "link", "experts", "cache", "drafts", "client")
 
 #: Time of the host for a kernel without CUDA graphs [s]: 13 us of vLLM's compiled prompts, 24 us of programs without a
-#: server (engine_specs), about 60 us of each kernel that is counted in vLLM 0.26 with --enforce-eager (ours, on an H100).
+#: server (engine_specs), about 60 us of each counted kernel of vLLM 0.26 with --enforce-eager (ours, on an H100).
 _LAUNCH, _LAUNCH_SIGMA = 30.0 * MICRO, 0.9
 _PCIE, _SOCKETS = 40.0 * GIGA, 12.0 * GIGA  # [B/s] each way: PCIe 4 and 5 x16; over the link between sockets
 _LINK_SIGMA = 0.6

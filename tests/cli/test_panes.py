@@ -79,6 +79,8 @@ FURTHER = (
     "models",
     "workloads",
     "check vllm.json vllm.json vllm.json",
+    "check sweep.csv",
+    "check sweep.csv --plot",
     "predict -m llama",
     "ttft -m llama-3.1-8b --batchsize 3",
     "sensitivity --of tpot",
@@ -311,6 +313,7 @@ def screens(tmp_path_factory):
     here = tmp_path_factory.mktemp("screens")
     for name in ("vllm.json", "result.json", "before.json", "after.json"):
         shutil.copy(RESULT, here / name)
+    shutil.copy(RESULT.parents[3] / "examples" / "sweep.csv", here)
     (here / "specs").mkdir()
     commands = [*examples(), *FURTHER]
     outputs, codes = driven([(command, "80x24") for command in commands], here)
