@@ -112,7 +112,7 @@ class Findings(Answer[dict[str, Json]]):
     together: int  # findings that explain the runs only together, else 1; 0 where nothing is named
     unexplained: float  # chi-square without any fault
     figures: int  # that were compared
-    ratio: float  # measured over expected, typically [1]
+    ratio: float  # measured over expected of the figure that is off most [1]
 
     @property
     def direction(self) -> str:
@@ -140,16 +140,19 @@ class Findings(Answer[dict[str, Json]]):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The answer, and for each finding what would confirm it and the options to look at."""
-        if self.answer == HEALTHY:
+        """The answer, what would confirm it with the options to look at, and what is less likely."""
+        if self.answer == HEALTHY or not self.found:
             return (self.text,)
-        listed = []
-        for place, one in enumerate(self.found):
-            word = "" if place < max(self.together, 1) else f"or {one.fault} ({one.text}): "
+        named = self.found[: max(self.together, 1)]
+        confirmed = []
+        for one in named:
+            of = f" {one.fault}" if len(named) > 1 else ""
             flags = f"; set by {' or '.join(one.flags)}" if one.flags else ""
-            name = f"{one.fault}: " if not word and self.together > 1 else word
-            listed.append(f"{name}to confirm: {one.confirm}{flags}")
-        return (self.text, *listed)
+            confirmed.append(f"to confirm{of}: {one.confirm}{flags}")
+        others = [
+            f"{one.fault} ({one.text}) {rounded(100.0 * one.likelihood, 2)} %" for one in self.found[len(named) :]
+        ]
+        return (self.text, *confirmed, *([f"less likely: {', '.join(others)}"] if others else []))
 
     def to_dict(self, keys: Iterable[str] | None = None) -> dict[str, Json]:
         """The answer and its findings as plain values.
@@ -205,7 +208,7 @@ def findings(server: str, sources: Sequence[str], seen: Sequence[Seen]) -> Findi
     """
     compared = _Compared(_most_telling(seen))
     none = compared.cost(()) or 0.0
-    ratio = math.exp(float(np.median(compared.residuals))) if compared.count else 1.0
+    ratio = compared.worst_ratio()
     singles = _singles(compared, none)
     supposed = [_Set((), none), *(_Set((fit,), fit.evidence + _PRIOR) for fit in singles)]
     supposed += _pairs(compared, singles[:_FIRSTS], min(one.cost for one in supposed))
@@ -299,6 +302,12 @@ class _Compared:
             if total > limit:
                 return math.inf
         return total if is_moved or not moves else None
+
+    def worst_ratio(self) -> float:
+        """Measured over expected of the figure that is off most, in sigmas; 1 without figures [1]."""
+        if not self.count:
+            return 1.0
+        return math.exp(self.residuals[np.argmax(np.abs(self.residuals) / np.sqrt(np.diag(self.covariance)))])
 
     def _left(self, shifts: np.ndarray) -> float:
         """Chi-square of the first runs beside what was expected of them, and how much wider that is than stated."""
