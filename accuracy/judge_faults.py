@@ -47,6 +47,7 @@ SERVERS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("gpt-oss-120b", "h100-sxm", {"tp": 2}),
     ("gpt-oss-120b", "b200", {"tp": 1}),
     ("qwen3-235b-a22b-fp8", "h100-sxm", {"tp": 4, "ep": 4}),
+    ("qwen3-235b-a22b-fp8", "h100-sxm", {"tp": 4, "ep": 4, "kv_cache_dtype": "fp8"}),
     ("deepseek-r1", "b200", {"tp": 8, "ep": 8}),
 )
 LENGTHS = ((512, 128), (1024, 256), (1024, 1024), (2048, 256), (4096, 256), (8192, 512))
@@ -179,6 +180,15 @@ FAULTS: dict[str, tuple[str, ...]] = {
     "warm-up in the figures": ("warm-up in the figures",),
     "prompts repeated": ("prompts cached",),
 }
+
+
+#: Faults that one server cannot have at once.
+APART = (
+    {"prefix cache off", "prefix cache on"},
+    {"prefix cache off", "prompts repeated"},
+    {"tp across sockets", "NCCL without NVLink"},
+    {"eager attention", "another attention backend"},
+)
 
 
 @dataclass(frozen=True)
@@ -388,12 +398,8 @@ def tasks(
     for number in range(cases):
         draw = random.Random(seed + number)
         for name in names:
-            other = draw.choice([each for each in names if each != name and FAULTS[each] != FAULTS[name]])
-            conflict = {name, other} in (
-                {"prefix cache off", "prefix cache on"},
-                {"prefix cache off", "prompts repeated"},
-            )
-            listed.append((name, "CUDA graphs off" if conflict else other) if pairs else (name,))
+            others = [each for each in names if {name, each} not in APART and FAULTS[each] != FAULTS[name]]
+            listed.append((name, draw.choice(others)) if pairs else (name,))
     if not pairs:
         listed += [()] * (cases * 5)
     return [(seed + 1000 * place, hidden, biased, noise) for place, hidden in enumerate(listed)]

@@ -461,7 +461,7 @@ def _metrics(run: MeasurementCheck) -> list[str]:
 
 def _title(run: MeasurementCheck) -> list[str]:
     measured, deployment = run.measured, run.expected.deployment
-    plan, loads = deployment.plan, ("batch", "concurrency", "request_rate")
+    plan, loads = deployment.plan, ("batch", "concurrency", "request_rate", "num_prompts")
     load = next(f"{name} {getattr(measured, name):g}" for name in loads if getattr(measured, name) is not None)
     degrees = ", ".join(f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1)
     if deployment.replicas > 1:
@@ -474,7 +474,26 @@ def _title(run: MeasurementCheck) -> list[str]:
         ", ".join(part for part in (where, degrees, *lengths, load) if part),
         f"({', '.join(filter(None, details))})",
         *([f"{measured.statistic or 'mean'} compared with {run.expected.against}"] if run.expected.against else []),
+        *([_taken(run)] if _taken(run) else []),
     ]
+
+
+#: What a result may leave out, and what is taken for it.
+_TAKEN = {
+    "quantization": "the checkpoint's formats",
+    "kv_cache_dtype": "its KV cache format",
+    "prefix": "nothing cached",
+    "engine": "a generic engine",
+}
+
+
+def _taken(run: MeasurementCheck) -> str:
+    """What the result and its options do not state, and what is taken for it."""
+    missing = [text for name, text in _TAKEN.items() if getattr(run.measured, name) is None]
+    settings = [f"{name} {value}" for name, value in run.measured.settings]
+    told = f"stated: {', '.join(settings)}" if settings else ""
+    taken = f"not stated, so taken: {', '.join(missing)}" if missing else ""
+    return "; ".join(filter(None, (told, taken)))
 
 
 def _cells(run: MeasurementCheck, metric: str, second: float) -> list[str]:

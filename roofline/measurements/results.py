@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from roofline.measurements.logs import is_metrics, metrics, summaries
 from roofline.measurements.settings import settings_of
 from roofline.measurements.tables import csv_rows
-from roofline.numbers.quantity import MICRO, MILLI, NANO
+from roofline.numbers.quantity import BILLION, MICRO, MILLI, NANO
 from roofline.specs.load import KIND_OF, RUN
 from roofline.specs.workload import Measurement
 from roofline.support.errors import BadInput, check_known, shown
@@ -110,8 +110,9 @@ def override(measurement: Measurement, **changes: Any) -> Measurement:
     if len(loads) > 1:
         raise BadInput(f"{_listed(loads)} are given; keep the one that was fixed")
     if loads:
-        changes = {**dict.fromkeys((*_LOADS, RUN)), **changes}
+        changes = {**dict.fromkeys((*_LOADS, RUN)), "is_queue": None, **changes}
     fields = {**asdict(measurement), **changes}
+    fields["is_whole"] = measurement.ttft is None and measurement.tpot is None
     return _measurement(fields, fields.pop("source"))
 
 
@@ -120,7 +121,7 @@ def check_complete(measurement: Measurement) -> None:
     lacks = {label: name for name, label in _NEEDED.items() if getattr(measurement, name) is None}
     if measurement.osl is None and (measurement.tpot is not None or measurement.e2el is not None):
         lacks["osl"] = "osl"
-    if all(getattr(measurement, name) is None for name in _LOADS):
+    if all(getattr(measurement, name) is None for name in _LOADS) and not measurement.is_queue:
         lacks["load"] = "concurrency, request_rate or batch"
     if lacks:
         raise BadInput(
@@ -265,7 +266,7 @@ def _measurement(fields: Fields, source: str) -> Measurement:
         del fields["answered_rate"]  # the run was too short
     if fields.get("tpot") == 0.0 and fields.get("osl", 0.0) < 2.0:
         del fields["tpot"]  # vLLM writes the mean over no token gaps as 0
-    if "ttft" not in fields and "tpot" not in fields:
+    if "ttft" not in fields and "tpot" not in fields and not (fields.get("e2el") and fields.get("is_whole")):
         raise BadInput(f"{source}: neither ttft nor tpot is given; measure with streaming")
     for name in _TIMES:
         if name in fields and not 0.0 < fields[name] < math.inf:
@@ -278,6 +279,7 @@ def _measurement(fields: Fields, source: str) -> Measurement:
             raise BadInput(f"{source}: {name} = {fields[name]:g} must be positive")
     if "ttft" in fields and fields.get("e2el", math.inf) < fields["ttft"]:
         raise BadInput(f"{source}: e2el is shorter than ttft; check the units and columns")
+    fields.pop("is_whole", None)
     return Measurement(source, **fields)
 
 
@@ -475,9 +477,10 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
     if accepted is not None and accepted > 1.0:
         notes.append(_speculative(f"{accepted:.3g} tokens a step"))
     server, backend = result.at("server_info"), result.text("backend") or ""
+    plan = _sglang_plan(server) if server.data else _stated_plan(result)
     return {
         **measured_times(result, statistic, time, MILLI),
-        **(_sglang_plan(server) if server.data else _stated_plan(result)),
+        **plan,
         **_vllm_load(result, completed, notes),
         "has_equal_lengths": completed is not None and completed > 1.0 and _are_equal((isl, osl), time),
         "answered_rate": result.number("request_throughput"),
@@ -487,8 +490,8 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
         "gpu": result.text("gpu"),
         "engine": result.text("engine") or next((name for name in _ENGINES if backend.startswith(name)), None),
         "engine_version": result.text("engine_version") or server.text("version"),
-        "quantization": result.text("quantization"),
-        "kv_cache_dtype": result.text("kv_cache_dtype") or _SGLANG_CACHES.get(server.text("kv_cache_dtype") or ""),
+        **_formats(result, server),
+        **_limits(server if server.data else result, plan["dp"] if server.data else 1),
         "prefix": result.whole("prefix"),
         "date": day(result.text("date")),
         "note": "; ".join(notes) or None,
@@ -540,6 +543,38 @@ def _stated_plan(result: JsonNode) -> Fields:
 
 #: Formats of the KV cache that SGLang names otherwise; ``auto`` is the checkpoint's own.
 _SGLANG_CACHES = {"fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "bf16": "bf16", "bfloat16": "bf16"}
+
+
+#: SGLang's ``--quantization`` -> preset.
+_SGLANG_WEIGHTS = {
+    "fp8": "fp8", "w8a8_fp8": "fp8", "modelopt_fp8": "fp8_static", "awq": "int4", "awq_marlin": "int4", "gptq": "int4",
+    "gptq_marlin": "int4", "modelopt_fp4": "nvfp4", "mxfp4": "mxfp4", "w8a8_int8": "int8",
+}  # fmt: skip
+
+
+def _formats(result: JsonNode, server: JsonNode) -> Fields:
+    """Formats of weights and KV cache, as the result or SGLang's server states them."""
+    stated, cache = result.text("quantization"), result.text("kv_cache_dtype")
+    weights = None if stated else _SGLANG_WEIGHTS.get(server.text("quantization") or "")
+    cache = cache or _SGLANG_CACHES.get(server.text("kv_cache_dtype") or "")
+    return {"quantization": stated or weights, "kv_cache_dtype": cache or ("auto" if weights else None)}
+
+
+#: Limits of a step -> their names in a result's metadata, and in SGLang's server_info.
+_STEPS = {
+    "max_num_seqs": ("max_num_seqs", "max_running_requests"),
+    "max_num_batched_tokens": ("max_num_batched_tokens", "chunked_prefill_size"),
+}
+
+
+def _limits(stated: JsonNode, ranks: float | None) -> Fields:
+    """Limits of a step of one rank; SGLang states those of all of them."""
+    found: Fields = {}
+    for name, spellings in _STEPS.items():
+        values = [value for spelling in spellings if isinstance(value := stated.data.get(spelling), (int, str))]
+        numbers = [int(value) for value in values if str(value).isdecimal() and 0 < int(value) < BILLION]
+        found[name] = max(numbers[0] // int(ranks or 1), 1) if numbers else None
+    return found
 
 
 def _sglang_plan(server: JsonNode) -> Fields:
@@ -780,6 +815,44 @@ def _llama_bench(row: JsonNode, statistic: str | None) -> Fields:
     }
 
 
+def _vllm_latency(result: JsonNode, statistic: str | None) -> Fields:
+    """``vllm bench latency --output-json``: seconds of a whole batch, from its prompts to its last tokens.
+
+    vLLM: vllm/benchmarks/latency.py. It states neither lengths nor batch nor model.
+    """
+    found = {"mean": result.number("avg_latency"), "median": result.at("percentiles").number("50")}
+    name = statistic or ("median" if found["median"] else "mean")
+    time = result.at("percentiles").number("99") if name == "p99" else found[name]
+    if not time:
+        raise BadInput(f"{result.source}: has no {name} latency")
+    return {
+        "statistic": name,
+        "e2el": time,
+        "is_whole": True,
+        "engine": "vllm",
+        "note": "E2EL is that of a whole batch",
+    }
+
+
+def _vllm_throughput(result: JsonNode, statistic: str | None) -> Fields:
+    """``vllm bench throughput --output-json``: seconds of a run whose requests all wait from the start.
+
+    vLLM: vllm/benchmarks/throughput.py. It states neither lengths nor model.
+    """
+    if statistic not in (None, "mean"):
+        raise BadInput(f"{result.source}: a throughput is of the whole run, not a {statistic}")
+    requests = result.number("num_requests")
+    return {
+        "statistic": "mean",
+        "e2el": result.number("elapsed_time"),
+        "num_prompts": requests,
+        "is_queue": True,
+        "is_whole": True,
+        "engine": "vllm",
+        "note": f"E2EL is the time of the whole run of {requests or 0.0:,.0f} requests, which all wait from the start",
+    }
+
+
 def _quoted(text: str | None) -> str:
     """A word of a result, shortened for a note."""
     return shown(text).strip("'")
@@ -807,6 +880,15 @@ RESULT_FORMATS = (
         "request_info and performance",
         lambda d: "request_info" in d and "performance" in d,
         _trtllm_bench,
+    ),
+    ResultFormat(
+        "vllm bench latency", "avg_latency and latencies", {"avg_latency", "latencies"}.issubset, _vllm_latency
+    ),
+    ResultFormat(
+        "vllm bench throughput",
+        "elapsed_time, num_requests and requests_per_second",
+        {"elapsed_time", "num_requests", "requests_per_second"}.issubset,
+        _vllm_throughput,
     ),
     ResultFormat(
         "llama-bench -o json", "n_prompt, n_gen and avg_ts", {"n_prompt", "n_gen", "avg_ts"}.issubset, _llama_bench

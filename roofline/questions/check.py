@@ -48,7 +48,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.shown import KEYS
 from roofline.serving.verdict import HALF_WIDTH
 from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
-from roofline.specs.load import KIND_OF, RUN, Load
+from roofline.specs.load import KIND_OF, RUN, Load, Queue
 from roofline.specs.names import name_fault
 from roofline.specs.workload import OF_REQUESTS, Measurement, key_of
 from roofline.specs.written import Pool, pool_text
@@ -69,6 +69,7 @@ _STATED = (
     "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype", "isl", "osl",
     "prefix", "batch", "concurrency", "request_rate",
 )  # fmt: skip
+_LIMITS = ("max_num_seqs", "max_num_batched_tokens")
 _TAIL, _TAIL_LEVEL = "p99", 99.0
 _IN_STEP = (
     "all lengths are equal, so that users stay in step and prompts come in waves: compared with a simulation of the run"
@@ -305,9 +306,11 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         "quantization": measurement.quantization,
         "kv_cache_dtype": measurement.kv_cache_dtype,
         "allow_oversize": True,  # it ran: see _oversize_notes
+        **{name: limit for name in _LIMITS if (limit := getattr(measurement, name)) is not None},
         **options,
     }
     load, notes = ({"batch": batch}, ()) if batch is not None else _load_options(measurement)
+    is_queue = measurement.is_queue and batch is None
     try:
         prediction = predict(measurement.model or "", measurement.gpu or "", **{**case, **load})
         slimmer = model_beside_tables(prediction)
@@ -325,6 +328,9 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
     together = None
     if batch is None and prediction.served is not None:
         together = in_step(measurement, prediction.deployment, prediction.workload, times, ends)
+    if is_queue:
+        times, ends = _in_step_times({"e2el": float(prediction.workload.load.duration(prediction))}, times, ends)
+        against = ""
     if together is not None and together.is_nearer:
         times, ends = _in_step_times(together.times[measurement.statistic or "mean"], times, ends)
         against, notes = "", (*notes, _IN_STEP)
@@ -389,6 +395,8 @@ def _latency_keys(measurement: Measurement, prediction: Prediction) -> tuple[dic
 
 def _kind(measurement: Measurement) -> type[Load]:
     """The kind of load that is predicted: a burst or requests in flight rather than the rate that they come to."""
+    if measurement.is_queue:
+        return Queue
     for name, kind in KIND_OF.items():
         if getattr(measurement, name, None) is not None:
             return kind
@@ -397,6 +405,8 @@ def _kind(measurement: Measurement) -> type[Load]:
 
 def _load_options(measurement: Measurement) -> tuple[dict[str, float], tuple[str, ...]]:
     """Load of a measurement as keyword arguments of `predict`, and notes."""
+    if measurement.is_queue:
+        return {RUN: measurement.num_prompts or 1.0}, ()
     kind = _kind(measurement)
     amount = getattr(measurement, kind.option)
     if RUN not in kind.options:

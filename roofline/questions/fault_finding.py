@@ -40,7 +40,7 @@ MOST_SERVERS = 8
 
 # Errors of predictions of one server, as shares of their variance: common to all of its runs; alike at loads that are
 # near each other, within a factor of e to the power of `_REACH`; of TTFT and TPOT together.
-_COMMON, _SMOOTH, _REACH, _BOTH = 0.75, 0.22, 3.0, 0.3
+_COMMON, _SMOOTH, _REACH, _BOTH = 0.8, 0.17, 3.0, 0.3
 _SHAPE = 0.1  # of ln(figure with a fault / without)
 _MEDIAN = 0.2  # sigma of ln(median / mean of TTFT) beside what is predicted
 _LEAST_SIGMA = 0.02  # of any figure
@@ -273,10 +273,15 @@ class _Compared:
     """Runs of a server, and how well they are explained where each is moved by some faults."""
 
     def __init__(self, seen: Sequence[Seen]) -> None:
-        plain = [figures(one.supposed) for one in seen]
-        usable = [(one, values) for one, values in zip(seen, plain, strict=True) if values is not None]
-        self.seen = [one for one, _ in usable]
-        self.plain = [values for _, values in usable]
+        self.seen = [one for one in seen if figures(one.supposed) is not None]
+        # As waves, and as users who are not in step: a fault may part them.
+        self.plain = [
+            {
+                is_wave: figures(one.supposed._replace(in_step=is_wave))
+                for is_wave in {one.supposed.comes_at_once, False}
+            }
+            for one in self.seen
+        ]
         self.names = [[name for name in FIGURES if name in one.measured] for one in self.seen]
         self.count = sum(map(len, self.names))
         pairs = [(one, name) for one, names in zip(self.seen, self.names, strict=True) for name in names]
@@ -289,11 +294,14 @@ class _Compared:
         shifts: list[float] = []
         total = 0.0
         is_moved = False
-        for one, plain, names in zip(self.seen, self.plain, self.names, strict=True):
+        for one, plains, names in zip(self.seen, self.plain, self.names, strict=True):
             supposed: Supposed | None = one.supposed
             for move in moves:
                 supposed = None if supposed is None else move(supposed)
-            found = plain if not moves else None if supposed is None else figures(supposed, plain.state)
+            plain = None if supposed is None else plains.get(supposed.comes_at_once)
+            if supposed is None or plain is None:
+                return None
+            found = figures(supposed, plain.state) if moves else plain
             if found is None:
                 return None
             is_moved = is_moved or found.values != plain.values
@@ -415,7 +423,7 @@ def seen_run(
         median: of TTFT, as measured and as predicted [s].
         waves: predicted times of a run whose users stay in step [s].
     """
-    supposed = Supposed(run, requests=requests)
+    supposed = Supposed(run, requests=requests, in_step=waves is not None)
     shown = figures(supposed)
     if shown is None:
         return None
@@ -483,6 +491,8 @@ def _seen(run: Run) -> Seen | None:
     figures_of = {**times, "answered_rate": stated.answered_rate}
     observed = Observed(run.expected.deployment, workload, {name: value for name, value in figures_of.items() if value})
     waves_of = None if waves is None else waves["mean" if is_mean or times is means else stated.statistic or "mean"]
+    if stated.is_queue:
+        waves_of = {"e2el": run.expected.e2el}
     return seen_run(observed, sigmas, requests=stated.num_prompts, median=median, waves=waves_of)
 
 

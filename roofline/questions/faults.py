@@ -13,6 +13,7 @@ from roofline.serving.latency import lanes
 from roofline.specs.engine import KernelOverride
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import ATTENTION_DECODE, ATTENTION_PREFILL, MLA_DECODE, MLA_PREFILL, MOE
+from roofline.specs.load import Burst
 from roofline.support.records import NamedTuple, replace
 
 #: Figures of a run that faults are judged by: mean times [s]; the median of TTFT [s]; the load that was met.
@@ -26,6 +27,7 @@ _LAUNCH, _LAUNCH_SIGMA = 30.0 * MICRO, 0.9
 _PCIE, _SOCKETS = 40.0 * GIGA, 12.0 * GIGA  # [B/s] each way: PCIe 4 and 5 x16; over the link between sockets
 _LINK_SIGMA = 0.6
 _BACKEND, _EAGER, _ATTENTION_SIGMA = 1.7, 5.0, 0.5  # times as long as the attention that is expected
+_THROTTLED, _THROTTLED_SIGMA = 1.5, 0.4  # times as long: clocks seldom fall to less than half
 _ALL_REDUCE = 20.0 * MICRO  # [s] more of a small one through the host's memory
 _EAGER_DECODE = 0.6  # exponent of the factor on decode steps, over that on prompts
 _EAGERS = (2.5, 4.0, 6.0, 9.0, 14.0)
@@ -48,6 +50,15 @@ class Supposed(NamedTuple):
     pace: float = math.inf  # tokens that the client takes at most [1/s]
     late: float = 0.0  # time that the first requests wait for the server to be warm [s]
     requests: float | None = None  # of the run
+    in_step: bool = False  # whether its users stay in step
+
+    @property
+    def comes_at_once(self) -> bool:
+        """Whether its prompts come in waves, each as a burst: users in step who all have a slot."""
+        deployment = self.run.deployment
+        slots, load = deployment.engine.max_num_seqs, self.run.workload.load
+        users = load.users_on(float(lanes(deployment)) / deployment.plan.pp) if self.in_step else None
+        return users is not None and (slots is None or float(users) <= slots)
 
 
 def figures(supposed: Supposed, near: tuple[Any, ...] | None = None) -> Shown | None:
@@ -58,6 +69,9 @@ def figures(supposed: Supposed, near: tuple[Any, ...] | None = None) -> Shown | 
         near: state of a similar run.
     """
     run = supposed.run._replace(near=near)
+    users = run.workload.load.users_on(1.0) if not run.workload.load.is_burst else run.workload.load.batch
+    if supposed.comes_at_once:
+        run = run._replace(workload=replace(run.workload, load=Burst(users)), near=None)
     if supposed.drafted != 1.0:
         answer = max(run.workload.osl / supposed.drafted, 1.0)
         run = run._replace(workload=replace(run.workload, osl=answer))
@@ -68,7 +82,6 @@ def figures(supposed: Supposed, near: tuple[Any, ...] | None = None) -> Shown | 
     decode = e2el - ttft
     load, more = run.workload.load, max(supposed.run.workload.osl - 1.0, 0.0)
     tpot = decode / more if more > 0.0 and supposed.drafted != 1.0 else tpot
-    users = load.users_on(1.0) if not load.is_burst else load.batch
     rate = float(found.values.get("answered_rate", 0.0))
     flying = float(users) if users is not None else rate * e2el
     slowest = max(tpot, supposed.chunk * flying + tpot, flying / supposed.pace)
@@ -156,7 +169,7 @@ def _chunked(supposed: Supposed, size: float) -> Supposed | None:
     present = supposed.run.deployment.engine.max_num_batched_tokens
     if present is not None and present <= size:
         return None
-    return _engine_with(supposed, max_num_batched_tokens=round(size))
+    return _engine_with(supposed, max_num_batched_tokens=round(size))._replace(in_step=False)  # which parts the users
 
 
 def _few_slots(supposed: Supposed, size: float) -> Supposed | None:
@@ -396,7 +409,7 @@ FAULTS: tuple[Fault, ...] = (
         "prefix cache off",
         "cache",
         "the hit rate of the prefix cache in the log or in /metrics",
-        (Form(_uncached, (0.3, 0.5, 0.75, 1.0), partial(_share, "of the shared prefix is computed again"), 1.0, 0.5),),
+        (Form(_uncached, (0.3, 0.5, 0.75, 1.0), partial(_share, "of the shared prefix is computed again"), 1.0, 0.25),),
         flags="cache",
     ),
     Fault(
@@ -445,8 +458,8 @@ FAULTS: tuple[Fault, ...] = (
         "prefill",
         "nvidia-smi -q -d CLOCK,PERFORMANCE during the run; nvidia-smi -L for a MIG slice or another card",
         (
-            Form(_clocked, _SLOWER, partial(_times, "arithmetic")),
-            Form(_rated, _SLOWER, partial(_times, "all arithmetic and memory traffic")),
+            Form(_clocked, _SLOWER, partial(_times, "arithmetic"), _THROTTLED, _THROTTLED_SIGMA),
+            Form(_rated, _SLOWER, partial(_times, "all arithmetic and memory traffic"), _THROTTLED, _THROTTLED_SIGMA),
         ),
     ),
     Fault(
@@ -469,7 +482,7 @@ FAULTS: tuple[Fault, ...] = (
         "tokens of each expert or rank, from the statistics of the load balancer",
         (
             Form(_skewed, (2.0, 4.0, 8.0, 20.0), partial(_times, "the fullest rank's share")),
-            Form(_experts_slower, _SLOWER, partial(_times, "the slowest rank of the experts")),
+            Form(_experts_slower, _SLOWER, partial(_times, "the slowest rank of the experts"), 2.0, 0.5),
         ),
         flags="experts",
     ),

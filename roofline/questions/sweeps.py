@@ -271,7 +271,7 @@ def sweeps_of(runs: Sequence[Run], refused: Iterable[RooflineError] = ()) -> tup
     """
     stated: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        if run.expected.workload is not None:
+        if run.expected.workload is not None and not run.measured.is_queue:
             stated.setdefault(_conditions(run), []).append(run)
     groups = [group for alike in stated.values() for group in _of_lengths(alike)]
     beyond = [error.measured for error in refused if isinstance(error, BeyondSaturation)]

@@ -374,6 +374,9 @@ class Measurement:
     ttft: float | None = None  # [s]
     tpot: float | None = None  # [s] (e2el - ttft) / (osl - 1)
     e2el: float | None = None  # [s]
+    max_num_seqs: int | None = None  # [sequences] of a rank
+    max_num_batched_tokens: int | None = None  # [tokens] of a step of a rank
+    is_queue: bool = False  # all requests wait from the start, and e2el is the time of the whole run
     has_equal_lengths: bool = False  # all prompts, and all answers, as far as the result tells
     ttft_mean: float | None = None  # [s] means and the median, whatever the statistic of the times above
     tpot_mean: float | None = None  # [s]
