@@ -20,7 +20,7 @@ import roofline as rl
 from roofline.cli.answers import split_by_rule
 from roofline.cli.case import gpu_option, meaning, model_option, with_names
 from roofline.cli.options import labelled
-from roofline.numbers.quantity import MILLI, counted, rounded, to_text
+from roofline.numbers.quantity import MILLI, rounded, to_text
 from roofline.questions import catalog, listing
 from roofline.questions.check import CHECK_KEYS, reading_of
 from roofline.questions.fits import surest_first
@@ -32,8 +32,10 @@ from roofline.support.errors import BadInput, RooflineError, UnknownName, did_yo
 from roofline.support.records import NamedTuple, replace
 
 _MOST_ROWS, _MOST_OF_ALL = 5, 200  # of a short answer, and of a full one
+_MOST_BESIDE = 8  # entries of what a short answer has beside its rows
 _MOST_LISTED = 64  # values of one argument
 _MOST_TRIED = 512  # cases times GPUs: 60 ms each
+_LEADING, _PER_PAIR, _PER_GROWTH = 3, 3, 5  # GPUs that `plan` pairs of its own, and how many cases take as long
 _MOST_RUNS = 64  # results to compare with predictions: 50 ms each
 _LONGEST = 100_000  # characters of a text
 _MOST_INSIDE = 20_000  # values inside an object
@@ -318,15 +320,28 @@ def _check_amount(tool: Tool, asked: Mapping[str, Any]) -> None:
         if runs > _MOST_RUNS:
             raise BadInput(f"the results state {runs:,} runs; a call takes at most {_MOST_RUNS}: give fewer of them")
         return
-    several = (*LISTED, *tool.question.several)
-    counts = {name: len(all_values(name, asked[name])) for name in several if name in asked}
-    if "gpu" not in schema(tool.name)["properties"] and "model" in asked:
-        counts["models"] = len(listed_names("model", asked["model"]))
-        gpus, specs = asked.get("gpus"), asked.get("specs")
-        counts["GPUs"] = len(catalog.gpus(specs)) if gpus is None else len(listed_names("gpus", gpus))
+    counts = _tried(tool, asked)
     if prod(counts.values()) > _MOST_TRIED:
         listed = " x ".join(f"{number} {name}" for name, number in counts.items() if number > 1)
         raise BadInput(f"{listed} are too many to try in a call, which takes at most {_MOST_TRIED}; give fewer values")
+
+
+def _tried(tool: Tool, asked: Mapping[str, Any]) -> dict[str, int]:
+    """Numbers of what a call tries with each other, by what they are of."""
+    several = (*LISTED, *tool.question.several)
+    counts = {name: len(all_values(name, asked[name])) for name in several if name in asked}
+    if "gpus" not in schema(tool.name)["properties"]:
+        return counts
+    gpus = None if asked.get("gpus") is None else listed_names("gpus", asked["gpus"])
+    kinds = len(catalog.gpus(asked.get("specs")) if gpus is None else gpus)
+    if asked.get("disaggregate"):
+        paired = _LEADING if gpus is None else kinds
+        counts["GPUs, alone and in pairs"] = kinds + _PER_PAIR * paired**2
+    else:
+        counts["GPUs"] = kinds
+    if asked.get("growth") is not None:
+        counts["loads of a growth"] = _PER_GROWTH
+    return {"models": len(listed_names("model", asked["model"])), **counts}
 
 
 def _sources(side: Any) -> list[Any]:
@@ -388,9 +403,15 @@ def _content(answer: Any, keys: Sequence[str] | None, asked: _Asked, details: tu
     refused = getattr(answer, "refused", ())
     if "refused" not in parts and refused:
         parts["refused"] = [f"{type(error).__name__}: {error}" for error in refused]
-    more = {"more_rows": len(rows) - asked.most} if len(rows) > asked.most else {}
-    kept = {name: part for name, part in parts.items() if asked.is_full or (part and name not in details)}
-    return {"rows": rows[: asked.most], **more, **kept}
+    content: dict[str, Any] = {}
+    for name, part in {"rows": rows, **parts}.items():
+        if not asked.is_full and name != "rows" and (not part or name in details):
+            continue
+        most = asked.most if name == "rows" else len(part or ()) if asked.is_full else _MOST_BESIDE
+        content[name] = part[:most] if isinstance(part, list) else part
+        if isinstance(part, list) and len(part) > most:
+            content[f"more_{name}"] = len(part) - most
+    return content
 
 
 def _as_json(content: dict[str, Any]) -> Told:
@@ -405,8 +426,10 @@ def _label(row: Mapping[str, Any]) -> str:
 
 def _further_words(content: Mapping[str, Any]) -> Iterator[str]:
     """What goes with the rows."""
-    if "more_rows" in content:
-        yield f"{counted(content['more_rows'], 'more row')}: full"
+    left = {name.removeprefix("more_"): content[name] for name in content if name.startswith("more_")}
+    if left:
+        texts = (f"{number} more {name if number > 1 else name.removesuffix('s')}" for name, number in left.items())
+        yield f"{', '.join(texts)}: full"
     refused = content.get("refused", ())
     yield from [f"{name}: {text}" for name, text in refused.items()] if isinstance(refused, dict) else refused
     yield from (f"note: {text}" for text in dict.fromkeys((*content.get("notes", ()), *content["warnings"])))
@@ -429,12 +452,15 @@ def _prediction_words(answer: Any, rows: Sequence[Mapping[str, Any]], most: int)
 
 
 def _plan_words(answer: Any, rows: Sequence[Mapping[str, Any]], most: int) -> Iterator[str]:
-    heading, *lines = str(replace(answer, plans=answer.plans[:most], notes=())).split("\n")
+    shown_part = replace(answer, plans=answer.plans[:most], steps=answer.steps[:_MOST_BESIDE], notes=())
+    heading, *lines = str(shown_part).split("\n")
     yield heading
     for place, line in enumerate(lines):
         is_found = place < len(rows) and rows[place]["ttft_ms"] is not None
         yield f"{line}; {_range_words(rows[place])}" if is_found else line
-    yield from (f"  pools: {pair}" for pair in answer.pools)
+    for pair in answer.pools[:_MOST_BESIDE]:
+        pools, times, *others = str(pair).split("\n")
+        yield "; ".join([f"  pools: {pools}", times, *(text for text in others if text.startswith("SLO"))])
 
 
 def _comparison_words(answer: Any, rows: Sequence[Mapping[str, Any]], most: int) -> Iterator[str]:
@@ -551,6 +577,7 @@ _TOOLS: Mapping[str, Tool] = {
             (*_PLAN, "quantization", "meets", "slo_verdict", "slo_binding", "reason", *_RANGES["ttft"],
              *_RANGES["tpot"], "usd_per_hour", "usd_per_m_output_tok", *_TAIL),
             _plan_words,
+            details=("pools",),
         ),
     ),
     "fits": Tool(

@@ -130,6 +130,25 @@ def test_a_short_answer_has_few_rows_and_says_how_many_there_are():
     assert {row["gpu"] for row in every} == set(rl.gpus())
 
 
+def test_what_goes_with_the_rows_is_cut_too_and_is_whole_in_full():
+    asked = {"model": "llama-3.1-8b", "gpus": "h100", "slo": "tpot:9", "concurrency": 200, "growth": "3x"}
+    told, full = ask("plan", asked), ask("plan", {**asked, "full": True, "keys": ["gpu"]})
+    steps = rl.plan(**asked).to_dict()["steps"]
+    assert full.content["steps"] == steps
+    assert told.content["steps"] == steps[:8]
+    assert told.content["more_steps"] == len(steps) - 8 > 1
+    assert f"{len(steps) - 8} more steps: full" in told.text
+    assert "kernels" not in ask("compare", BESIDE).content
+    assert ask("compare", {**BESIDE, "full": True}).content["kernels"] == rl.compare(**BESIDE).to_dict()["kernels"]
+
+
+def test_two_pools_have_a_line_each_with_their_verdict():
+    asked = {"model": "llama-3.1-8b", "gpus": "h100", "slo": "ttft:500,tpot:25", "concurrency": 50}
+    lines = [line for line in ask("plan", {**asked, "disaggregate": True}).text.split("\n") if "  pools: " in line]
+    assert lines
+    assert all("prefill h100" in line and "; TTFT" in line and "; SLO: " in line for line in lines)
+
+
 def test_the_catalog_is_names_rows_or_one_entry_with_its_sources():
     assert ask("gpus", {"vendor": "amd"}).content == {"names": list(rl.gpus(vendor="amd"))}
     rows = ask("models", {"family": "llama", "min_parameters": 1e11, "keys": ["model", "layers"]}).content["rows"]
@@ -168,6 +187,16 @@ REFUSED = [
     ("plan", {**BESIDE}, "plan needs an SLO"),
     ("plan", {"model": "llama-3.1-8b", "slo": "tpot:25", "isl": "1:50"}, "are too many to try in a call"),
     ("plan", {**BESIDE, "slo": "tpot:25", "max_num_seqs": "1:2000"}, "are too many to try in a call"),
+    (
+        "plan",
+        {**BESIDE, "slo": "tpot:25", "gpus": ["h100"] * 20, "concurrency": 9, "disaggregate": True},
+        "1220 GPUs, alone and in pairs are too many to try",
+    ),
+    (
+        "plan",
+        {"model": "llama-3.1-8b", "slo": "tpot:25", "users": [9, 99], "growth": "9x"},
+        "x 5 loads of a growth are",
+    ),
     ("fits", {"model": "llama-3.1-8b", "isl": 5}, "fits takes no 'isl'"),
     ("check", {**OF_RUN, "results": {"ttfts": list(range(20_001))}}, "results holds more than 20,000 values"),
     ("check", {**OF_RUN, "results": [RUN] * 65}, "results has 65 values; a call takes at most 64"),
