@@ -72,20 +72,19 @@ def _server(folders: list[str]) -> Server[dict[str, Any]]:
     log = getLogger(__name__)
     one_by_one = anyio.CapacityLimiter(1)
 
+    def result(text: str, content: dict[str, Any] | None = None) -> types.CallToolResult:
+        block = types.TextContent(type="text", text=text)
+        return types.CallToolResult(content=[block], structured_content=content, is_error=content is None)
+
     def answer(name: str, arguments: Mapping[str, Any]) -> types.CallToolResult:
         try:
             told = ask(name, arguments)
         except RooflineError as error:
-            return _refusal(f"{type(error).__name__}: {error}")
-        except Exception as error:
+            return result(f"{type(error).__name__}: {error}")
+        except Exception as error:  # a client gets no traceback; the log has it
             log.exception("%s failed", name)
-            return _refusal(f"{name} failed, which is a fault of roofline: {type(error).__name__}")
-        return types.CallToolResult(
-            content=[types.TextContent(type="text", text=told.text)], structured_content=told.content
-        )
-
-    def _refusal(text: str) -> types.CallToolResult:
-        return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+            return result(f"{name} failed, which is a fault of roofline: {type(error).__name__}")
+        return result(told.text, told.content)
 
     async def list_tools(_: Any, __: Any) -> types.ListToolsResult:
         hints = types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)

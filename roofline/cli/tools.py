@@ -109,7 +109,7 @@ def schema(name: str) -> dict[str, Any]:
     words = _said(tool)
     numbers = _NUMBERS if tool.question.each else float | str
     properties = {
-        argument: {**_of_types(_types(hint, numbers)), "description": words[argument]}
+        argument: {**_of_types(_types(hint, numbers)), "description": words.get(argument, argument)}
         for argument, hint in {**_of_further(tool), **hints}.items()
         if argument not in OPTIONS
     }
@@ -199,11 +199,11 @@ def _types(hint: Any, numbers: Any) -> dict[str, dict[str, Any]]:
         return found
     if hint in _JSON:
         return {_JSON[hint]: {}}
-    if origin is not None and issubclass(origin, Mapping):
+    if not isinstance(origin, type) or origin is tuple:
+        return {}
+    if issubclass(origin, Mapping):
         return {"object": {}}
-    if origin is not None and issubclass(origin, Iterable) and origin is not tuple:
-        return {"array": _types(get_args(hint)[0], numbers)}
-    return {}
+    return {"array": _types(get_args(hint)[0], numbers)} if issubclass(origin, Iterable) else {}
 
 
 def _of_types(types: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import roofline as rl
+from roofline.cli.mcp import _server
 from roofline.cli.tools import description, schema, tool_names
 
 CASE = {"model": "llama-3.1-8b", "gpu": "h100-sxm"}
@@ -165,6 +166,22 @@ def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_is_the_end
     assert {answer["id"]: "result" in answer for answer in answers} == {1: True, 2: False, 3: False, 4: True}
     assert (process.returncode, rest) == (0, "")
     assert "Traceback" not in errors
+
+
+def test_a_fault_of_ours_is_said_to_be_one_and_its_traceback_is_in_the_log_alone(monkeypatch, caplog):
+    async def ask_once():
+        async with Client(_server([])) as client:
+            assert client.instructions.endswith("No files are read.")
+            return await client.call_tool("predict", CASE)
+
+    def broken(name, arguments):
+        raise ZeroDivisionError("of all things")
+
+    monkeypatch.setattr("roofline.cli.tools.ask", broken)
+    told = anyio.run(ask_once)
+    assert told.is_error
+    assert told.content[0].text == "predict failed, which is a fault of roofline: ZeroDivisionError"
+    assert "of all things" in caplog.text
 
 
 def test_a_folder_must_be_one_and_the_sdk_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
