@@ -10,6 +10,7 @@ import click
 
 import roofline
 from roofline.cli.main import Question
+from roofline.cli.options import echo
 from roofline.support.errors import RooflineError, needing
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def mcp(folders: tuple[str, ...]) -> None:
         import anyio
         from mcp.server.stdio import stdio_server
     server = _server(allowed)
+    echo(f"answering a client on standard input and output. {_where(allowed)}", err=True)
     options = server.create_initialization_options()
 
     async def serve() -> None:
@@ -57,6 +59,11 @@ def mcp(folders: tuple[str, ...]) -> None:
 
     with reading_only(allowed, _HOW):
         anyio.run(serve)
+
+
+def _where(folders: list[str]) -> str:
+    """Which files are read, in a sentence."""
+    return f"Files are read below {', '.join(folders)} alone." if folders else "No files are read."
 
 
 def _server(folders: list[str]) -> Server[dict[str, Any]]:
@@ -98,11 +105,10 @@ def _server(folders: list[str]) -> Server[dict[str, Any]]:
     async def call_tool(_: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
         return await anyio.to_thread.run_sync(answer, params.name, params.arguments or {}, limiter=one_by_one)
 
-    where = f" Files are read below {', '.join(folders)} alone." if folders else " No files are read."
     return Server(
         "roofline",
         version=roofline.__version__,
-        instructions=_INSTRUCTIONS + where,
+        instructions=f"{_INSTRUCTIONS} {_where(folders)}",
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )

@@ -165,7 +165,7 @@ def test_nothing_but_the_protocol_is_printed_and_the_end_of_the_input_is_the_end
     rest, errors = process.communicate(timeout=60)  # which closes the input
     assert {answer["id"]: "result" in answer for answer in answers} == {1: True, 2: False, 3: False, 4: True}
     assert (process.returncode, rest) == (0, "")
-    assert "Traceback" not in errors
+    assert errors == "answering a client on standard input and output. No files are read.\n"
 
 
 def test_a_fault_of_ours_is_said_to_be_one_and_its_traceback_is_in_the_log_alone(monkeypatch, caplog):
