@@ -46,6 +46,7 @@ OTHERS = (
     f"sheet {{folder}}/sizing.xlsx --force {CASE}",
     "check {tests}/fixtures/results/vllm.json -g h100-sxm --tp 1",
     "calibrate {folder}/kernels.csv -g b300",
+    "mcp --help",
     "gpus",
     "gpus show h100-sxm",
     "models",

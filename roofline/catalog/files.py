@@ -13,7 +13,7 @@ from zlib import crc32
 from roofline.specs.engine import Engine
 from roofline.specs.names import Entry, declared, fold
 from roofline.support.errors import BadSpec
-from roofline.support.reading import SPEC_BYTES, Unreadable, content
+from roofline.support.reading import SPEC_BYTES, Unreadable, check_allowed, content, exists
 
 #: Endings of specification files.
 ENDINGS = (".yaml", ".yml")
@@ -88,7 +88,7 @@ def names_a_file(name: str) -> bool:
     """
     path = name.strip()
     is_path = path.startswith(("/", "~", ".", "\\")) or ".." in path
-    return path.endswith((*ENDINGS, ".json")) or (is_path and os.path.exists(os.path.expanduser(path)))
+    return path.endswith((*ENDINGS, ".json")) or (is_path and exists(os.path.expanduser(path)))
 
 
 def own_entry(path: str) -> Entry:
@@ -107,6 +107,10 @@ def own_entry(path: str) -> Entry:
 def own_folder(specs: str) -> str:
     """Path of a user's folder, its tilde expanded."""
     root = os.path.expanduser(specs)
+    try:
+        check_allowed(root)
+    except Unreadable as fault:
+        raise BadSpec(f"{specs}: {fault}") from None
     if not os.path.isdir(root) or not os.access(root, os.R_OK | os.X_OK):
         raise BadSpec(f"{specs}: not a readable folder of specifications")
     return root

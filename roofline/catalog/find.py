@@ -59,6 +59,7 @@ from roofline.specs.what_if import Setting, changed, once, settings_of
 from roofline.specs.workload import NamedWorkload
 from roofline.specs.written import counted_refusal
 from roofline.support.errors import BadInput, BadSpec, UnknownName, did_you_mean, shown
+from roofline.support.reading import Unreadable, allowed, check_allowed, is_bounded
 from roofline.support.records import NamedTuple, replace
 
 _WEIGHTS = (".json", ".safetensors", ".gguf")  # files that hold a model or its configuration
@@ -66,6 +67,7 @@ FILES = (*ENDINGS, *_WEIGHTS)  #: Endings of all files that users may name
 _GENERIC = "generic"  # calibration of generations without one
 _SAME_SIZE = 0.02  # relative difference between figures for one memory
 _HUB_ID = r"(?a:[\w.-]+/[\w.-]+)"
+_PATHS = ("/", "~", "./", "../", "\\")  # beginnings of texts that are no names
 
 
 class Found(NamedTuple):
@@ -305,6 +307,11 @@ def _local(name: str, kind: str) -> Match | str | None:
         return Match(own_entry(path))
     if kind != "model":
         return None
+    if path.endswith(_WEIGHTS) or path.startswith(_PATHS):
+        try:
+            check_allowed(path)
+        except Unreadable as fault:
+            raise BadSpec(f"{path}:1: {fault}") from None
     if path.endswith(_WEIGHTS):
         return path
     return _config(path) if os.sep in path else None
@@ -312,6 +319,8 @@ def _local(name: str, kind: str) -> Match | str | None:
 
 def _config(path: str) -> str | None:
     """The path itself if it is a file, or a folder with a config.json or weights; else None."""
+    if not allowed(path):
+        return None
     try:
         names = [""] if os.path.isfile(path) else os.listdir(path)
     except (OSError, ValueError):  # no folder, or a zero byte in the path
@@ -329,6 +338,8 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
     if kind != "model":
         raise UnknownName(counted_refusal(name, known) or refusal)
     refusal += ", or give the path of a Hugging Face config.json"
+    if is_bounded():
+        raise UnknownName(f"{refusal}; configurations of the hub are not fetched here")
     if not re.fullmatch(_HUB_ID, name.strip()):
         raise UnknownName(refusal)
     from importlib.util import find_spec

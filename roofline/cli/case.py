@@ -57,13 +57,23 @@ def _type(value: Value, *, of_several: bool) -> click.ParamType[Any]:
     return Parsed(value.name, value.in_shell or value.read or str, names)
 
 
+def with_names(text: str) -> str:
+    """A help text with the names of formats and engines that it stands for."""
+    return text.format(formats=", ".join(PRESETS), engines=", ".join(engine_names())) if "{" in text else text
+
+
+def meaning(option: Option, taken: Taken) -> str:
+    """Help of an option of the table as a question takes it."""
+    text = taken.helps.get(option.name) or (option.name in taken.several and option.each) or option.help
+    return f"{text}  [default: {option.default}]" if option.default and option.name not in taken.helps else text
+
+
 class _Option(click.Option):
     """An option whose help names formats and engines, which are looked up where somebody reads it."""
 
     @property
     def help(self) -> str:
-        text = self._text
-        return text.format(formats=", ".join(PRESETS), engines=", ".join(engine_names())) if "{" in text else text
+        return with_names(self._text)
 
     @help.setter  # noqa: A003 - the name that click reads
     def help(self, text: str) -> None:
@@ -72,14 +82,10 @@ class _Option(click.Option):
 
 def option_of(option: Option, taken: Taken) -> click.Option:
     """An option of the table as a question takes it."""
-    is_listed = option.name in taken.several
-    value = taken.kinds.get(option.name, option.value)
-    text = taken.helps.get(option.name) or (is_listed and option.each) or option.help
-    if option.default and option.name not in taken.helps:
-        text = f"{text}  [default: {option.default}]"
+    value, text = taken.kinds.get(option.name, option.value), meaning(option, taken)
     if value is FLAG:
         return _Option([option.name, *option.flags], is_flag=True, default=None, help=text)
-    of_several = is_listed or (taken.each and option.name in LISTED)
+    of_several = option.name in taken.several or (taken.each and option.name in LISTED)
     kind = _type(value, of_several=of_several)
     return _Option([option.name, *option.flags], type=kind, multiple=of_several or value.is_joined, help=text)
 
@@ -140,7 +146,7 @@ def question(*examples: str, output: Callable[[Answer], Answer] = output_options
         described = output(function)
         params: list[click.Parameter] = list(reversed(vars(described).pop("__click_params__")))
         places = [param for param in params if isinstance(param, click.Argument)]
-        names = [_model(single=taken.single), *([_gpu(taken)] if taken.names_gpus else [])]
+        names = [model_option(single=taken.single), *([gpu_option(taken)] if taken.names_gpus else [])]
         others = [option_of(option, taken) for option in taken.taken]
         usage = [place.human_readable_name for place in places]
         usage.append("[MODEL [GPU]...]" if taken.names_gpus else "[MODEL]")
@@ -248,13 +254,13 @@ def _save(path: str, values: Mapping[str, Any], models: tuple[str, ...], gpus: t
     echo(f"wrote {path}", err=True)
 
 
-def _model(*, single: bool) -> click.Option:
+def model_option(*, single: bool) -> click.Option:
     ends = "." if single else "; several with commas."
     text = f"Model: short name, alias or Hugging Face id{ends}"
     return click.Option(["-m", "--model", "--model-path", "models"], type=MODEL, multiple=True, help=text)
 
 
-def _gpu(taken: Taken) -> click.Option:
+def gpu_option(taken: Taken) -> click.Option:
     ends = "." if taken.single else "; several with commas." + ("" if taken.needs_gpus else "  [default: all]")
     text = f"GPU, e.g. h100, 8xh100 or b200:tp4:fp8x2{ends}"
     return click.Option(["-g", "--gpu", "--system", "--hardware", "gpus"], type=GPU, multiple=True, help=text)

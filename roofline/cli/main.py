@@ -42,12 +42,12 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
         (("formula",), "why", "Write out the closed form of an answer."),
     ),
     "Improve": (
-        (("levers",), "improve", "Rank what would help, alone and together."),
+        (("levers", "disaggregate"), "improve", "Rank levers; separate prompts from answers."),
         (("cache", "speculate"), "improve", "See what cached prompts or drafts bring."),
-        (("disaggregate",), "improve", "Separate pools for prompts and answers."),
     ),
     "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit kernels you timed."),),
     "Keep": ((("sheet",), "improve", "Write a sizing workbook with live formulas."),),
+    "Agents": ((("mcp",), "mcp", "Answer agents over the Model Context Protocol."),),
     "Catalog": ((("gpus", "models", "workloads"), "catalog", "List them, show one, check your own."),),
 }
 #: Earlier names of commands, which work.

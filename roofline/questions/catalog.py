@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 from roofline.catalog import find
+from roofline.catalog.files import shipped_root
 from roofline.catalog.find import find_gpu, find_model, load_gpu, load_model
 from roofline.questions.inputs.arguments import flag, folder, scalars
 from roofline.specs.gpu import ANNOUNCED
 from roofline.specs.names import LABELS
+from roofline.support.reading import only_below
 
 if TYPE_CHECKING:
     from roofline.catalog.checks import Report
@@ -108,6 +113,18 @@ def check_specs(path: str | None = None) -> list[str]:
     []
     """
     return list(spec_report(path).faults)
+
+
+def reading_only(folders: Iterable[str], how: str) -> AbstractContextManager[None]:
+    """Read nothing but the shipped catalogs and what lies below some folders, $ROOFLINE_SPECS among them.
+
+    Args:
+        folders: that whoever starts the process allows.
+        how: how a further one is allowed, for the messages.
+    """
+    specs = os.environ.get("ROOFLINE_SPECS")
+    shipped = [shipped_root(kind) for kind in ("gpu", "model", "engine", "workload")]
+    return only_below([*folders, *([specs] if specs else [])], shipped, how)
 
 
 def spec_report(path: str | None = None) -> Report:

@@ -40,8 +40,9 @@ MOST_SERVERS = 8
 
 # Errors of predictions of one server, as shares of their variance: common to all of its runs; alike at loads that are
 # near each other, within a factor of e to the power of `_REACH`; of TTFT and TPOT together.
-_COMMON, _SMOOTH, _REACH, _BOTH = 0.8, 0.17, 3.0, 0.3
+_COMMON, _SMOOTH, _REACH, _BOTH = 0.75, 0.22, 3.0, 0.3
 _SHAPE = 0.1  # of ln(figure with a fault / without)
+_SCATTER = 0.3  # of ln(TTFT) of single requests
 _MEDIAN = 0.2  # sigma of ln(median / mean of TTFT) beside what is predicted
 _LEAST_SIGMA = 0.02  # of any figure
 _MET = 0.15  # sigma of ln(load that was met): requests in flight by Little's law, or requests per second
@@ -338,7 +339,10 @@ def _covariance(pairs: Sequence[tuple[Seen, str]]) -> np.ndarray:
     near = np.exp(-np.abs(loads[:, None] - loads[None, :]) / _REACH)
     correlation = (common @ common.T) * (_COMMON + _SMOOTH * near)
     np.fill_diagonal(correlation, 1.0)
-    covariance: np.ndarray = correlation * np.outer(sigmas, sigmas) + NOISE**2 * np.eye(len(pairs))
+    firsts = np.array([name in ("ttft", "ttft_median") for _, name in pairs])
+    counts = np.array([one.supposed.requests or math.inf for one, _ in pairs])
+    scatter = NOISE**2 + np.where(firsts, _SCATTER**2 / counts, 0.0)
+    covariance: np.ndarray = correlation * np.outer(sigmas, sigmas) + np.diag(scatter)
     return covariance
 
 

@@ -409,7 +409,7 @@ FAULTS: tuple[Fault, ...] = (
         "prefix cache off",
         "cache",
         "the hit rate of the prefix cache in the log or in /metrics",
-        (Form(_uncached, (0.3, 0.5, 0.75, 1.0), partial(_share, "of the shared prefix is computed again"), 1.0, 0.25),),
+        (Form(_uncached, (0.3, 0.5, 0.75, 1.0), partial(_share, "of the shared prefix is computed again"), 1.0, 0.5),),
         flags="cache",
     ),
     Fault(

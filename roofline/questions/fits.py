@@ -16,7 +16,7 @@ from roofline.questions.inputs.flags import Stated, Target, settings_of, stated,
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, on_each_gpu, predict
 from roofline.serving.answers import Answer, Answers, selected
-from roofline.serving.knee import plan_fault
+from roofline.serving.knee import check_count, plan_fault
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import resolved_quantization, summary
 from roofline.serving.row_types import FitRow
@@ -311,8 +311,13 @@ def _deployment(model: Model, gpu: Any, case: Mapping[str, Any]) -> Deployment:
     degrees = chosen.options.get("tp"), chosen.options.get("num_gpus")
     if degrees[0] is not None or degrees[1] is None:
         return _at(model, gpu, case, degrees[0] or 1)
-    per_tp = int(chosen.options.get("pp", 1)) * int(chosen.options.get("dp", 1))
+    counts = {"num_gpus": degrees[1], **{name: chosen.options.get(name, 1) for name in ("pp", "dp")}}
+    for name, count in counts.items():
+        check_count(name, count)
+    per_tp = counts["pp"] * counts["dp"]
     tps = [tp for tp in range(1, degrees[1] // per_tp + 1) if degrees[1] % (tp * per_tp) == 0]
+    if not tps:
+        raise BadInput(f"num_gpus = {degrees[1]} must be a multiple of pp x dp = {per_tp}")
     found = None
     for tp in tps:
         try:

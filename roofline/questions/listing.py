@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from roofline.catalog import find
@@ -17,7 +17,7 @@ from roofline.catalog.entries import (
     spec_yaml,
     with_si,
 )
-from roofline.catalog.find import Listed, document, load_workload, workload_names, written
+from roofline.catalog.find import document, load_workload, workload_names, written
 from roofline.numbers.quantity import BILLION, GIGA, HOUR, MINUTE, MONTH, TERA, rounded, to_text
 from roofline.physics.equation import basis_of
 from roofline.physics.memory import (
@@ -83,7 +83,12 @@ def gpu_rows(
     """GPUs as flat rows, in the order of their names; keys carry their unit."""
     listed = {entry.record.name: entry for entry in find.listed("gpu", specs)}
     chosen = chosen_gpus((entry.record for entry in listed.values()), vendor, generation, status)
-    return [cells(GPU_KEYS, _Entry(gpu, listed[gpu.name])) for gpu in chosen]
+    return [cells(GPU_KEYS, _Entry(gpu, listed[gpu.name].content)) for gpu in chosen]
+
+
+def gpu_row(name: str, specs: str | None = None) -> dict[str, Any]:
+    """One GPU as a flat row."""
+    return cells(GPU_KEYS, _Entry(find.load_gpu(name, specs), document(name, "gpu", specs)))
 
 
 def model_rows(
@@ -98,6 +103,11 @@ def model_rows(
     records = (entry.record for entry in find.listed("model", specs))
     chosen = chosen_models(records, family, min_parameters, max_parameters, moe)
     return [cells(MODEL_KEYS, model) for model in chosen]
+
+
+def model_row(name: str, specs: str | None = None) -> dict[str, Any]:
+    """One model as a flat row."""
+    return cells(MODEL_KEYS, find.load_model(name, specs))
 
 
 def model_counts(model: Model) -> dict[str, Any]:
@@ -121,24 +131,24 @@ class _Entry(NamedTuple):
     """A GPU, and its specification as written."""
 
     gpu: Gpu
-    listed: Listed
+    content: Mapping[str, Any]
 
 
 def _price_date(entry: _Entry) -> str | None:
-    priced = [] if entry.gpu.price is None else figures(entry.listed.content)
+    priced = [] if entry.gpu.price is None else figures(entry.content)
     return next((figure.date for figure in priced if figure.field == "price"), None)
 
 
 def _price_source(entry: _Entry) -> str | None:
-    price = entry.listed.content.get("price")
+    price = entry.content.get("price")
     if price is None:
         return None
-    source = entry.listed.content.get("sources", {}).get(price["source"], {})
+    source = entry.content.get("sources", {}).get(price["source"], {})
     return str(source.get("title", price["source"]))
 
 
 def _price_note(entry: _Entry) -> str | None:
-    price = entry.listed.content.get("price")
+    price = entry.content.get("price")
     return None if price is None else price.get("note")
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 from roofline.catalog.entries import yaml_scalar
 from roofline.catalog.yaml import fault_text, read_untrusted
 from roofline.outputs.files import write_whole
-from roofline.questions.inputs.arguments import with_p99_within
-from roofline.questions.inputs.options import ALL, FLAG, OPTIONS, SPELLINGS, Option
+from roofline.questions.inputs.arguments import slo_limits, with_p99_within
+from roofline.questions.inputs.options import ALL, FLAG, IN_PYTHON, OPTIONS, SPELLINGS, Option
 from roofline.questions.listing import workload_options
 from roofline.specs.load import LASTING
 from roofline.support.errors import BadInput, BadSpec, RooflineError, did_you_mean, shown
@@ -56,6 +56,15 @@ def load_case(path: str | Path) -> SavedCase:
             options[name] = names[0] if len(names) == 1 else names
         else:
             options[name] = _value(OPTIONS[name], value)
+    return cast("SavedCase", in_python(options))
+
+
+def in_python(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as Python takes them: what the shell alone has (`IN_PYTHON`) said in its way, a text read as there."""
+    options = {
+        name: _value(OPTIONS[name], value) if name in IN_PYTHON and isinstance(value, str) else value
+        for name, value in values.items()
+    }
     if options.pop("enable_expert_parallel", None):
         options["ep"] = ALL
     workload, within = options.pop("workload", None), options.pop("p99_within", None)
@@ -65,8 +74,8 @@ def load_case(path: str | Path) -> SavedCase:
         is_loaded = any(name in options for name in LASTING)
         options = {**workload_options(workload, options.get("specs"), loaded=is_loaded), **options}
     if within is not None:
-        options["slo"] = with_p99_within(options.get("slo"), within)
-    return cast("SavedCase", options)
+        options["slo"] = with_p99_within(slo_limits(options.get("slo")), within)
+    return options
 
 
 def case_texts(path: str | Path) -> dict[str, str | bool]:

@@ -1,9 +1,13 @@
-"""Reading files and pipes that a user names: up to a size limit, and without waiting on a FIFO."""
+"""Reading files and pipes that a user names: up to a size limit, without waiting on a FIFO, and where it is allowed."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from roofline.support.records import NamedTuple
 
 #: Size limits of a specification, of a configuration, and of a result or kernel table [B].
 SPEC_BYTES, CONFIG_BYTES, RESULT_BYTES = 1 << 20, 1 << 24, 1 << 26
@@ -32,11 +36,83 @@ class Unreadable(Exception):
     """Why a file cannot be read; the message leaves out its name."""
 
 
+# Where files may be read: anywhere, or below some folders alone.
+
+
+class _Bounds(NamedTuple):
+    """What may be read while somebody else chooses the paths: real paths of folders."""
+
+    folders: tuple[str, ...]  # that whoever started the process allows
+    own: tuple[str, ...]  # of the package itself
+    how: str  # a further one is allowed
+
+
+_bounds: list[_Bounds] = []  # of the whole process, the last holds: an answer may be worked out in another thread
+
+
+@contextmanager
+def only_below(folders: Iterable[str], own: Iterable[str], how: str) -> Iterator[None]:
+    """Read nothing but what lies below some folders, links followed, and nothing of a network.
+
+    Args:
+        folders: that whoever started the process allows.
+        own: folders of the package itself, which no message names.
+        how: how a further folder is allowed, for the messages.
+    """
+    _bounds.append(_Bounds(tuple(map(os.path.realpath, folders)), tuple(map(os.path.realpath, own)), how))
+    try:
+        yield
+    finally:
+        _bounds.pop()
+
+
+def is_bounded() -> bool:
+    """Whether only some folders may be read."""
+    return bool(_bounds)
+
+
+def allowed(path: str) -> bool:
+    """Whether a path may be looked at, whether there is something or not.
+
+    >>> with only_below(["/srv/results"], [], "--folder"):
+    ...     allowed("/srv/results/run.json"), allowed("/srv/results/../keys"), allowed("/dev/stdin")
+    (True, False, False)
+    """
+    if not _bounds:
+        return True
+    try:
+        real = os.path.realpath(path)
+    except (OSError, ValueError):  # a zero byte, or links without an end
+        return False
+    return any(_is_below(real, folder) for folder in (*_bounds[-1].folders, *_bounds[-1].own))
+
+
+def check_allowed(path: str) -> None:
+    """Refuse a path outside the folders that may be read, before anything is asked about it."""
+    if allowed(path):
+        return
+    listed = ", ".join(_bounds[-1].folders) or "none"
+    raise Unreadable(f"not read: it is outside the folders that are allowed ({listed}); {_bounds[-1].how}")
+
+
+def exists(path: str) -> bool:
+    """Whether there is something at a path that may be read; false for invalid paths."""
+    return allowed(path) and os.path.exists(path)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+# Contents.
+
+
 def content(path: str, most: int, kind: str) -> bytes:
     """Bytes of a regular file, or of a pipe that the shell or the caller opened (``/dev/stdin``, ``/dev/fd/63``).
 
     `most` is the size limit [B]; `kind` says in the message what the file should be.
     """
+    check_allowed(path)
     try:
         stream = descriptor_of(path)
         if stream is None:
@@ -54,6 +130,7 @@ def content(path: str, most: int, kind: str) -> bytes:
 
 def excerpt(path: str, start: int, length: int, kind: str) -> tuple[bytes, int]:
     """Bytes of a part of a regular file, fewer at its end, and the size of the whole file [B]."""
+    check_allowed(path)
     try:
         if descriptor_of(path) is not None:
             raise Unreadable(f"cannot be read: a {kind} cannot come through a pipe")

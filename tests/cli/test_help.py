@@ -50,7 +50,7 @@ def test_every_command_stands_under_its_question_with_a_sentence():
     listed = [name for entries in SECTIONS.values() for names, _, _ in entries for name in names]
     assert listed == NAMES
     assert len(set(listed)) == len(listed)
-    assert list(SECTIONS) == ["Ask", "Decide", "Why", "Improve", "Measure", "Keep", "Catalog"]
+    assert list(SECTIONS) == ["Ask", "Decide", "Why", "Improve", "Measure", "Keep", "Agents", "Catalog"]
     for section, entries in SECTIONS.items():
         for place, (names, _, sentence) in enumerate(entries):
             heading = section if place == 0 else ""

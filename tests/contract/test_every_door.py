@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 import roofline as rl
 from roofline.cli.main import cli
+from roofline.cli.tools import ask
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import ROW_KEYS
 
@@ -109,6 +110,8 @@ def test_every_door_gives_the_same_answer(seed):
             if tabled is not None:
                 assert_same_row("table", row, tabled, asked)
                 assert rl.ttft(model, gpu, **each, **options) == single.ttft
+                told = ask("predict", {"model": model, "gpu": gpu, **each, **options, "keys": list(keys)})
+                assert told.content["rows"] == [row], asked
             if place == 0 and number % 4 == 0:
                 question = "sweep" if number else "predict"
                 assert_same_in_the_shell(question, model, gpu, each, options, single.to_dict())

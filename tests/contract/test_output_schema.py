@@ -59,8 +59,8 @@ QUESTIONS = {
     "gpus show": [("h100",)],
     "models show": [("llama-3.1-8b",)],
 }
-#: Commands that print no JSON: they write files, or check them.
-SILENT = {"sheet", "calibrate", "check-specs"}
+#: Commands that print no rows: they write files, check them, or speak a protocol.
+SILENT = {"sheet", "calibrate", "check-specs", "mcp"}
 
 
 def test_the_schema_is_current_and_a_schema():

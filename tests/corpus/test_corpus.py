@@ -70,8 +70,8 @@ def test_every_command_answers_and_refuses(name):
     assert ends == {True, False}
 
 
-#: Long answers, slow ones, and commands that write files of one kind.
-FEWER_FORMATS = ("quantize", "levers", "calibrate", "sheet")
+#: Long answers, slow ones, commands that write files of one kind, and one that prints no rows.
+FEWER_FORMATS = ("quantize", "levers", "calibrate", "sheet", "mcp")
 
 
 @each("name", [name for name in KNOWN if name not in FEWER_FORMATS])

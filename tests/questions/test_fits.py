@@ -242,6 +242,11 @@ def test_the_whole_catalog_is_asked_where_no_gpu_is_named():
         ({"engine": "acme"}, "unknown engine profile 'acme'|no command is known for engine 'acme'"),
         ({"max_model_len": 0}, "max_model_len"),
         ({"gpu_memory_utilization": 1.5}, "gpu_memory_utilization"),
+        ({"num_gpus": 2**53}, "num_gpus = 9.007e.15 must be between 1 and 1000000"),  # not tried one by one
+        ({"num_gpus": -1}, "num_gpus = -1 must be between 1 and 1000000"),
+        ({"num_gpus": 2.5}, "num_gpus = 2.5 must be a whole number"),
+        ({"num_gpus": 8, "dp": 0}, "dp = 0 must be between 1 and 1000000"),
+        ({"num_gpus": 8, "pp": 16}, "num_gpus = 8 must be a multiple of pp x dp = 16"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_the_reason(options, said):

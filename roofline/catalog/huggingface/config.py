@@ -20,7 +20,7 @@ from roofline.specs.build import model_record
 from roofline.specs.formats import format_in_name
 from roofline.specs.names import name_fault
 from roofline.support.errors import BadSpec, UnknownName, did_you_mean, shown
-from roofline.support.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content
+from roofline.support.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content, is_bounded
 from roofline.support.records import NamedTuple, replace
 
 _CONFIG = "config.json"
@@ -110,6 +110,8 @@ def hub_config(model_id: str) -> str:
     """Path of the ``config.json`` of a model such as ``Qwen/Qwen3-8B``, fetched into the cache of the hub's client."""
     if not isinstance(model_id, str) or not _ID.fullmatch(model_id):
         raise UnknownName(f"{shown(model_id)} is not a Hugging Face id; write it as Qwen/Qwen3-8B")
+    if is_bounded():
+        raise UnknownName(f"{model_id} is not in the catalog, and configurations of the hub are not fetched here")
     try:
         from importlib import import_module
 

@@ -46,6 +46,7 @@ from roofline.specs.written import (
     time_of_text,
 )
 from roofline.support.errors import BadInput, UnknownName, percent_hint, shown
+from roofline.support.reading import exists
 
 __all__ = [
     "LATENCIES",
@@ -287,8 +288,8 @@ def listed_names(name: str, value: Any) -> list[Any]:
 
 
 def is_file(text: str) -> bool:
-    """Whether a path exists; false for invalid paths."""
-    return os.path.exists(text)  # noqa: PTH110 - pathlib costs start-up time
+    """Whether a path exists and may be read; false for invalid paths."""
+    return exists(text)
 
 
 def plain_value(name: str, value: Any) -> Any:

@@ -18,7 +18,7 @@ from roofline.specs.names import fold
 from roofline.specs.what_if import CHANGED
 from roofline.specs.written import price_of_text
 from roofline.support.errors import BadInput, RooflineError, shown
-from roofline.support.reading import SPEC_BYTES, Unreadable, content
+from roofline.support.reading import SPEC_BYTES, Unreadable, check_allowed, content
 
 #: Columns of rents, and what one of their numbers is per.
 _COLUMNS = {"usd_per_hour": "h", "usd_per_month": "month", "price": "h"}
@@ -42,8 +42,11 @@ def price_in(file: Any, gpu: Gpu, specs: str | None = None) -> Price | None:
     """
     path = path_of("price_file", file)
     try:
+        check_allowed(path)
         state = Path(path).stat()
         key = path, state.st_mtime_ns, state.st_size
+    except Unreadable as fault:
+        raise BadInput(f"price_file: {path}: {fault}") from None
     except (OSError, ValueError) as error:
         raise BadInput(f"price_file: {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return _prices(key, specs).get(fold(gpu.name.rstrip(CHANGED)))
