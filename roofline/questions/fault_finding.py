@@ -49,6 +49,7 @@ _MET = 0.15  # sigma of ln(load that was met): requests in flight by Little's la
 
 # In units of chi-square.
 _PRIOR = 6.0  # how much likelier no fault is than one of them: twenty faults, together as likely as none
+_AGAIN = 2.0  # and one than two: who set one option amiss did not set it with care
 _REAL = 8.0  # lag behind the best up to which a set of faults counts
 _OUT = 25.0  # lag behind the best at which a fault is given up
 
@@ -59,7 +60,7 @@ _SURE = 0.99  # most that is said
 _HINT = 0.15  # likelihood from which on a fault is mentioned for a healthy server
 _MOST_RUNS = 8  # of a server: the others add time, not knowledge
 _MOST_FAULTS = 3  # listed
-_FIRSTS = 3  # faults that are tried beside every other
+_FIRSTS = 4  # faults that are tried beside every other
 
 
 class Seen(NamedTuple):
@@ -397,7 +398,7 @@ def _pairs(compared: _Compared, firsts: Sequence[_Fit], least: float) -> list[_S
     """Pairs of faults that may be likelier than the likeliest set so far."""
     found: dict[frozenset[str], _Set] = {}
     for first in firsts:
-        chosen = first.evidence - first.chi2 + 2.0 * _PRIOR
+        chosen = first.evidence - first.chi2 + _PRIOR + _AGAIN
         for fault in FAULTS:
             names = frozenset((first.fault.name, fault.name))
             limit = least + _REAL - chosen
