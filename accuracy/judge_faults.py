@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import roofline as rl
-from roofline.questions.fault_finding import HEALTHY, UNCLEAR
+from roofline.questions.diagnosis import HEALTHY, UNCLEAR
 from roofline.serving.latency import Workload, lanes, lengths_by_law
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.simulation import Arrivals, simulated

@@ -503,6 +503,11 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "rows": "Check",
         "parts": "Part",
         "suspects": "Suspect",
+        "findings": {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "What is wrong with each server by all of its runs: the answer, faults and how likely each is.",
+        },
         "changed": {
             "type": ["object", "null"],
             "description": "What two results differ by: the answer, its causes and how well each fits; null for one.",

@@ -46,7 +46,7 @@ from roofline.questions.check import (
     results,
     what_changed,
 )
-from roofline.questions.fault_finding import HEALTHY, MOST_SERVERS
+from roofline.questions.diagnosis import HEALTHY, MOST_SERVERS
 from roofline.questions.inputs.case import BASES
 from roofline.questions.sweeps import MeasuredSweep, sweeps_of
 from roofline.support.errors import BadInput, RooflineError

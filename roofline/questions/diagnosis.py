@@ -20,7 +20,9 @@ from roofline.support.records import NamedTuple, dataclass, replace
 #: Run-to-run standard deviation of ln(measured figure) on one server.
 NOISE = 0.05
 #: Answers other than a cause.
-NOTHING, UNCLEAR = "nothing changed", "cannot tell"
+NOTHING, UNCLEAR, HEALTHY = "nothing changed", "cannot tell", "healthy"
+#: Servers that are looked into for faults; each takes up to a second.
+MOST_SERVERS = 8
 
 # Relative errors of predictions.
 _SHAPE = 0.15  # of a predicted change (docs/load.md)

@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
+from operator import mul
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import rounded
 from roofline.questions.diagnosis import (
+    HEALTHY,
+    MOST_SERVERS,
     NOISE,
     UNCLEAR,
     UNMEASURED,
@@ -32,11 +33,6 @@ from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
     from roofline.questions.step_line import Run
-
-#: Answer where nothing is wrong.
-HEALTHY = "healthy"
-#: Servers that are looked into; each takes up to a second.
-MOST_SERVERS = 8
 
 # Errors of predictions of one server, as shares of their variance: common to all of its runs; alike at loads that are
 # near each other, within a factor of e to the power of `_REACH`; of TTFT and TPOT together.
@@ -267,8 +263,7 @@ def _most_telling(seen: Sequence[Seen]) -> list[Seen]:
     ranked = sorted(seen, key=lambda one: -one.expected.get("load", 1.0))
     if len(ranked) <= _MOST_RUNS:
         return ranked
-    places = np.linspace(0, len(ranked) - 1, _MOST_RUNS).round().astype(int)
-    return [ranked[place] for place in places]
+    return [ranked[round(place * (len(ranked) - 1) / (_MOST_RUNS - 1))] for place in range(_MOST_RUNS)]
 
 
 class _Compared:
@@ -278,23 +273,23 @@ class _Compared:
         self.seen = [one for one in seen if figures(one.supposed) is not None]
         # As waves, and as users who are not in step: a fault may part them.
         self.plain = [
-            {
-                is_wave: figures(one.supposed._replace(in_step=is_wave))
-                for is_wave in {one.supposed.comes_at_once, False}
-            }
+            {waves: figures(one.supposed._replace(in_step=waves)) for waves in {one.supposed.comes_at_once, False}}
             for one in self.seen
         ]
         self.names = [[name for name in FIGURES if name in one.measured] for one in self.seen]
         self.count = sum(map(len, self.names))
         pairs = [(one, name) for one, names in zip(self.seen, self.names, strict=True) for name in names]
-        self.residuals = np.array([math.log(one.measured[name] / one.expected[name]) for one, name in pairs])
+        self.residuals = [math.log(one.measured[name] / one.expected[name]) for one, name in pairs]
         self.covariance = _covariance(pairs)
-        self.widths = np.cumsum(np.log(np.diag(np.linalg.cholesky(self.covariance))))
+        stated = _Likelihood(self.covariance)
+        for residual in self.residuals:
+            stated.add(residual, 0.0)
+        self.widths = stated.widths
 
     def cost(self, moves: Sequence[Callable[[Supposed], Supposed | None]], limit: float = math.inf) -> float | None:
         """Chi-square that is left; infinite beyond the limit, None where nothing moves or a run cannot be so."""
-        shifts: list[float] = []
-        total = 0.0
+        likelihood = _Likelihood(self.covariance)
+        place = 0
         is_moved = False
         for one, plains, names in zip(self.seen, self.plain, self.names, strict=True):
             supposed: Supposed | None = one.supposed
@@ -307,44 +302,80 @@ class _Compared:
             if found is None:
                 return None
             is_moved = is_moved or found.values != plain.values
-            shifts += [math.log(found.values[name] / plain.values[name]) for name in names]
-            total = self._left(np.array(shifts))
-            if total > limit:
+            for name in names:
+                shift = math.log(found.values[name] / plain.values[name])
+                likelihood.add(self.residuals[place] - shift, (_SHAPE * shift) ** 2)
+                place += 1
+            if self._left(likelihood) > limit:
                 return math.inf
-        return total if is_moved or not moves else None
+        return self._left(likelihood) if is_moved or not moves else None
+
+    def _left(self, likelihood: _Likelihood) -> float:
+        """Chi-square of the figures so far, and how much wider their errors are than stated."""
+        wider = sum(likelihood.widths) - sum(self.widths[: len(likelihood.widths)])
+        return likelihood.chi2 + 2.0 * wider
 
     def worst_ratio(self) -> float:
         """Measured over expected of the figure that is off most, in sigmas; 1 without figures [1]."""
         if not self.count:
             return 1.0
-        return math.exp(self.residuals[np.argmax(np.abs(self.residuals) / np.sqrt(np.diag(self.covariance)))])
-
-    def _left(self, shifts: np.ndarray) -> float:
-        """Chi-square of the first runs beside what was expected of them, and how much wider that is than stated."""
-        count = len(shifts)
-        covariance = self.covariance[:count, :count] + np.diag((_SHAPE * shifts) ** 2)
-        factor = np.linalg.cholesky(covariance)
-        whitened = np.linalg.solve(factor, self.residuals[:count] - shifts)
-        return float(whitened @ whitened + 2.0 * (np.sum(np.log(np.diag(factor))) - self.widths[count - 1]))
+        sigmas = [math.sqrt(row[place]) for place, row in enumerate(self.covariance)]
+        worst = max(zip(self.residuals, sigmas, strict=True), key=lambda one: abs(one[0]) / one[1])
+        return math.exp(worst[0])
 
 
-def _covariance(pairs: Sequence[tuple[Seen, str]]) -> np.ndarray:
+class _Likelihood:
+    """Chi-square of residuals that are added one by one, each with a variance of its own beside the covariance."""
+
+    def __init__(self, covariance: Sequence[Sequence[float]]) -> None:
+        self.covariance = covariance
+        self.rows: list[list[float]] = []  # of the Cholesky factor
+        self.whitened: list[float] = []
+        self.widths: list[float] = []  # ln of its diagonal
+        self.chi2 = 0.0
+
+    def add(self, residual: float, variance: float) -> None:
+        """Another residual."""
+        place = len(self.rows)
+        own = self.covariance[place]
+        row: list[float] = []
+        for column, other in enumerate(self.rows):
+            row.append((own[column] - sum(map(mul, row, other))) / other[column])
+        last = math.sqrt(own[place] + variance - sum(map(mul, row, row)))
+        left = (residual - sum(map(mul, row, self.whitened))) / last
+        row.append(last)
+        self.rows.append(row)
+        self.whitened.append(left)
+        self.widths.append(math.log(last))
+        self.chi2 += left * left
+
+
+#: Errors common to the runs of a server, of TTFT and of TPOT, which have something in common: shares of each.
+_DIRECTIONS = {
+    "ttft": (1.0, 0.0),
+    "ttft_median": (1.0, 0.0),
+    "tpot": (_BOTH, math.sqrt(1.0 - _BOTH**2)),
+    "e2el": (math.sqrt(0.5 * (1.0 + _BOTH)), math.sqrt(0.5 * (1.0 - _BOTH))),
+    "load": (0.0, 0.0),
+}
+
+
+def _covariance(pairs: Sequence[tuple[Seen, str]]) -> list[list[float]]:
     """Covariance of the errors of the figures."""
-    # Errors common to the runs of a server: one of TTFT, one of TPOT, which have something in common.
-    ttft, tpot = np.array([1.0, 0.0]), np.array([_BOTH, math.sqrt(1.0 - _BOTH**2)])
-    whole = (ttft + tpot) / np.linalg.norm(ttft + tpot)
-    directions = {"ttft": ttft, "ttft_median": ttft, "tpot": tpot, "e2el": whole, "load": np.zeros(2)}
-    sigmas = np.array([max(one.sigmas[name], _LEAST_SIGMA) for one, name in pairs])
-    common = np.array([directions[name] for _, name in pairs]).reshape(-1, 2)
-    loads = np.log([max(one.expected.get("load", 1.0), 1.0) for one, _ in pairs])
-    near = np.exp(-np.abs(loads[:, None] - loads[None, :]) / _REACH)
-    correlation = (common @ common.T) * (_COMMON + _SMOOTH * near)
-    np.fill_diagonal(correlation, 1.0)
-    firsts = np.array([name in ("ttft", "ttft_median") for _, name in pairs])
-    counts = np.array([one.supposed.requests or math.inf for one, _ in pairs])
-    scatter = NOISE**2 + np.where(firsts, _SCATTER**2 / counts, 0.0)
-    covariance: np.ndarray = correlation * np.outer(sigmas, sigmas) + np.diag(scatter)
-    return covariance
+    loads = [math.log(max(one.expected.get("load", 1.0), 1.0)) for one, _ in pairs]
+    rows = []
+    for place, (one, name) in enumerate(pairs):
+        sigma = max(one.sigmas[name], _LEAST_SIGMA)
+        row = []
+        for other, (another, of) in enumerate(pairs[: place + 1]):
+            alike = sum(map(mul, _DIRECTIONS[name], _DIRECTIONS[of]))
+            near = math.exp(-abs(loads[place] - loads[other]) / _REACH)
+            correlation = 1.0 if other == place else alike * (_COMMON + _SMOOTH * near)
+            row.append(correlation * sigma * max(another.sigmas[of], _LEAST_SIGMA))
+        is_first = name in ("ttft", "ttft_median")
+        row[place] += NOISE**2 + (_SCATTER**2 / (one.supposed.requests or math.inf) if is_first else 0.0)
+        rows.append(row)
+    return rows
 
 
 def _singles(compared: _Compared, none: float) -> list[_Fit]:

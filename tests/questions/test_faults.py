@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.questions.fault_finding import HEALTHY, MOST_SERVERS
+from roofline.questions.diagnosis import HEALTHY, MOST_SERVERS
 from roofline.questions.faults import FAULTS, PARTS, Supposed, figures
 from roofline.questions.in_step import run_in_step
 from roofline.questions.inputs.flags import cause_flags
