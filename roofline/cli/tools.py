@@ -485,6 +485,8 @@ def _check_words(answer: Any, rows: Sequence[Mapping[str, Any]], most: int) -> I
         yield from (f"  suspect: {text}" for text in row["suspects"])
         if run.unexplained:
             yield f"  {run.unexplained}"
+    for found in answer.findings:
+        yield from (f"{found.server}: {line}" if place == 0 else f"  {line}" for place, line in enumerate(found.lines))
     if answer.changed is not None:
         yield f"What changed: {answer.changed.text}"
 
@@ -597,7 +599,7 @@ _TOOLS: Mapping[str, Tool] = {
             ("source", "model", "gpu", "engine", "engine_version", "tp", *_LOAD, "statistic",
              *(key.format(metric) for metric in OF_REQUESTS for key in _METRIC_KEYS), "suspects", *_TAIL),
             _check_words,
-            details=("parts",),
+            details=("findings", "parts"),
         ),
     ),
     "compare": Tool(

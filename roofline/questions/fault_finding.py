@@ -29,6 +29,7 @@ from roofline.serving.latency import Workload
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import HALF_WIDTH
 from roofline.specs.load import RUN
+from roofline.specs.workload import OF_REQUESTS
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _SHAPE = 0.1  # of ln(figure with a fault / without)
 _SCATTER = 0.3  # of ln(TTFT) of single requests
 _MEDIAN = 0.2  # sigma of ln(median / mean of TTFT) beside what is predicted
 _LEAST_SIGMA = 0.02  # of any figure
-_MET = 0.15  # sigma of ln(load that was met): requests in flight by Little's law, or requests per second
+_MET = 0.25  # sigma of ln(load that was met): requests in flight by Little's law, or requests per second
 
 # In units of chi-square.
 _PRIOR = 6.0  # how much likelier no fault is than one of them: twenty faults, together as likely as none
@@ -49,7 +50,9 @@ _AGAIN = 2.0  # and one than two: who set one option amiss did not set it with c
 _REAL = 8.0  # lag behind the best up to which a set of faults counts
 _OUT = 25.0  # lag behind the best at which a fault is given up
 
-_HEALTHY = 0.1  # likelihood of no fault from which on a server is healthy
+# Likelihoods: of no fault, from which on a server is healthy; the same where all times are inside their ranges; of each
+# of the likeliest faults, from which on they are named.
+_HEALTHY, _INSIDE, _NAMED = 0.1, 0.01, 0.4
 _MOSTLY = 0.2  # share of what is unexplained without faults, up to which they explain it
 _UNLIKELY = 0.03  # likelihood below which a fault is not listed
 _SURE = 0.99  # most that is said
@@ -219,10 +222,12 @@ def findings(server: str, sources: Sequence[str], seen: Sequence[Seen]) -> Findi
     fits = {fit.fault.name: fit for fit in (*reversed(singles), *best.fits)}
     ranked = sorted(fits.values(), key=lambda fit: -included[fit.fault.name])
     is_explained = bool(best.fits) and best.fits[-1].chi2 < max(most_chi2(compared.count), _MOSTLY * none)
-    if shares[0] > _HEALTHY:
+    if shares[0] > (_INSIDE if compared.is_inside() else _HEALTHY):
         answer = HEALTHY
+    elif is_explained and min(included[fit.fault.name] for fit in best.fits) > _NAMED:
+        answer = " and ".join(fit.fault.name for fit in ranked[: len(best.fits)])
     else:
-        answer = " and ".join(fit.fault.name for fit in ranked[: len(best.fits)]) if is_explained else UNCLEAR
+        answer = UNCLEAR
     listed = [fit for fit in ranked[:_MOST_FAULTS] if included[fit.fault.name] > _UNLIKELY]
     engine = seen[0].supposed.run.deployment.engine.name
     bases = [one.supposed for one in compared.seen]
@@ -314,6 +319,14 @@ class _Compared:
         """Chi-square of the figures so far, and how much wider their errors are than stated."""
         wider = sum(likelihood.widths) - sum(self.widths[: len(likelihood.widths)])
         return likelihood.chi2 + 2.0 * wider
+
+    def is_inside(self) -> bool:
+        """Whether every time lies inside its 80 % range."""
+        pairs = ((one, name) for one, names in zip(self.seen, self.names, strict=True) for name in names)
+        return all(
+            name not in OF_REQUESTS or abs(residual) <= HALF_WIDTH * one.sigmas[name]
+            for residual, (one, name) in zip(self.residuals, pairs, strict=True)
+        )
 
     def worst_ratio(self) -> float:
         """Measured over expected of the figure that is off most, in sigmas; 1 without figures [1]."""
