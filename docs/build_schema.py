@@ -506,7 +506,7 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
         "findings": {
             "type": "array",
             "items": {"type": "object"},
-            "description": "What is wrong with each server by all of its runs: the answer, faults and how likely each is.",
+            "description": "What is wrong with each server by all of its runs: answer, faults, likelihoods.",
         },
         "changed": {
             "type": ["object", "null"],

@@ -365,10 +365,12 @@ def _print(
 
 def _what_is_wrong(checks: Checks) -> list[str]:
     """The faults that explain the runs of each server best, and what to do about them."""
-    if len(checks) == 1 and all(found.answer == HEALTHY for found in checks.findings):
-        return []  # said metric by metric
+    if (len(checks) == 1 or len(checks.findings) > 1) and all(found.answer == HEALTHY for found in checks.findings):
+        return []  # said metric by metric, run by run
     lines: list[str] = []
     for found in checks.findings:
+        if found.answer == HEALTHY and len(checks.findings) > 1:
+            continue
         first, *more = found.lines
         lines += [f"{found.server}: {first}" if len(checks.findings) > 1 else first, *(f"  {line}" for line in more)]
     return (

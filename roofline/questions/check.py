@@ -10,6 +10,7 @@ from functools import cached_property
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Unpack
 
+from roofline.catalog import find
 from roofline.catalog.files import names_a_file
 from roofline.catalog.find import profile_of
 from roofline.measurements.results import STATISTICS, Reading, check_complete, override, read_results, results
@@ -231,7 +232,10 @@ def what_changed(before: Sequence[MeasurementCheck], after: Sequence[Measurement
         raise BadInput(f"what changed cannot be told: runs of different models, {' and '.join(sorted(models))}")
     if len(after) > _MOST_COMPARED:
         raise BadInput(f"what changed cannot be told: {len(after)} runs after; give at most {_MOST_COMPARED}")
-    paired = paired_runs([_observed(run) for run in before], [_observed(run) for run in after])
+    limits = tuple(
+        name for name in _LIMITS if len({getattr(run.measured, name) for run in (*before, *after)}) > 1
+    )  # a stated difference is what is asked for, so it is not accounted for
+    paired = paired_runs([_observed(run, limits) for run in before], [_observed(run, limits) for run in after])
     if not paired:
         raise BadInput(
             "what changed cannot be told: no run before has the kind of load (concurrency, request rate or batch) "
@@ -242,14 +246,23 @@ def what_changed(before: Sequence[MeasurementCheck], after: Sequence[Measurement
     return replace(diagnosis(paired, stated), known=known)
 
 
-def _observed(run: MeasurementCheck) -> Observed:
+def _observed(run: MeasurementCheck, without: Sequence[str] = ()) -> Observed:
+    """A run as measured; on a server with the limits that its engine has by itself."""
     figures = {name: getattr(run.measured, name) for name in METRICS}
     workload = run.expected.workload
     if workload is None:
         raise BadInput(f"{run.measured.source}: its load is not known")
     waves = None if run.expected.in_step is None else run.expected.in_step[run.measured.statistic or "mean"]
     measured = {key: value for key, value in figures.items() if value}
-    return Observed(run.expected.deployment, workload, measured, expected=waves)
+    deployment = run.expected.deployment
+    if without:
+        try:
+            usual = find.load_engine(deployment.engine.name).on(deployment.gpu)
+        except RooflineError:  # a profile from a file
+            usual = deployment.engine
+        limits: dict[str, Any] = {name: getattr(usual, name) for name in without}
+        deployment, waves = replace(deployment, engine=replace(deployment.engine, **limits)), None
+    return Observed(deployment, workload, measured, expected=waves)
 
 
 def _changed_settings(before: Sequence[MeasurementCheck], after: Sequence[MeasurementCheck]) -> tuple[str, ...]:

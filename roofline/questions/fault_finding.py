@@ -207,7 +207,7 @@ def findings(server: str, sources: Sequence[str], seen: Sequence[Seen]) -> Findi
         Maximum likelihood of one or two faults with log-normal errors, whose sigmas are those of the predicted ranges,
         correlated over the loads of a server: docs/measurements.md.
     """
-    compared = _Compared(_most_telling(seen))
+    compared = _Weighed(_most_telling(seen))
     none = compared.cost(()) or 0.0
     ratio = compared.worst_ratio()
     singles = _singles(compared, none)
@@ -271,7 +271,7 @@ def _most_telling(seen: Sequence[Seen]) -> list[Seen]:
     return [ranked[round(place * (len(ranked) - 1) / (_MOST_RUNS - 1))] for place in range(_MOST_RUNS)]
 
 
-class _Compared:
+class _Weighed:
     """Runs of a server, and how well they are explained where each is moved by some faults."""
 
     def __init__(self, seen: Sequence[Seen]) -> None:
@@ -391,7 +391,7 @@ def _covariance(pairs: Sequence[tuple[Seen, str]]) -> list[list[float]]:
     return rows
 
 
-def _singles(compared: _Compared, none: float) -> list[_Fit]:
+def _singles(compared: _Weighed, none: float) -> list[_Fit]:
     """Every fault that leaves less than none does, likeliest first."""
     fits: list[_Fit] = []
     lowest = none
@@ -404,7 +404,7 @@ def _singles(compared: _Compared, none: float) -> list[_Fit]:
 
 
 def _best_form(
-    compared: _Compared, fault: Fault, others: Sequence[Callable[[Supposed], Supposed | None]], limit: float
+    compared: _Weighed, fault: Fault, others: Sequence[Callable[[Supposed], Supposed | None]], limit: float
 ) -> _Fit | None:
     """A fault in the form and at the size that leave least, beside other faults; None beyond the limit."""
     best: tuple[Form, float, float] | None = None
@@ -438,7 +438,7 @@ def _or_infinite(left: Callable[[float], float | None], size: float) -> float:
     return math.inf if cost is None else cost
 
 
-def _pairs(compared: _Compared, firsts: Sequence[_Fit], least: float) -> list[_Set]:
+def _pairs(compared: _Weighed, firsts: Sequence[_Fit], least: float) -> list[_Set]:
     """Pairs of faults that may be likelier than the likeliest set so far."""
     found: dict[frozenset[str], _Set] = {}
     for first in firsts:

@@ -426,7 +426,7 @@ FAULTS: tuple[Fault, ...] = (
         (
             Form(
                 _chunked,
-                (64.0, 128.0, 256.0, 512.0, 1024.0, 2048.0, 4096.0),
+                tuple(64.0 * 2.0**power for power in range(7)),
                 partial(_limit, "tokens a step"),
             ),
         ),

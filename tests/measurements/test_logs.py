@@ -32,7 +32,8 @@ def test_the_summary_of_a_log_is_what_the_same_tool_saves():
     saved = {
         "backend": "sglang", "model_id": found.model, "request_rate": "inf", "max_concurrency": 8, "num_prompts": 80,
         "completed": 80, "total_input_tokens": 81920, "total_output_tokens": 20480, "request_throughput": 3.25,
-        "median_ttft_ms": 80.89, "median_tpot_ms": 9.52, "median_e2e_latency_ms": 2493.29,
+        "median_ttft_ms": 80.89, "median_tpot_ms": 9.52, "median_e2e_latency_ms": 2493.29, "mean_ttft_ms": 91.59,
+        "mean_tpot_ms": 9.47, "mean_e2e_latency_ms": 2443.32, "p99_ttft_ms": 224.81,
     }  # fmt: skip
     (same,) = results(json.dumps(saved).encode(), found.source).measurements
     assert same == found
