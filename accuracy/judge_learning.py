@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from cases import is_impossible
+from cases import is_impossible, kind
 from serving_rows import HELD_OUT_GPUS, HELD_OUT_MODELS, serving_rows
 
 import roofline as rl
@@ -42,6 +42,8 @@ DEPLOYMENT = ("gpu", "model", "engine", "engine_version", "tp", "pp", "ep", "dp"
 COLUMNS = (*DEPLOYMENT, "isl", "osl", "batch", "concurrency", "num_prompts", "ttft_ms", "tpot_ms", "statistic")
 #: Sources of a table that are read: static batches of a course, a sweep of NIM, and the SGLang cookbook.
 SOURCES = ("dli_static_a100", "dli_static_h100", "dli_static_l40s", "nim_dli", "sgl_cookbook")
+#: Sources that do not say how many requests a run has, and so what part of it its start is.
+OPEN_RUNS = ("nim_dli",)
 #: Models whose fake weights send every token to the same experts: no prediction is about that.
 FAKE_ROUTING = ("mixtral-8x7b",)
 
@@ -56,6 +58,7 @@ class Figure(NamedTuple):
     """A time of a run that was not fitted, beside both predictions: logarithms of measured over predicted."""
 
     source: str
+    kind: str  # of model
     deployment: str
     metric: str
     shipped: float
@@ -161,6 +164,7 @@ def judged(runs: Sequence[Run], splits: int, folder: Path) -> Iterator[Figure]:
     """Figures of the runs that were not fitted, over several draws of those that are."""
     shipped = [checked(run) for run in runs]
     named = " ".join(str(getattr(runs[0].measurement, name) or "-") for name in DEPLOYMENT)
+    of_model = kind(shipped[0].expected.deployment.model)
     path = folder / "fitted.yaml"
     draw = random.Random(named)
     for _ in range(splits):
@@ -174,6 +178,7 @@ def judged(runs: Sequence[Run], splits: int, folder: Path) -> Iterator[Figure]:
                 if before is not None and after is not None:
                     yield Figure(
                         runs[place].source,
+                        of_model,
                         named,
                         metric,
                         math.log(before),
@@ -198,26 +203,33 @@ def is_judged(runs: Sequence[Run]) -> bool:
 
 
 def lines(figures: Sequence[Figure]) -> Iterator[str]:
-    """Markdown: a row for each source and metric, then all together, with the worst deployment of each."""
+    """Markdown: a row for each source, kind of model and metric, with the worst deployment of each."""
     yield "| runs | figure | deployments | figures | shipped | in 80 % | fitted | in 80 % | median of medians | worst |"
     yield "|---|---|---|---|---|---|---|---|---|---|"
-    sources = list(dict.fromkeys(figure.source for figure in figures))
-    for source in [*sources, "all"]:
+    slices = {source: [each for each in figures if each.source == source] for source in _named(figures, "source")}
+    stated = [each for each in figures if each.source not in OPEN_RUNS]
+    slices |= {f"{name}, stated": [each for each in stated if each.kind == name] for name in _named(stated, "kind")}
+    slices |= {"all that state their requests": stated, "all": list(figures)}
+    for name, members in slices.items():
         for metric in METRICS:
-            chosen = [each for each in figures if each.metric == metric and source in (each.source, "all")]
+            chosen = [each for each in members if each.metric == metric]
             by_deployment: dict[str, list[float]] = {}
             for each in chosen:
                 by_deployment.setdefault(each.deployment, []).append(abs(each.fitted))
-            medians = {name: median(errors) for name, errors in by_deployment.items()}
+            medians = {deployment: median(errors) for deployment, errors in by_deployment.items()}
             worst = max(medians, key=medians.__getitem__)
             yield "| " + " | ".join(
                 (
-                    source, metric.upper(), str(len(medians)), str(len(chosen)),
+                    name, metric.upper(), str(len(medians)), str(len(chosen)),
                     _errors(each.shipped for each in chosen), _share(each.was_inside for each in chosen),
                     _errors(each.fitted for each in chosen), _share(each.is_inside for each in chosen),
                     f"{100.0 * median(medians.values()):.1f}", f"{100.0 * medians[worst]:.0f} {worst}",
                 )
             ) + " |"  # fmt: skip
+
+
+def _named(figures: Iterable[Figure], field: str) -> list[str]:
+    return list(dict.fromkeys(getattr(figure, field) for figure in figures))
 
 
 def _errors(logarithms: Iterable[float]) -> str:

@@ -21,7 +21,7 @@ from roofline.questions.posterior import (
     METRICS,
     PRIORS,
     REMAINS,
-    Fit,
+    Likeliest,
     Runs,
     likeliest,
     pass_factors,
@@ -30,7 +30,7 @@ from roofline.questions.posterior import (
     value_at,
     widths,
 )
-from roofline.serving.answers import Answer, selected
+from roofline.serving.answers import Answer, listed_keys, selected
 from roofline.serving.verdict import HALF_WIDTH, deployment_name
 from roofline.specs.engine import Engine
 from roofline.specs.names import declared
@@ -126,8 +126,9 @@ class EngineFit(Answer[dict[str, Json]]):
         Args:
             keys: of the rows; None for all.
         """
+        columns = None if keys is None else listed_keys(keys)
         return {
-            "rows": [selected({name: getattr(row, name) for name in _OF_CONSTANT}, keys) for row in self.constants],
+            "rows": [selected({name: getattr(row, name) for name in _OF_CONSTANT}, columns) for row in self.constants],
             "runs": [{name: getattr(run, name) for name in FittedRun.__dataclass_fields__} for run in self.runs],
             "scatter": dict(self.scatter),
             "passes": {name: list(factor) for name, factor in self.passes.items()},
@@ -248,7 +249,7 @@ def _the_only(what: str, names: Iterable[str]) -> str:
 # What the fit says of each constant and of each run.
 
 
-def _constants(runs: Runs, fit: Fit) -> Iterator[FittedConstant]:
+def _constants(runs: Runs, fit: Likeliest) -> Iterator[FittedConstant]:
     profile = runs.observed[0].deployment.engine
     telling = telling_loads(runs, fit)
     for name, middle, width in zip(runs.constants, map(float, fit.point), widths(fit), strict=True):
@@ -267,7 +268,7 @@ def _told(run: Observed) -> str:
     return f"{workload.load.brief}, isl {workload.isl:g}, osl {workload.osl:g}"
 
 
-def _fitted_runs(runs: Runs, fit: Fit) -> Iterator[FittedRun]:
+def _fitted_runs(runs: Runs, fit: Likeliest) -> Iterator[FittedRun]:
     for place, figure in enumerate(runs.figures):
         yield FittedRun(
             runs.checks[figure.run].measured.source,
@@ -279,7 +280,7 @@ def _fitted_runs(runs: Runs, fit: Fit) -> Iterator[FittedRun]:
         )
 
 
-def _notes(runs: Runs, fit: Fit) -> Iterator[str]:
+def _notes(runs: Runs, fit: Likeliest) -> Iterator[str]:
     """Runs that were left out, figures that do not fit the others, runs that contradict each other."""
     yield from runs.notes
     if len(runs.names) > 1:
@@ -332,7 +333,7 @@ _LONGEST_TITLE = 1900
 
 
 def _document(
-    name: str, base: str, profile: Engine, runs: Runs, fit: Fit, constants: Sequence[FittedConstant]
+    name: str, base: str, profile: Engine, runs: Runs, fit: Likeliest, constants: Sequence[FittedConstant]
 ) -> dict[str, Any]:
     """The profile with the fitted constants, as a file states it."""
     dates = sorted({run.measured.date for run in runs.checks if run.measured.date})

@@ -66,17 +66,17 @@ _TOO_FAST = 1.02  # time at the hardware limit over a measured one, beyond which
 _STEP = 0.05  # of a logarithm, in differences
 _WIDENED = (4.0, 1.0)  # scales of the residuals, one fit after the other: the first finds its way from far off
 _ROUNDS, _TURNS, _HALVINGS = 2, 8, 6
-_SETTLED = 1e-3  # change of the cost below which a fit has settled
+_SETTLED = 0.001  # change of the cost below which a fit has settled
 
 #: Loads that may tell a constant: users, tokens of prompt and answer.
 _LOADS = tuple(
     (users, isl, osl)
     for users in (1.0, 8.0, 64.0, 256.0)
-    for isl, osl in ((128.0, 128.0), (128.0, 1024.0), (512.0, 512.0), (8192.0, 128.0))
+    for isl, osl in ((128.0, 128.0), (128.0, 1000.0), (512.0, 512.0), (8192.0, 128.0))
 )
 
 
-class Fit(NamedTuple):
+class Likeliest(NamedTuple):
     """The likeliest point, and what is left."""
 
     point: Any  # logarithms of the constants over the profile's
@@ -203,7 +203,7 @@ def _observed(check: MeasurementCheck) -> Observed:
     return Observed(check.expected.deployment, check.expected.workload, {})  # type: ignore[arg-type]
 
 
-def likeliest(runs: Runs) -> Fit:
+def likeliest(runs: Runs) -> Likeliest:
     r"""Constants at their likeliest, and the scatter about them; what the runs cannot tell stays as shipped.
 
     .. math:: \min_\theta \sum_i \frac{\nu + 1}{2} \ln\left(1 + \frac{r_i^2}{\nu s_i^2}\right)
@@ -228,7 +228,7 @@ def likeliest(runs: Runs) -> Fit:
     return fit if np.all(told) else _settled(runs, told)
 
 
-def _settled(runs: Runs, free: Any) -> Fit:
+def _settled(runs: Runs, free: Any) -> Likeliest:
     """The likeliest point and the scatter about it, each given the other; only free constants move."""
     remains = dict(REMAINS)
     point = np.zeros(len(runs.constants))
@@ -249,7 +249,7 @@ def _settled(runs: Runs, free: Any) -> Fit:
         of_metric = runs.metrics == metric
         if np.any(of_metric):
             scatter[metric] = _AS_NORMAL * remains[metric] * math.sqrt(1.0 + float(np.mean(used[of_metric])))
-    return Fit(point, covariance, residuals, weights, remains, scatter)
+    return Likeliest(point, covariance, residuals, weights, remains, scatter)
 
 
 def _nearest(runs: Runs, scale: Any, point: Any, free: Any) -> tuple[Any, Any]:
@@ -299,7 +299,7 @@ def _remaining(runs: Runs, residuals: Any, used: Any, before: Mapping[str, float
     return remains
 
 
-def widths(fit: Fit) -> list[float]:
+def widths(fit: Likeliest) -> list[float]:
     """Standard deviations of the logarithms of the constants."""
     return [float(width) for width in np.sqrt(np.diag(fit.covariance))]
 
@@ -310,7 +310,7 @@ def usual_sigma(runs: Runs, metric: str) -> float:
     return float(np.median(runs.shipped[of_metric] if np.any(of_metric) else runs.shipped))
 
 
-def telling_loads(runs: Runs, fit: Fit) -> dict[str, Observed | None]:
+def telling_loads(runs: Runs, fit: Likeliest) -> dict[str, Observed | None]:
     """The load whose run would narrow each constant most; None where no single run tells it."""
     first = runs.observed[0]
     known = np.linalg.inv(fit.covariance)
@@ -349,7 +349,7 @@ def _sigma(deployment: Deployment, ends: Any, time: Any, metric: str) -> float:
     return math.log(float(ends[1]) / float(time)) / HALF_WIDTH / remaining_share(deployment, metric)
 
 
-def pass_factors(runs: Runs, fit: Fit) -> dict[str, tuple[float, float, float]]:
+def pass_factors(runs: Runs, fit: Likeliest) -> dict[str, tuple[float, float, float]]:
     """Factor on the kernels of a prefill and of a decode pass of the middle run, with the ends of its 80 % range."""
     middle = sorted(range(len(runs.checks)), key=lambda place: runs.checks[place].expected.batch)[len(runs.checks) // 2]
     batch, run = runs.checks[middle].expected.batch, runs.observed[middle]
