@@ -46,7 +46,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
         (("cache", "speculate"), "improve", "See what cached prompts or drafts bring."),
         (("disaggregate",), "improve", "Separate pools for prompts and answers."),
     ),
-    "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit kernels you timed."),),
+    "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit constants to yours."),),
     "Keep": ((("sheet",), "improve", "Write a sizing workbook with live formulas."),),
     "Catalog": ((("gpus", "models", "workloads"), "catalog", "List them, show one, check your own."),),
 }

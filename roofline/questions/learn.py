@@ -34,6 +34,7 @@ from roofline.serving.answers import Answer, listed_keys, selected
 from roofline.serving.verdict import HALF_WIDTH, deployment_name
 from roofline.specs.engine import Engine
 from roofline.specs.names import declared
+from roofline.support.dates import days_since, today
 from roofline.support.errors import BadInput, RooflineError, printable
 from roofline.support.records import dataclass, field
 
@@ -336,9 +337,9 @@ def _document(
     name: str, base: str, profile: Engine, runs: Runs, fit: Likeliest, constants: Sequence[FittedConstant]
 ) -> dict[str, Any]:
     """The profile with the fitted constants, as a file states it."""
-    dates = sorted({run.measured.date for run in runs.checks if run.measured.date})
+    dates = sorted(date for run in runs.checks if (date := run.measured.date) and days_since(date) is not None)
     sources = ", ".join(dict.fromkeys(run.measured.source for run in runs.checks))
-    date = dates[-1][:10] if dates else _today()
+    date = dates[-1].strip() if dates else today().isoformat()
     return {
         "name": name,
         "title": f"{base}, fitted to {counted(len(runs.checks), 'run')} of {'; '.join(runs.names)}"[:_LONGEST_TITLE],
@@ -418,9 +419,3 @@ def _flow(key: str, value: Any) -> str:
     if key == "date":
         return yaml_date(value)
     return yaml_quoted(printable(value)) if key in ("title", "note") else yaml_scalar(value)
-
-
-def _today() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).date().isoformat()

@@ -244,6 +244,14 @@ def test_a_profile_of_a_version_keeps_the_defaults_of_the_version(folder):
 # Refusals, and the command.
 
 
+def test_the_newest_date_of_the_runs_is_that_of_the_profile(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1795000000")  # 2026-11-18
+    (run,) = predicted(BASE, LOADS[:1])
+    for dates, date in ((("2026-03-02", "2025-12-01"), "date: 2026-03-02"), (("long ago",), "date: 2026-11-18")):
+        fit = fitted([{**run, "date": day} for day in dates])
+        assert fit.text.count(date) == 2
+
+
 def test_results_of_several_engines_models_or_servers_are_refused():
     runs = predicted(BASE, LOADS[:1])
     for other, what in (({"backend": "sglang"}, "engines: vllm, sglang"), ({"model_id": "qwen3-8b"}, "models")):
