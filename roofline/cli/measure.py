@@ -481,10 +481,10 @@ _FIT_HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]"
 @click.command(
     cls=Question,
     epilog="\b\nExamples:\n"
-    "  a server:  roofline calibrate results/*.json -g h100-sxm --tp 1 -o mine.yaml\n"
-    "             roofline predict -m llama-3.1-8b -g h100-sxm --engine mine.yaml\n"
-    "  kernels:   roofline calibrate kernels.csv -g h100-sxm -o specs/hopper.yaml\n"
-    "             roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs\n",
+    "  a server:   roofline calibrate results/*.json -g h100 --tp 1 -o mine.yaml\n"
+    "  its use:    roofline predict -m llama-3.1-8b -g h100 --engine mine.yaml\n"
+    "  kernels:    roofline calibrate kernels.csv -g h100-sxm -o specs/hopper.yaml\n"
+    "  their use:  roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs\n",
 )
 @click.argument("files", nargs=-1, required=True, type=PathName())
 @click.option("-m", "--model", "--model-path", type=MODEL, help="Model: Hugging Face id, short name or alias.")

@@ -100,8 +100,8 @@ class EngineFit(Answer[dict[str, Json]]):
     >>> import roofline as rl
     >>> run = {"mean_ttft_ms": 30.0, "mean_tpot_ms": 7.0}
     >>> fit = rl.calibrate_engine(run, model="llama-3.1-8b", gpu="h100", tp=1, isl=1000, osl=100, batch=1)
-    >>> fit.to_dict(["constant", "known"])["rows"][0], fit.notes, fit.refused
-    ({'constant': 'request', 'known': True}, (), ())
+    >>> fit.to_dict(["constant", "known"])["rows"][-2:], fit.notes, fit.refused
+    ([{'constant': 'memory', 'known': True}, {'constant': 'attention', 'known': False}], (), ())
     """
 
     name: str
@@ -176,7 +176,7 @@ def calibrate_engine(
     >>> import roofline as rl
     >>> run = {"mean_ttft_ms": 30.0, "mean_tpot_ms": 7.0}
     >>> rl.calibrate_engine(run, model="llama-3.1-8b", gpu="h100", tp=1, isl="1k", osl=100, batch=1, engine="vllm")
-    <EngineFit mine: request 6.41 ms, memory x 1.03; 1 run, from vllm>
+    <EngineFit mine: request 6.22 ms, memory x 1.04; 1 run, from vllm>
     """
     stated, settings = of_command(command, options)
     plain = stated_of_run(stated)
