@@ -39,6 +39,7 @@ if _TYPE_CHECKING:
     from roofline.questions.goodput import GpuGoodput, goodput
     from roofline.questions.inputs.signatures import Case
     from roofline.questions.launch import Launch, launch
+    from roofline.questions.learn import EngineFit, calibrate_engine
     from roofline.questions.levers import Levers, levers
     from roofline.questions.listing import workload_options, workloads
     from roofline.questions.pareto import Pareto, pareto
@@ -82,6 +83,7 @@ __all__ = [
     "Disaggregation",
     "DoesNotFit",
     "DynamoDeployment",
+    "EngineFit",
     "EqualService",
     "Fit",
     "Formula",
@@ -115,6 +117,7 @@ __all__ = [
     "UnknownName",
     "UnsupportedPrecision",
     "budgets",
+    "calibrate_engine",
     "calibrate_once",
     "check",
     "check_plan",
@@ -181,6 +184,7 @@ _LAZY = {
     "roofline.questions.goodput": ("GpuGoodput", "goodput"),
     "roofline.questions.inputs.signatures": ("Case",),
     "roofline.questions.launch": ("Launch", "launch"),
+    "roofline.questions.learn": ("EngineFit", "calibrate_engine"),
     "roofline.questions.levers": ("Levers", "levers"),
     "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
     "roofline.questions.pareto": ("Pareto", "pareto"),

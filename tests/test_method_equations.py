@@ -96,6 +96,7 @@ EXCLUDED = {
     "serving/knee.py: expert_faults": "conditions, with a message for each",
     "serving/verdict.py: ends_of_gaps": 'two percentiles: "Intervals" in docs/method.md has them',
     "serving/verdict.py: beyond": "conditions, with a warning for each",
+    "serving/verdict.py: remaining_share": "a number of the profile, or one",
     "serving/load/equations.py: outside": "conditions, with a warning for each",
     "serving/load/equations.py: capacity": "saturation, or slots, of all ranks",
     "serving/load/equations.py: served_by_formulas": "served, without a program",

@@ -570,6 +570,8 @@ def profile_of(engine: str | None, version: str | None = None) -> str:
         return _DEFAULT
     if engine.endswith(ENDINGS):
         return engine
+    engine, _, stated = engine.partition("@")
+    version = stated or version
     if fold(engine) in engine_names() and fold(engine) not in _VERSIONED:
         return fold(engine)
     folded = re.sub(r"[^a-z0-9]", "", engine.lower())

@@ -651,6 +651,7 @@ EngineSpec = of_record(
         "sigma_ttft": (Deviation, None),
         "sigma_tpot": (Deviation, None),
         "sigma_loaded_ttft": (Deviation, None),
+        "ranges": (dict[Name, Annotated[list[float | str], Field(min_length=2, max_length=2)]], {}),
     },
     base=Document,
     without=("by_gpu", "stated"),

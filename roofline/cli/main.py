@@ -45,7 +45,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
         (("levers", "disaggregate"), "improve", "Rank levers; separate prompts from answers."),
         (("cache", "speculate"), "improve", "See what cached prompts or drafts bring."),
     ),
-    "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit kernels you timed."),),
+    "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit constants to yours."),),
     "Keep": ((("sheet",), "improve", "Write a sizing workbook with live formulas."),),
     "Agents": ((("mcp",), "mcp", "Answer agents over the Model Context Protocol."),),
     "Catalog": ((("gpus", "models", "workloads"), "catalog", "List them, show one, check your own."),),

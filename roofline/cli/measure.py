@@ -7,7 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,7 +26,6 @@ from roofline.cli.options import (
     print_table,
     reasons_text,
     show,
-    specs_option,
 )
 from roofline.cli.screen import MOST_MS, Screen, ScreenColumn, cell_text, flags, lines_of, room
 from roofline.cli.swept import drawn, sweep_lines
@@ -51,6 +50,9 @@ from roofline.questions.inputs.case import BASES
 from roofline.questions.sweeps import MeasuredSweep, sweeps_of
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import replace
+
+if TYPE_CHECKING:
+    from roofline.questions.learn import EngineFit, FittedConstant
 
 # Benchmark results compared with predictions and with each other: the `check` command.
 
@@ -521,41 +523,139 @@ def _percent(share: float | None) -> str:
     return cell_text(None if share is None else 100.0 * share)
 
 
-# Fitting the constants of kernels to timings: the `calibrate` command.
+# Fitting the constants of kernels to timings, or those of an engine to results: the `calibrate` command.
 
 _FIT_HEADINGS = ("kind", "dtype", "rows", "before [%]", "after [%]", "sigma [%]")
 
 
 @click.command(
     cls=Question,
-    epilog="\b\nExamples:\n  roofline calibrate kernels.csv -g h100-sxm -o specs/hopper.yaml"
-    "\n  roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs",
+    epilog="\b\nExamples:\n"
+    "  a server:   roofline calibrate results/*.json -g h100 --tp 1 -o mine.yaml\n"
+    "  its use:    roofline predict -m llama-3.1-8b -g h100 --engine mine.yaml\n"
+    "  kernels:    roofline calibrate kernels.csv -g h100-sxm -o specs/hopper.yaml\n"
+    "  their use:  roofline ttft -m llama-3.1-8b -g h100-sxm --specs specs\n",
 )
-@click.argument("tables", nargs=-1, required=True, type=PathName())
-@click.option("-g", "--gpu", type=GPU, required=True, help="GPU that was measured.")
-@click.option("--name", help="Name of the calibration: the generation that will use it.  [default: the GPU's]")
+@click.argument("files", nargs=-1, required=True, type=PathName())
+@click.option("-m", "--model", "--model-path", type=MODEL, help="Model: Hugging Face id, short name or alias.")
+@click.option("-g", "--gpu", "--system", "--hardware", type=GPU, help="GPU that was measured.")
+@stated_options("calibrate")
+@click.option("--command", metavar="TEXT", help="Launch command of the server.")
 @click.option(
-    "--title", default="own measurements", show_default=True, help="Description of the tables, cited as their source."
+    "--statistic", type=click.Choice(tuple(STATISTICS)[:2]), help="Over the requests.  [default: median, else mean]"
 )
-@click.option("--alone", is_flag=True, help="Leave out what was not measured instead of keeping the shipped values.")
+@click.option("--name", help="Name of the profile, or of the generation of kernels.  [default: the file's, the GPU's]")
+@click.option(
+    "--title", help="Description of the tables of kernels, cited as their source.  [default: own measurements]"
+)
+@click.option("--alone", is_flag=True, help="Leave out kernels that were not measured; do not keep the shipped values.")
 @click.option("-o", "--output", type=PathName(), help="File to write; - prints.  [default: standard output]")
 @click.option("--force", is_flag=True, help="Overwrite the file.")
-@specs_option
 def calibrate(
-    tables: tuple[str, ...], gpu: str, output: str | None, *, alone: bool, force: bool, **fit_options: Any
+    files: tuple[str, ...],
+    output: str | None,
+    *,
+    gpu: str | None,
+    name: str | None,
+    title: str | None,
+    specs: str | None,
+    alone: bool,
+    force: bool,
+    **stated: Any,
 ) -> None:
-    """Fit the constants of kernels and collectives to CSV tables of timed kernels (docs/measurements.md)."""
+    """Fit the constants of an engine to results of your server, or those of kernels to timings of yours.
+
+    FILES are results as roofline check reads them, of one engine, model and GPU: the answer is an engine profile for
+    --engine. Or they are CSV tables of timed kernels of one GPU: the answer is a calibration for --specs
+    (docs/measurements.md).
+    """
+    from roofline.questions.learn import are_kernel_tables
+
+    output = None if output == "-" else output
+    given = {option: value for option, value in stated.items() if value is not None}
+    if not are_kernel_tables(files):
+        for option, value in (("--title", title), ("--alone", alone)):
+            if value:
+                raise click.UsageError(f"{option} is about tables of kernels; these are results of a server")
+        _calibrate_engine(files, output, name, force=force, gpu=gpu, specs=specs, **given)
+        return
+    if given:
+        option = next(iter(given)).replace("_", "-")
+        raise click.UsageError(f"--{option} is about results of a server; these are tables of kernels")
+    if gpu is None:
+        raise click.UsageError("tables of kernels need the GPU that was measured: -g")
+    _calibrate_kernels(files, output, gpu, alone=alone, force=force, name=name, title=title, specs=specs)
+
+
+def _calibrate_engine(
+    files: Sequence[str], output: str | None, name: str | None, *, force: bool, **stated: Any
+) -> None:
+    from roofline.outputs.files import check_target, is_stream, write_whole
+    from roofline.questions.learn import calibrate_engine
+
+    is_file = output is not None and not is_stream(output)
+    if output is not None and is_file:
+        if Path(output).suffix not in (".yaml", ".yml"):
+            raise BadInput(f"-o {output}: a profile is a YAML file: {Path(output).stem}.yaml")
+        check_target(output, force=force)
+        name = Path(output).stem if name is None else name
+    fit = calibrate_engine(files, name=name or "mine", **stated)
+    if output is None:
+        echo(fit.text, nl=False)
+    else:
+        write_whole(output, lambda beside: beside.write_text(fit.text, encoding="utf-8"), force=force, make_folder=True)
+    cells = [
+        [each.constant, each.text(each.shipped), each.text(each.fitted), each.range_text, _told_by(each)]
+        for each in fit.constants
+    ]
+    if is_file:
+        print_table(_CONSTANT_HEADINGS, cells)
+        echo()
+        _echo_lines(_about(fit))
+        echo(f"{output}: use it with --engine {output}")
+    else:
+        for row in (list(_CONSTANT_HEADINGS), *cells):
+            echo("  ".join(row), err=True)
+    notes(list(fit.notes))
+    if fit.refused:
+        raise RooflineError(reasons_text(fit.refused))
+
+
+_CONSTANT_HEADINGS = ("constant", "before", "fitted", "80 % range", "told by")
+_OF_PASSES = ("a prefill pass", "a decode step")
+
+
+def _told_by(constant: FittedConstant) -> str:
+    return "these runs" if constant.known else constant.telling or "no single run"
+
+
+def _about(fit: EngineFit) -> list[str]:
+    """What a fit says beyond its constants."""
+    passes = [
+        f"{words} x {rounded(factor)} ({rounded(low)}-{rounded(high)})"
+        for words, (factor, low, high) in zip(_OF_PASSES, fit.passes.values(), strict=True)
+    ]
+    remains = " and ".join(f"{100.0 * share:.0f} % for {metric.upper()}" for metric, share in fit.scatter.items())
+    return [
+        f"Kernels of {', of '.join(passes)}. Of the width of the ranges here remain {remains}.",
+        *(["What these runs do not tell stays near its value before; the run named would tell it."]
+          if any(not each.known for each in fit.constants) else []),
+    ]  # fmt: skip
+
+
+def _calibrate_kernels(
+    tables: Sequence[str], output: str | None, gpu: str, *, alone: bool, force: bool, **options: Any
+) -> None:
     from roofline.outputs.files import check_target, is_stream, write_whole
     from roofline.questions.calibrate import calibrate as fit_tables
 
-    options = {name: value for name, value in fit_options.items() if value is not None}
-    output = None if output == "-" else output
     if output is not None and not is_stream(output):
-        calibration_name = fit_options["name"] or load_gpu(gpu, fit_options["specs"]).generation
+        calibration_name = options["name"] or load_gpu(gpu, options["specs"]).generation
         if Path(output).stem != calibration_name or Path(output).suffix not in (".yaml", ".yml"):
             raise BadInput(f"-o {output}: the file name must be the name of the calibration: {calibration_name}.yaml")
         check_target(output, force=force)
-    fit = fit_tables(tables, gpu, keep=not alone, **options)
+    given = {option: value for option, value in options.items() if value is not None}
+    fit = fit_tables(tables, gpu, keep=not alone, **given)
     if output is None:
         echo(fit.text, nl=False)
     else:

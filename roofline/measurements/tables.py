@@ -34,6 +34,17 @@ def kernel_groups(paths: Iterable[str]) -> list[KernelGroup]:
     return [_group(key, rows) for key, rows in collected.items()]
 
 
+def is_kernel_table(path: str) -> bool:
+    """Whether a file is a table of timed kernels, by its columns."""
+    try:
+        text = content(path, RESULT_BYTES, "file").decode("utf-8-sig", "replace")
+    except Unreadable as fault:
+        raise BadInput(f"{path} {fault}") from None
+    lines = (line for line in _LINE.split(text) if line.strip() and not line.lstrip().startswith("#"))
+    heading = {name.strip().strip('"') for name in next(lines, "").split(",")}
+    return not heading.isdisjoint(("kind", "latency_us"))
+
+
 def _rows(path: str) -> Iterable[tuple[int, dict[str, str]]]:
     heading, rows = csv_file(path, "table of kernels")
     if "kind" not in heading or "latency_us" not in heading:

@@ -54,6 +54,7 @@ from roofline.serving.verdict import (
     ends_of_gaps,
     load_sigma,
     pass_sigma,
+    remaining_share,
     spread,
     verdict,
 )
@@ -715,15 +716,14 @@ pass?>
         if self.basis == "ideal":
             return None
         engine, correction = self.deployment.engine, self.correction
-        alone = sigma = pass_sigma(
-            self.prefill if result == "ttft" else self.decode, self.basis, self._idle_sigma(result)
-        )
+        alone_pass = self.prefill if result == "ttft" else self.decode
+        alone = sigma = pass_sigma(alone_pass, self.basis, self._idle_sigma(result))
         if self.served is not None:
             of = "tpot" if self.workload.load.is_queue else result  # first tokens wait for the steps of others
             loaded = load_sigma(self.decode, self.basis, of, self.served, self._users, engine.sigma_loaded_ttft)
             sigma = where(self._users <= 1.0, alone, loaded)
         measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
-        return sigma if measured is None else minimum(sigma, measured)
+        return remaining_share(self.deployment, result) * (sigma if measured is None else minimum(sigma, measured))
 
     @property
     def _users(self) -> Real:

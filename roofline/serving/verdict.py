@@ -275,6 +275,21 @@ def load_sigma(
     return pass_sigma(step, basis, where(under_load.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
 
 
+def deployment_name(deployment: Deployment) -> str:
+    """Model, weights, GPU and plan, by which a profile knows the deployments that it was fitted to."""
+    sections, plan = deployment.quantization.sections, deployment.plan
+    weights = sections["experts" if deployment.model.is_moe else "linear"].format
+    degrees = (f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) != 1)
+    return " ".join((deployment.model.short_name, weights, "on", deployment.gpu.name, *degrees))
+
+
+def remaining_share(deployment: Deployment, result: str) -> float:
+    """What remains of the sigma of ttft or tpot where the profile was fitted to runs of this very deployment [1]."""
+    engine = deployment.engine
+    share = engine.scatter_ttft if result == "ttft" else engine.scatter_tpot
+    return 1.0 if share is None or deployment_name(deployment) not in engine.fitted_on else share
+
+
 def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
     """Ends of the 80 % interval of a log-normal distribution.
 

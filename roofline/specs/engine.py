@@ -107,6 +107,9 @@ class Engine:
     sigma_ttft: float | None = None  # of ln(predicted / measured) of whole passes, beyond the kernels' own
     sigma_tpot: float | None = None
     sigma_loaded_ttft: float | None = None  # likewise of TTFT under a load
+    fitted_on: tuple[str, ...] = ()  # deployments whose own runs it was fitted to, as `deployment_name` names them
+    scatter_ttft: float | None = None  # what remains of the sigma of a prediction there [1]
+    scatter_tpot: float | None = None
     runs: str = ""  # engine and version whose kernels it runs, such as vllm@0.19; empty: those of its name
     versions: str = ""  # on which the constants were fitted
     year: str = ""

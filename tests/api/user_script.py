@@ -70,6 +70,8 @@ def main() -> None:
     faults: list[str] = rl.check_specs()
     runs: rl.Checks = rl.check({"mean_ttft_ms": 30.0}, model=MODEL, gpu=GPU, tp=1, isl="1k", batch=1)
     slower: float | None = runs[0].ratio("ttft")
+    own: rl.EngineFit = rl.calibrate_engine({"mean_ttft_ms": 30.0}, model=MODEL, gpu=GPU, tp=1, isl="1k", batch=1)
+    told: list[str] = [each.constant for each in own.constants if each.known]
 
     # one family: predictions ask further questions, and every answer has rows
     idle, wide = rl.predict(MODEL, GPU, isl=2000), rl.predict(MODEL, "h200", isl=2000)

@@ -169,6 +169,8 @@ def test_every_field_of_the_record_can_be_stated_and_an_older_file_says_stretch(
         "all_reduce": "all_reduce: 9 us", "sigma_ttft": "sigma_ttft: 0.1",
         "sigma_loaded_ttft": "sigma_loaded_ttft: 0.3", "full_length_kv": "full_length_kv: 0.8",
         "overlaps": "overlaps: [shared experts]", "runs": "runs: vllm@0.19",
+        "fitted_on": "fitted_on: [llama-3.1-8b bf16 on h100-sxm]", "scatter_ttft": "scatter_ttft: 0.5",
+        "scatter_tpot": "scatter_tpot: 0.4",
     }  # fmt: skip
     engine = load_engine(profile(("request: 5 ms", "\n".join(["request: 5 ms", *stated.values()]))))
     plain = Engine("none")

@@ -88,7 +88,7 @@ FURTHER = (
 #: Examples that take long or read other files; `COMMANDS` has others of their commands.
 _ELSEWHERE = (
     "size -m llama-3.1-70b -q fp8", "goodput -m llama-3.3-70b", "--workload chat -c 16", "--workload rag -c 8",
-    "*.json", "kernels.csv", "|", " ... ",
+    "*.json", "kernels.csv", "mine.yaml", "|", " ... ",
 )  # fmt: skip
 #: Words of a command that asks for more than a first screen, or for no screen.
 MORE = {"--all", "--explain", "--formula", "-f", "--format", "-o"}

@@ -116,6 +116,7 @@ QUESTIONS = {
     ),
     "check": (lambda: rl.check(RESULT), ["check", RESULT]),
     "check, after": (lambda: rl.check(RESULT, after=[RESULT, RESULT]), ["check", RESULT, "--after", RESULT, RESULT]),
+    "calibrate_engine": (lambda: rl.calibrate_engine(RESULT), None),
     "calibrate_once": (lambda: rl.calibrate_once(MODEL, GPU, {"tpot": 0.01}, **CASE), None),
 }
 #: The same with other loads and options.

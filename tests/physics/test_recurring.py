@@ -200,7 +200,8 @@ UNREAD = {
     KernelOverride: ("before", "note"),
     StartUp: ("before", "block", "in_flight", "even_groups", "full_windows", "full_chunks"),
     Engine: (
-        "max_model_len", "sigma_ttft", "sigma_tpot", "sigma_loaded_ttft", "runs", "versions", "year", "stated", "by_gpu"
+        "max_model_len", "sigma_ttft", "sigma_tpot", "sigma_loaded_ttft", "fitted_on", "scatter_ttft", "scatter_tpot",
+        "runs", "versions", "year", "stated", "by_gpu",
     ),
 }  # fmt: skip
 #: What is handled by name: peaks and calibration are tables, a name is for messages, the rest is in `structure`.

@@ -42,7 +42,7 @@ from roofline.serving.latency import (
 )
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import PRESETS, preset_name
-from roofline.serving.verdict import DERATED, beyond, is_pressing, is_within
+from roofline.serving.verdict import DERATED, beyond, deployment_name, is_pressing, is_within
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
@@ -248,7 +248,17 @@ def _constant_notes(deployment: Deployment, requested: str) -> Iterator[list[str
     notes = [*_link_warnings(deployment)]
     if gpu.exp_rate is None and deployment.basis != "ideal":
         notes.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
-    yield [*notes, *_version_notes(deployment), *_stand_ins(deployment)]
+    yield [*notes, *_version_notes(deployment), *_fitted_elsewhere(deployment), *_stand_ins(deployment)]
+
+
+def _fitted_elsewhere(deployment: Deployment) -> Iterator[str]:
+    """A note on a profile that was fitted to runs of other deployments."""
+    engine = deployment.engine
+    if engine.fitted_on and deployment_name(deployment) not in engine.fitted_on and deployment.basis != "ideal":
+        yield (
+            f"{engine.name} was fitted to runs of {'; '.join(engine.fitted_on)}: its factors on kernels may not hold "
+            f"for {deployment_name(deployment)}, and ranges are as wide as those of the profile it was fitted from"
+        )
 
 
 def _version_notes(deployment: Deployment) -> Iterator[str]:

@@ -291,6 +291,23 @@ LISTED = (
     "isl", "osl", "prefix", "concurrency", "request_rate", "batch", "tp", "pp", "ep", "dp", "num_gpus", "draft_tokens",
     "quantization", "weights", "kv_cache_dtype",
 )  # fmt: skip
+#: What a result may leave out, with helps and kinds of values where these differ from those of a case.
+_STATED_OF_A_RUN = (
+    "isl", "osl", "prefix", "concurrency", "request_rate", "batch", "num_prompts", "tp", "pp", "ep", "dp",
+    "quantization", "kv_cache_dtype", "engine", "specs",
+)  # fmt: skip
+_OF_A_RUN = {
+    "isl": "Mean prompt length [tokens].",
+    "osl": "Mean answer length [tokens].",
+    "prefix": "Cached prompt tokens, or a share such as 80%.",
+    "concurrency": "Requests in flight on the deployment.",
+    "request_rate": "Requests per second sent to the deployment.",
+    "batch": "Requests that started together.",
+    "num_prompts": "Requests of the run, its start included.",
+    "tp": "Tensor-parallel degree.",
+    "engine": "Engine that was measured: vllm, sglang, trtllm, none.",
+}
+_KINDS_OF_A_RUN: Mapping[str, Value] = {"isl": NUMBER, "osl": NUMBER, "batch": NUMBER, "ep": COUNT}
 _IN_CELLS = (
     "isl", "osl", "prefix", "slo", "p99_within", "batch", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype",
     "engine", "network", "routing", "basis", "specs", "assume",
@@ -437,38 +454,8 @@ QUESTIONS: Mapping[str, Question] = {
         is_loaded=True,
         names_gpus=False,
     ),
-    "check": Question(
-        only=(
-            "isl",
-            "osl",
-            "prefix",
-            "concurrency",
-            "request_rate",
-            "batch",
-            "num_prompts",
-            "tp",
-            "pp",
-            "ep",
-            "dp",
-            "quantization",
-            "kv_cache_dtype",
-            "engine",
-            "basis",
-            "specs",
-        ),
-        helps={
-            "isl": "Mean prompt length [tokens].",
-            "osl": "Mean answer length [tokens].",
-            "prefix": "Cached prompt tokens, or a share such as 80%.",
-            "concurrency": "Requests in flight on the deployment.",
-            "request_rate": "Requests per second sent to the deployment.",
-            "batch": "Requests that started together.",
-            "num_prompts": "Requests of the run, its start included.",
-            "tp": "Tensor-parallel degree.",
-            "engine": "Engine that was measured: vllm, sglang, trtllm, none.",
-        },
-        kinds={"isl": NUMBER, "osl": NUMBER, "batch": NUMBER, "ep": COUNT},
-    ),
+    "check": Question(only=(*_STATED_OF_A_RUN, "basis"), helps=_OF_A_RUN, kinds=_KINDS_OF_A_RUN),
+    "calibrate": Question(only=_STATED_OF_A_RUN, helps=_OF_A_RUN, kinds=_KINDS_OF_A_RUN),
     "sheet": Question(
         {
             **{name: _NOT_IN_CELLS for name in OPTIONS if name not in _IN_CELLS},
