@@ -30,7 +30,7 @@ _BACKEND, _EAGER, _ATTENTION_SIGMA = 1.7, 5.0, 0.5  # times as long as the atten
 _THROTTLED, _THROTTLED_SIGMA = 1.5, 0.4  # times as long: clocks seldom fall to less than half
 _ALL_REDUCE = 20.0 * MICRO  # [s] more of a small one through the host's memory
 _EAGER_DECODE = 0.6  # exponent of the factor on decode steps, over that on prompts
-_EAGERS = (2.5, 4.0, 6.0, 9.0, 14.0)
+_EAGERS = (4.0, 6.0, 9.0, 14.0)
 _MOST_CACHED = 0.98  # share of a prompt
 
 
