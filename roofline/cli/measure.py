@@ -67,6 +67,7 @@ _RUNS = (
     ScreenColumn("ratio", "ratio"),
     ScreenColumn("80 % range", "range"),
 )
+_LOW = 30  # lines below which a screen of several runs says what is wrong in one
 _BESIDE = 4  # lines of a check beside its texts: two blank ones, the heading of the table, the footer
 _WIDTH = 80
 _AFTER = "--after"
@@ -335,9 +336,10 @@ def _print(
         return
     all_notes = [*further_notes, *_shared_notes(runs)]
     what = [] if changed is None else [*_changes(sides), f"What changed: {changed.text}", *_remarks(changed)]
-    wrong = [] if changed is not None else _what_is_wrong(Checks(runs))
-    what += wrong if len(runs) > 1 else []
     left = room(flags()) if output_format == "table" else None
+    is_low = len(runs) > 1 and left is not None and left < _LOW
+    wrong = [] if changed is not None else _what_is_wrong(Checks(runs), is_brief=is_low)
+    what += wrong if len(runs) > 1 else []
     swept = sweep_lines(sweeps, is_full=left is None)
     if len(runs) > 1 and left is not None:
         answer = "\n".join([*map(str.strip, what), *swept])
@@ -365,8 +367,8 @@ def _print(
     notes(all_notes, *(["more: --all"] if is_cut else []))
 
 
-def _what_is_wrong(checks: Checks) -> list[str]:
-    """The faults that explain the runs of each server best, and what to do about them."""
+def _what_is_wrong(checks: Checks, *, is_brief: bool) -> list[str]:
+    """The faults that explain the runs of each server best, and what to do about them unless briefly."""
     if (len(checks) == 1 or len(checks.findings) > 1) and all(found.answer == HEALTHY for found in checks.findings):
         return []  # said metric by metric, run by run
     lines: list[str] = []
@@ -374,7 +376,10 @@ def _what_is_wrong(checks: Checks) -> list[str]:
         if found.answer == HEALTHY and len(checks.findings) > 1:
             continue
         first, *more = found.lines
-        lines += [f"{found.server}: {first}" if len(checks.findings) > 1 else first, *(f"  {line}" for line in more)]
+        lines += [
+            f"{found.server}: {first}" if len(checks.findings) > 1 else first,
+            *(f"  {line}" for line in more if not is_brief),
+        ]
     return (
         [*lines, f"only the first {MOST_SERVERS} servers were looked into"]
         if len(checks.findings) == MOST_SERVERS

@@ -257,7 +257,7 @@ def _csv_number(row: JsonNode, column: str, cell: str) -> float:
 
 def _measurement(fields: Fields, source: str) -> Measurement:
     """The record, unless a figure is impossible."""
-    fields = {name: value for name, value in fields.items() if value is not None}
+    fields = {name: value for name, value in fields.items() if value is not None or name == "has_equal_lengths"}
     for name in _TEXTS:
         most = _LONGEST_NOTE if name == "note" else _LONGEST_NAME
         if len(fields.get(name, "")) > most:
@@ -482,7 +482,7 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
         **measured_times(result, statistic, time, MILLI),
         **plan,
         **_vllm_load(result, completed, notes),
-        "has_equal_lengths": completed is not None and completed > 1.0 and _are_equal((isl, osl), time),
+        "has_equal_lengths": _are_equal((isl, osl), time) if completed is not None and completed > 1.0 else False,
         "answered_rate": result.number("request_throughput"),
         "isl": first((isl, result.number("isl"))),
         "osl": first((osl, result.number("osl"))),
@@ -504,14 +504,14 @@ def _vllm(result: JsonNode, statistic: str | None) -> Fields:
 _EQUAL_E2EL, _EQUAL_TTFT = 1.18, 2.0
 
 
-def _are_equal(lengths: Iterable[float | None], time: Callable[[str, str], float | None]) -> bool:
-    """Whether all requests seem to be of one length: whole means, which others hardly have, and like latencies."""
+def _are_equal(lengths: Iterable[float | None], time: Callable[[str, str], float | None]) -> bool | None:
+    """Whether all requests are of one length: whole means, which others hardly have, and like E2EL; None: perhaps."""
     if not all(length is not None and length.is_integer() for length in lengths):
         return False
-    for metric, most in (("e2el", _EQUAL_E2EL), ("ttft", _EQUAL_TTFT)):
+    for metric, most, told in (("e2el", _EQUAL_E2EL, True), ("ttft", _EQUAL_TTFT, None)):
         last, middle = time("p99", metric), time("median", metric)
         if last is not None and middle:
-            return last <= most * middle
+            return told if last <= most * middle else False
     return False
 
 

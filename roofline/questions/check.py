@@ -344,7 +344,7 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
     if is_queue:
         times, ends = _in_step_times({"e2el": float(prediction.workload.load.duration(prediction))}, times, ends)
         against = ""
-    if together is not None and together.is_nearer:
+    if together is not None and together.holds:
         times, ends = _in_step_times(together.times[measurement.statistic or "mean"], times, ends)
         against, notes = "", (*notes, _IN_STEP)
     return Expected(
@@ -361,7 +361,7 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         e2el_interval=ends["e2el"],
         workload=prediction.workload,
         against=against,
-        in_step=together.times if together is not None and together.is_nearer else None,
+        in_step=together.times if together is not None and together.holds else None,
     )
 
 

@@ -28,10 +28,10 @@ Times = Mapping[str, Mapping[str, float]]
 
 
 class InStep(NamedTuple):
-    """Times of a run in step, and whether they are nearer to the measured ones than those of users who are not."""
+    """Times of a run in step, and whether they hold: known, or nearer to what was measured than others."""
 
     times: Times
-    is_nearer: bool
+    holds: bool
 
 
 def run_in_step(deployment: Deployment, workload: Workload, requests: float) -> Times | None:
@@ -72,7 +72,7 @@ def in_step(
 ) -> InStep | None:
     """What a run of equal lengths should take in step; None where its lengths differ, or may.
 
-    Equal totals do not prove equal lengths. So the nearer of the two predictions is taken: in sigmas, over TTFT and
+    Where the result does not prove equal lengths, the nearer of the two predictions is taken: in sigmas, over TTFT and
     TPOT.
 
     Args:
@@ -82,7 +82,7 @@ def in_step(
         times: predicted for users who are not in step [s].
         intervals: 80 % ranges of these [s].
     """
-    if not measurement.has_equal_lengths or not measurement.num_prompts:
+    if measurement.has_equal_lengths is False or not measurement.num_prompts:
         return None
     found = run_in_step(deployment, workload, measurement.num_prompts)
     if found is None:
@@ -96,4 +96,4 @@ def in_step(
             sigma = math.log(ends[1] / ends[0])
             off["apart"] += (math.log(measured / apart) / sigma) ** 2
             off["in step"] += (math.log(measured / together) / sigma) ** 2
-    return InStep(found, off["in step"] < off["apart"])
+    return InStep(found, bool(measurement.has_equal_lengths) or off["in step"] < off["apart"])

@@ -377,7 +377,7 @@ class Measurement:
     max_num_seqs: int | None = None  # [sequences] of a rank
     max_num_batched_tokens: int | None = None  # [tokens] of a step of a rank
     is_queue: bool = False  # all requests wait from the start, and e2el is the time of the whole run
-    has_equal_lengths: bool = False  # all prompts, and all answers, as far as the result tells
+    has_equal_lengths: bool | None = False  # all prompts, and all answers; None: perhaps
     ttft_mean: float | None = None  # [s] means and the median, whatever the statistic of the times above
     tpot_mean: float | None = None  # [s]
     e2el_mean: float | None = None  # [s]
