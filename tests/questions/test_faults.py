@@ -21,7 +21,7 @@ from roofline.specs.engine import KernelOverride
 from roofline.specs.load import Users
 
 MEASURED = Path(__file__).parents[1] / "fixtures" / "faults"
-USERS, PROMPTS = (1, 8, 32), 8
+USERS, PROMPTS = (2, 32), 8
 MODEL, GPU, OPTIONS = "qwen3-32b", "h100-sxm", {"tp": 2, "engine": "vllm"}
 ISL, OSL = 2000, 200
 
