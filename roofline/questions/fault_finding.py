@@ -48,6 +48,8 @@ _MET = 0.25  # sigma of ln(load that was met): requests in flight by Little's la
 _PRIOR = 6.0  # how much likelier no fault is than one of them: twenty faults, together as likely as none
 _AGAIN = 2.0  # and one than two: who set one option amiss did not set it with care
 _REAL = 8.0  # lag behind the best up to which a set of faults counts
+_NOTHING_OFF = 1.0  # what is unexplained of a server that is as predicted
+_MORE = 2.0  # most that a fault may leave beyond what none leaves
 _OUT = 25.0  # lag behind the best at which a fault is given up
 
 # Likelihoods: of no fault, from which on a server is healthy; the same where all times are inside their ranges; of each
@@ -59,6 +61,7 @@ _SURE = 0.99  # most that is said
 _HINT = 0.15  # likelihood from which on a fault is mentioned for a healthy server
 _MOST_RUNS = 8  # of a server: the others add time, not knowledge
 _MOST_FAULTS = 3  # listed
+_FIGURES = 6  # from which on two faults can be told
 _FIRSTS = 4  # faults that are tried beside every other
 
 
@@ -210,9 +213,10 @@ def findings(server: str, sources: Sequence[str], seen: Sequence[Seen]) -> Findi
     compared = _Weighed(_most_telling(seen))
     none = compared.cost(()) or 0.0
     ratio = compared.worst_ratio()
-    singles = _singles(compared, none)
+    singles = _singles(compared, none) if none > _NOTHING_OFF else []
     supposed = [_Set((), none), *(_Set((fit,), fit.evidence + _PRIOR) for fit in singles)]
-    supposed += _pairs(compared, singles[:_FIRSTS], min(one.cost for one in supposed))
+    if compared.count >= _FIGURES:
+        supposed += _pairs(compared, singles[:_FIRSTS], min(one.cost for one in supposed))
     shares = _shares(supposed)
     best = max(zip(shares, supposed, strict=True), key=lambda pair: pair[0])[1]
     included: dict[str, float] = {}
@@ -392,11 +396,11 @@ def _covariance(pairs: Sequence[tuple[Seen, str]]) -> list[list[float]]:
 
 
 def _singles(compared: _Weighed, none: float) -> list[_Fit]:
-    """Every fault that leaves less than none does, likeliest first."""
+    """Every fault that may be likelier than none, likeliest first."""
     fits: list[_Fit] = []
     lowest = none
     for fault in FAULTS:
-        fit = _best_form(compared, fault, (), min(none + _PRIOR, lowest + _OUT))
+        fit = _best_form(compared, fault, (), min(none + _MORE, lowest + _OUT))
         if fit is not None:
             fits.append(fit)
             lowest = min(lowest, fit.chi2)
@@ -421,7 +425,7 @@ def _best_form(
         if place < 0 or not math.isfinite(costs[place]):
             continue
         low, size, high = sizes[max(place - 1, 0)], sizes[place], sizes[min(place + 1, len(costs) - 1)]
-        if costs[place] < limit - _PRIOR:
+        if costs[place] < limit - _MORE:
             size, costs[place] = golden_section(partial(_or_infinite, left), low, size, high, costs[place])
         usual = [math.exp(-0.5 * form.penalty(each)) for each in sizes]
         shares = [weight / sum(usual) / len(fault.forms) for weight in usual]
