@@ -61,6 +61,10 @@ _FREEDOM = 2.0
 _AS_NORMAL = 1.886 / HALF_WIDTH
 #: Information of a figure that fits, over that of a normal one with the scale as its sigma.
 _INFORMATION = (_FREEDOM + 1.0) / (_FREEDOM + 3.0)
+_WAVES = (
+    "left out: all its lengths are equal, so that users stay in step and the steady state, which constants are fitted "
+    "in, is never reached; let lengths differ (vllm bench serve --random-range-ratio 0.3)"
+)
 _TOO_FAST = 1.02  # time at the hardware limit over a measured one, beyond which a run is not what it states
 
 _STEP = 0.05  # of a logarithm, in differences
@@ -146,6 +150,9 @@ class Runs:
 
     def _add(self, check: MeasurementCheck) -> None:
         source, expected = check.measured.source, check.expected
+        if check.expected.in_step is not None:
+            self.notes.append(f"{source}: {_WAVES}")
+            return
         if check.measured.statistic == "p99":
             self.notes.append(f"{source}: left out: constants are fitted to medians or means, not to a p99")
             return

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from cli.asking import ask
@@ -319,3 +320,10 @@ def test_tables_of_kernels_are_told_from_results_by_what_they_hold(files, tmp_pa
         done = ask("calibrate", *words)
         assert done.exit_code in (1, 2), words
         assert message in " ".join(done.stderr.split()), words
+
+
+def test_runs_in_step_are_left_out() -> None:
+    path = str(Path(__file__).parents[1] / "fixtures" / "faults" / "healthy.json")
+    fit = rl.calibrate_engine(path, model="llama-3.1-8b")
+    assert sum("stay in step" in note for note in fit.notes) == 2
+    assert "3 runs" not in repr(fit)
