@@ -381,9 +381,7 @@ def _what_is_wrong(checks: Checks, *, is_brief: bool) -> list[str]:
             *(f"  {line}" for line in more if not is_brief),
         ]
     return (
-        [*lines, f"only the first {MOST_SERVERS} servers were looked into"]
-        if len(checks.findings) == MOST_SERVERS
-        else lines
+        [*lines, f"at most {MOST_SERVERS} servers are looked into"] if len(checks.findings) == MOST_SERVERS else lines
     )
 
 

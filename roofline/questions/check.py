@@ -517,6 +517,11 @@ class Expected(NamedTuple):
         """80 % range of a time [s]; None where there is none."""
         return {"ttft": self.ttft_interval, "tpot": self.tpot_interval, "e2el": self.e2el_interval}[metric]
 
+    def sigma(self, metric: str) -> float:
+        """Sigma of ln(measured / predicted) of a time, by its range [1]."""
+        ends = self.interval(metric)
+        return UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
+
     def holds(self, metric: str, time: float) -> bool | None:
         """Whether a time lies inside the 80 % range; None without a range."""
         ends = self.interval(metric)
@@ -678,8 +683,7 @@ class MeasurementCheck(Answer[dict[str, Json]]):
         return ranked_suspects(times) if any(timed.is_outside for timed in times) else ()
 
     def _timed(self, metric: str, predicted: tuple[Part, ...], fastest: dict[str, float]) -> Timed:
-        ends = self.expected.interval(metric)
-        sigma = UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
+        sigma = self.expected.sigma(metric)
         parts = tuple(  # without residuals, a part carries the whole uncertainty of the time
             PartOf(part.name, part.time, part.sigma or sigma / part.share, fastest.get(part.name, 0.0))
             for part in predicted

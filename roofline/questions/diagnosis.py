@@ -191,7 +191,7 @@ def _telling(run: Observed, suspected: Sequence[tuple[Cause, float]]) -> str | N
     apart: list[tuple[float, str]] = []
     amount = float(run.workload.load.amount or 0.0)
     for factor in (1.0 / amount, *_OTHER_LOADS) if amount > 0.0 and not run.workload.load.is_burst else ():
-        other = _with_workload(run, load=run.workload.load.scaled(factor))._replace(near=None)
+        other = with_workload(run, load=run.workload.load.scaled(factor))._replace(near=None)
         shifts = [_shift(cause, size, other) for cause, size in suspected]
         if None in shifts:
             continue
@@ -453,7 +453,7 @@ def _chi2(residuals: list[tuple[float, float]], factors: tuple[float, float]) ->
 def _scaled_run(run: Observed, kernels: float, host: float) -> Observed:
     engine = run.deployment.engine
     names = ("request", "prefill", "step", "layer", "sequence")
-    scaled = _with_engine(run, **{name: getattr(engine, name) * math.exp(host) for name in names})
+    scaled = with_engine(run, **{name: getattr(engine, name) * math.exp(host) for name in names})
     return scaled._replace(kernels=math.exp(kernels))
 
 
@@ -564,16 +564,16 @@ def _scaled(factor: float, ttft: float, tpot: float, e2e: float, rate: float | N
     return times if rate is None else {**times, "answered_rate": rate / factor}
 
 
-def _with_engine(run: Observed, **changes: float) -> Observed:
+def with_engine(run: Observed, **changes: float) -> Observed:
     engine: Engine = replace(run.deployment.engine, **changes)  # type: ignore[arg-type]
     return run._replace(deployment=replace(run.deployment, engine=engine))
 
 
-def _with_workload(run: Observed, **changes: object) -> Observed:
+def with_workload(run: Observed, **changes: object) -> Observed:
     return run._replace(workload=replace(run.workload, **changes))  # type: ignore[arg-type]
 
 
-def _slower_kernels(run: Observed, size: float) -> Observed:
+def slower_kernels(run: Observed, size: float) -> Observed:
     return run._replace(kernels=run.kernels * size)
 
 
@@ -588,12 +588,12 @@ def _slower_rates(run: Observed, size: float) -> Observed:
 
 def _slower_host(run: Observed, size: float) -> Observed:
     engine = run.deployment.engine
-    return _with_engine(run, **{name: getattr(engine, name) * size for name in _HOST if name != "network"})
+    return with_engine(run, **{name: getattr(engine, name) * size for name in _HOST if name != "network"})
 
 
 def _longer_steps(run: Observed, size: float) -> Observed | None:
     step = run.deployment.engine.step + size
-    return None if step < 0.0 else _with_engine(run, step=step)
+    return None if step < 0.0 else with_engine(run, step=step)
 
 
 def _step_sizes(runs: list[Observed]) -> tuple[float, ...]:
@@ -603,13 +603,13 @@ def _step_sizes(runs: list[Observed]) -> tuple[float, ...]:
     return tuple(sorted({max(share * shortest, least) for share in _MORE}))
 
 
-def _limited(run: Observed, size: float) -> Observed | None:
+def limited(run: Observed, size: float) -> Observed | None:
     if run.workload.load.is_burst:
         return None
     stages = float(run.deployment.plan.pp)
     present = run.deployment.engine.max_num_seqs
     limit = max(size, 1.0) * stages
-    return run if present is not None and present <= limit else _with_engine(run, max_num_seqs=limit)
+    return run if present is not None and present <= limit else with_engine(run, max_num_seqs=limit)
 
 
 def _limits(runs: list[Observed]) -> tuple[float, ...]:
@@ -617,22 +617,22 @@ def _limits(runs: list[Observed]) -> tuple[float, ...]:
     return tuple(sorted({max(share * most, 1.0) for share in _LIMITS}))
 
 
-def _cached(run: Observed, size: float) -> Observed:
+def cached(run: Observed, size: float) -> Observed:
     workload = run.workload
-    return _with_workload(run, prefix=workload.prefix + size * (workload.isl - workload.prefix))
+    return with_workload(run, prefix=workload.prefix + size * (workload.isl - workload.prefix))
 
 
-def _uncached(run: Observed, size: float) -> Observed | None:
+def uncached(run: Observed, size: float) -> Observed | None:
     prefix = run.workload.prefix
-    return _with_workload(run, prefix=(1.0 - size) * prefix) if prefix else None
+    return with_workload(run, prefix=(1.0 - size) * prefix) if prefix else None
 
 
 def _more_requests(run: Observed, size: float) -> Observed | None:
-    return _with_workload(run, load=run.workload.load.scaled(size))
+    return with_workload(run, load=run.workload.load.scaled(size))
 
 
 def _longer_answers(run: Observed, size: float) -> Observed:
-    return _with_workload(run, osl=max(run.workload.osl * size, 1.0))
+    return with_workload(run, osl=max(run.workload.osl * size, 1.0))
 
 
 def _always(*sizes: float) -> Callable[[list[Observed]], tuple[float, ...]]:
@@ -693,7 +693,7 @@ def _sequences(runs: list[Observed], size: float) -> str:
     return rounded(max(size, 1.0) * float(plan.dp * plan.pp), 2)
 
 
-SLOWER_KERNELS = Cause("kernels", _always(*_SLOWER), _slower_kernels, _kernels_text)
+SLOWER_KERNELS = Cause("kernels", _always(*_SLOWER), slower_kernels, _kernels_text)
 SLOWER_HOST = Cause("host", _always(*_HOSTS), _slower_host, _host_text)
 SUSPECTED = (
     SLOWER_KERNELS,
@@ -701,11 +701,11 @@ SUSPECTED = (
     Cause("host", _step_sizes, _longer_steps, _step_text),
     Cause("host", _step_sizes, _longer_steps, lambda runs, size: _step_text(runs, -size), is_before=True),
     SLOWER_HOST,
-    Cause("batch limit", _limits, _limited, _limit_text),
-    Cause("batch limit", _limits, _limited, _lifted_text, is_before=True),
-    Cause("cache", _always(*_SHARES), _cached, _cached_text),
-    Cause("cache", _always(*_SHARES), _uncached, _uncached_text),
-    Cause("cache", _always(*_SHARES), _cached, partial(_cached_text, since="no longer"), is_before=True),
+    Cause("batch limit", _limits, limited, _limit_text),
+    Cause("batch limit", _limits, limited, _lifted_text, is_before=True),
+    Cause("cache", _always(*_SHARES), cached, _cached_text),
+    Cause("cache", _always(*_SHARES), uncached, _uncached_text),
+    Cause("cache", _always(*_SHARES), cached, partial(_cached_text, since="no longer"), is_before=True),
     Cause("load", _always(*_REQUESTS), _more_requests, _requests_text),
     Cause("load", _always(*_ANSWERS), _longer_answers, _answers_text),
 )

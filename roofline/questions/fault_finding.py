@@ -16,7 +16,6 @@ from roofline.questions.diagnosis import (
     MOST_SERVERS,
     NOISE,
     UNCLEAR,
-    UNMEASURED,
     Observed,
     golden_section,
     most_chi2,
@@ -45,7 +44,7 @@ _LEAST_SIGMA = 0.02  # of any figure
 _MET = 0.25  # sigma of ln(load that was met): requests in flight by Little's law, or requests per second
 
 # In units of chi-square.
-_PRIOR = 6.0  # how much likelier no fault is than one of them: twenty faults, together as likely as none
+_PRIOR = 6.0  # how much likelier no fault is than one of them: some twenty, together as likely as none
 _AGAIN = 2.0  # and one than two: who set one option amiss did not set it with care
 _REAL = 8.0  # lag behind the best up to which a set of faults counts
 _NOTHING_OFF = 1.0  # what is unexplained of a server that is as predicted
@@ -82,7 +81,7 @@ class Finding:
     part: str  # of the answer: prefill, decode, queue, host, link, experts, cache, drafts or client
     text: str  # with its size
     likelihood: float  # against all others and against none [1]
-    chi2: float  # that it leaves, its implausibility included
+    chi2: float  # that it leaves, alone or with the one before it
     confirm: str  # what would confirm it
     flags: tuple[str, ...]  # options of the engine that decide it
     size: float = 1.0
@@ -229,7 +228,9 @@ def findings(server: str, sources: Sequence[str], seen: Sequence[Seen]) -> Findi
     if shares[0] > (_INSIDE if compared.is_inside() else _HEALTHY):
         answer = HEALTHY
     elif is_explained and min(included[fit.fault.name] for fit in best.fits) > _NAMED:
-        answer = " and ".join(fit.fault.name for fit in ranked[: len(best.fits)])
+        named = sorted(best.fits, key=lambda fit: -included[fit.fault.name])
+        ranked = [*named, *(fit for fit in ranked if fit not in named)]
+        answer = " and ".join(fit.fault.name for fit in named)
     else:
         answer = UNCLEAR
     listed = [fit for fit in ranked[:_MOST_FAULTS] if included[fit.fault.name] > _UNLIKELY]
@@ -522,14 +523,11 @@ def _server(run: Run) -> str:
 
 
 def _seen(run: Run) -> Seen | None:
-    """A compared run by its means where it states them."""
-    if run.expected.workload is None:
+    """A compared run by its means where it states them; None where the prediction has no range to judge by."""
+    stated, names = run.measured, OF_REQUESTS
+    if run.expected.workload is None or all(run.expected.interval(name) is None for name in names):
         return None
-    stated, names = run.measured, ("ttft", "tpot", "e2el")
-    sigmas = {}
-    for name in names:
-        ends = run.expected.interval(name)
-        sigmas[name] = UNMEASURED if ends is None else math.log(ends[1] / ends[0]) / (2.0 * HALF_WIDTH)
+    sigmas = {name: run.expected.sigma(name) for name in names}
     is_mean = stated.statistic in (None, "mean")
     means = {name: getattr(stated, f"{name}_mean") for name in names}
     times = {name: getattr(stated, name) for name in names} if is_mean or means["ttft"] is None else means

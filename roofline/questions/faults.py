@@ -8,7 +8,16 @@ from functools import partial
 from typing import Any
 
 from roofline.numbers.quantity import GIGA, MICRO, rounded, to_text
-from roofline.questions.diagnosis import Observed, predicted_figures
+from roofline.questions.diagnosis import (
+    Observed,
+    cached,
+    limited,
+    predicted_figures,
+    slower_kernels,
+    uncached,
+    with_engine,
+    with_workload,
+)
 from roofline.serving.latency import lanes
 from roofline.specs.engine import KernelOverride
 from roofline.specs.formats import number_format
@@ -126,10 +135,14 @@ class Fault(NamedTuple):
     rarity: float = 0.0  # how much less usual than others, in units of chi-square
 
 
+def _of_run(move: Callable[[Observed, float], Observed | None], supposed: Supposed, size: float) -> Supposed | None:
+    """A change that a deployment or a workload can say."""
+    run = move(supposed.run, size)
+    return None if run is None else supposed._replace(run=run)
+
+
 def _engine_with(supposed: Supposed, **changes: Any) -> Supposed:
-    deployment = supposed.run.deployment
-    changed = replace(deployment, engine=replace(deployment.engine, **changes))
-    return supposed._replace(run=supposed.run._replace(deployment=changed))
+    return supposed._replace(run=with_engine(supposed.run, **changes))
 
 
 def _deployed(supposed: Supposed, **changes: Any) -> Supposed:
@@ -138,8 +151,7 @@ def _deployed(supposed: Supposed, **changes: Any) -> Supposed:
 
 
 def _workload_with(supposed: Supposed, **changes: Any) -> Supposed:
-    workload = replace(supposed.run.workload, **changes)
-    return supposed._replace(run=supposed.run._replace(workload=workload))
+    return supposed._replace(run=with_workload(supposed.run, **changes))
 
 
 def _launched(supposed: Supposed, size: float) -> Supposed | None:
@@ -170,14 +182,6 @@ def _chunked(supposed: Supposed, size: float) -> Supposed | None:
     if present is not None and present <= size:
         return None
     return _engine_with(supposed, max_num_batched_tokens=round(size))._replace(in_step=False)  # which parts the users
-
-
-def _few_slots(supposed: Supposed, size: float) -> Supposed | None:
-    if supposed.run.workload.load.is_burst:
-        return None
-    stages = float(supposed.run.deployment.plan.pp)
-    present, limit = supposed.run.deployment.engine.max_num_seqs, max(size, 1.0) * stages
-    return supposed if present is not None and present <= limit else _engine_with(supposed, max_num_seqs=limit)
 
 
 def _linked(rate: bool, late: bool, supposed: Supposed, size: float) -> Supposed | None:
@@ -216,10 +220,6 @@ def _rated(supposed: Supposed, size: float) -> Supposed:
     return _deployed(found, gpu=replace(gpu, bandwidth=gpu.bandwidth / size))
 
 
-def _slowed(supposed: Supposed, size: float) -> Supposed:
-    return supposed._replace(run=supposed.run._replace(kernels=supposed.run.kernels * size))
-
-
 def _wide_cache(supposed: Supposed, size: float) -> Supposed | None:  # noqa: ARG001  it has no size
     quantization = supposed.run.deployment.quantization
     wide = number_format(quantization.sixteen_bit_peak)
@@ -241,17 +241,6 @@ def _wide_weights(supposed: Supposed, size: float) -> Supposed | None:  # noqa: 
         return None
     sections = {name: wide if name in narrow else each for name, each in quantization.sections.items()}
     return _deployed(supposed, quantization=quantization._replace(sections=sections))
-
-
-def _cached(supposed: Supposed, size: float) -> Supposed | None:
-    workload = supposed.run.workload
-    prefix = min(workload.prefix + size * (workload.isl - workload.prefix), workload.isl - 1.0)
-    return _workload_with(supposed, prefix=prefix) if prefix > workload.prefix else None
-
-
-def _uncached(supposed: Supposed, size: float) -> Supposed | None:
-    prefix = supposed.run.workload.prefix
-    return _workload_with(supposed, prefix=(1.0 - size) * prefix) if prefix else None
 
 
 def _fewer_sent(supposed: Supposed, size: float) -> Supposed | None:
@@ -409,14 +398,28 @@ FAULTS: tuple[Fault, ...] = (
         "prefix cache off",
         "cache",
         "the hit rate of the prefix cache in the log or in /metrics",
-        (Form(_uncached, (0.3, 0.5, 0.75, 1.0), partial(_share, "of the shared prefix is computed again"), 1.0, 0.5),),
+        (
+            Form(
+                partial(_of_run, uncached),
+                (0.3, 0.5, 0.75, 1.0),
+                partial(_share, "of the shared prefix is computed again"),
+                1.0,
+                0.5,
+            ),
+        ),
         flags="cache",
     ),
     Fault(
         "prompts cached",
         "cache",
         "the hit rate of the prefix cache in the log or in /metrics; another seed of the benchmark",
-        (Form(_cached, (0.1, 0.25, 0.45, 0.65, 0.85, _MOST_CACHED), partial(_share, "of the prompt was cached")),),
+        (
+            Form(
+                partial(_of_run, cached),
+                (0.1, 0.25, 0.45, 0.65, 0.85, _MOST_CACHED),
+                partial(_share, "of the prompt was cached"),
+            ),
+        ),
         flags="cache",
     ),
     Fault(
@@ -436,7 +439,13 @@ FAULTS: tuple[Fault, ...] = (
         "too few slots",
         "queue",
         "requests wait in /metrics while those that run stay at one number",
-        (Form(_few_slots, (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0), partial(_limit, "requests")),),
+        (
+            Form(
+                partial(_of_run, limited),
+                (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0),
+                partial(_limit, "requests"),
+            ),
+        ),
         flags="batch limit",
     ),
     Fault(
@@ -538,7 +547,7 @@ FAULTS: tuple[Fault, ...] = (
         "decode",
         "nvidia-smi -L, and the arguments in the log of the start",
         (
-            Form(_slowed, (0.3, 0.45, 0.6, 0.75, 0.88), partial(_times, "every kernel")),
+            Form(partial(_of_run, slower_kernels), (0.3, 0.45, 0.6, 0.75, 0.88), partial(_times, "every kernel")),
             Form(_clocked, (0.3, 0.45, 0.6, 0.75, 0.88), partial(_times, "arithmetic")),
         ),
         flags="linear layers",

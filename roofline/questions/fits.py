@@ -21,7 +21,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import resolved_quantization, summary
 from roofline.serving.row_types import FitRow
 from roofline.serving.shown import KEYS
-from roofline.serving.verdict import FAIL, LIKELY, PASS, UNLIKELY
+from roofline.serving.verdict import FAIL, HALF_WIDTH, LIKELY, PASS, UNLIKELY
 from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST
 from roofline.specs.gpu import ANNOUNCED, Gpu
 from roofline.specs.keys import Key, Keys, cells, taken
@@ -49,7 +49,6 @@ _NARROWER = 0.9  # of the bytes of a weight, that another format must go below t
 #: Standard deviation of the memory that is left for the KV cache, measured less computed: of what the engine takes
 #: beside the weights, and of the weights (accuracy/start_up_rows.py).
 _SIGMA_FIXED, _SIGMA_WEIGHTS = 0.4 * GIBI, 0.005
-_HALF_WIDTH = 1.2816  # of an 80 % interval, in standard deviations
 
 
 def _gib(name: str, meaning: str) -> Key[Fit]:
@@ -119,7 +118,7 @@ def _setting(fit: Fit, name: str) -> float | None:
 
 def _end(fit: Fit, side: float) -> float | None:
     """An end of the 80 % interval of the memory that is left [GiB]."""
-    return None if fit.memory is None else (fit.memory.kv_cache + side * _HALF_WIDTH * fit.sigma) / GIBI
+    return None if fit.memory is None else (fit.memory.kv_cache + side * HALF_WIDTH * fit.sigma) / GIBI
 
 
 @dataclass(frozen=True, repr=False)
@@ -168,7 +167,7 @@ class Fit(Answer[FitRow]):
             return FAIL
         room = self.memory.kv_cache - self.needed
         is_measured = self.gpu.vendor.lower() == _MEASURED and self.target.engine == USUAL_ENGINE
-        is_clear = abs(room) > _HALF_WIDTH * self.sigma and is_measured
+        is_clear = abs(room) > HALF_WIDTH * self.sigma and is_measured
         if self.starts:
             return PASS if is_clear else LIKELY
         return FAIL if is_clear or room > 0.0 else UNLIKELY

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import roofline as rl
-from roofline.questions.diagnosis import HEALTHY, MOST_SERVERS
+from roofline.questions.diagnosis import HEALTHY, MOST_SERVERS, UNCLEAR
 from roofline.questions.faults import FAULTS, PARTS, Supposed, figures
 from roofline.questions.in_step import run_in_step
 from roofline.questions.inputs.flags import cause_flags
@@ -225,3 +225,18 @@ def test_only_some_servers_are_looked_into() -> None:
         model="llama-3.1-8b", isl=1000, batch=1,
     )  # fmt: skip
     assert len(checks.findings) == MOST_SERVERS
+
+
+def test_without_ranges_nothing_is_said_of_faults() -> None:
+    run = {"mean_ttft_ms": 300.0, "mean_tpot_ms": 30.0}
+    case = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "isl": 1000, "osl": 100, "batch": 1}
+    assert rl.check(run, basis="ideal", **case).findings == ()
+    assert rl.check(run, **case).findings[0].answer != HEALTHY
+
+
+def test_faults_that_are_named_come_first(deployment: Any) -> None:
+    for server in (with_engine(deployment, max_num_seqs=6), with_engine(linked(deployment, 10e9), max_num_seqs=4)):
+        (found,) = rl.check(results(server)).findings
+        named = [one.fault for one in found.found[: found.together]]
+        assert found.answer in (" and ".join(named), UNCLEAR)
+    assert first(results(with_engine(deployment, max_num_seqs=6))) == "too few slots"
