@@ -517,7 +517,8 @@ def _server(run: Run) -> str:
     plan = deployment.plan
     degrees = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1]
     weights, cache, _ = summary(deployment.model, deployment.quantization)
-    engine = " ".join(filter(None, (deployment.effective_engine.name, measured.engine_version)))
+    name, version = deployment.effective_engine.name, measured.engine_version
+    engine = name if "@" in name or version is None else f"{name} {version}"
     where = f"{deployment.model.short_name} on {deployment.num_gpus}x {deployment.gpu.name}"
     return ", ".join([where, *degrees, weights, f"KV {cache}", engine])
 
