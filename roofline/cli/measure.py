@@ -146,7 +146,8 @@ def check(
     FILES are results of vllm bench serve, sglang.bench_serving, trtllm-bench, AIPerf, genai-perf, GuideLLM,
     InferenceX or llama-bench, logs with the summary that the first two print, the /metrics of a server of vLLM or
     SGLang, or CSV; - reads standard input. What a file does not state is given by options, which override what it
-    does. Each result gets a verdict, and suspects where it is outside the 80 % range.
+    does. Each result gets a verdict, and suspects where it is outside the 80 % range. All results of one server
+    together say what is wrong with it, what would confirm that, and which option to change.
 
     The first of FILES may be a plan, as roofline plan --format json prints it: whether it holds as measured.
 
@@ -338,7 +339,9 @@ def _print(
     what = [] if changed is None else [*_changes(sides), f"What changed: {changed.text}", *_remarks(changed)]
     left = room(flags()) if output_format == "table" else None
     is_low = len(runs) > 1 and left is not None and left < _LOW
-    wrong = [] if changed is not None else _what_is_wrong(Checks(runs), is_brief=is_low)
+    checks = Checks(runs, changed)
+    wrong = _what_is_wrong(checks, is_brief=is_low)
+    is_named = any(found.together for found in checks.findings)
     what += wrong if len(runs) > 1 else []
     swept = sweep_lines(sweeps, is_full=left is None)
     if len(runs) > 1 and left is not None:
@@ -353,7 +356,10 @@ def _print(
         if len(runs) > 1:
             echo(("\n" if place else "") + f"{run.measured.source}:")
         verdicts = _filled(f"{metric.upper()} {run.verdict(metric)}" for metric in _metrics(run))
-        why, title = _filled([*(wrong if len(runs) == 1 else []), *_explanation(run)]), _filled(_title(run))
+        why, title = (
+            _filled([*(wrong if len(runs) == 1 else []), *_explanation(run, is_named=is_named)]),
+            _filled(_title(run)),
+        )
         times = [getattr(of, metric) for of in (run.measured, run.expected) for metric in _metrics(run)]
         unit, second = _unit(
             [*times, *(end for metric in _metrics(run) for end in run.expected.interval(metric) or ())]
@@ -437,8 +443,8 @@ def _remarks(changed: Diagnosis) -> list[str]:
     return lines
 
 
-def _explanation(run: MeasurementCheck) -> list[str]:
-    """Suspects for times outside their range, or a remark that nothing is."""
+def _explanation(run: MeasurementCheck, *, is_named: bool) -> list[str]:
+    """Suspects for times outside their range, or a remark that nothing is; `is_named`: what is wrong is said before."""
     outside = [metric for metric in _METRICS if run.inside(metric) is False]
     if not outside:
         known = any(run.inside(metric) for metric in _METRICS)
@@ -447,7 +453,7 @@ def _explanation(run: MeasurementCheck) -> list[str]:
         return [rough if is_rough else "Nothing needs explaining."] if known else []
     listed = [f"{place}. {text}" for place, text in enumerate(run.suspect_texts, start=1)]
     heading = ["Suspects, the most plausible first:" if len(listed) > 1 else "Suspect:"] if listed else []
-    return [*heading, *listed, *([run.unexplained] if run.unexplained else [])]
+    return [*heading, *listed, *([run.unexplained] if run.unexplained and not is_named else [])]
 
 
 def _shared_notes(runs: list[MeasurementCheck]) -> list[str]:
