@@ -874,7 +874,7 @@ CASES: dict[str, tuple[Case, ...]] = {
     "activation": (Case("gated", {"gated": True}), Case("no gate")),
     **dict.fromkeys(
         ("prefill_pass", "decode_pass"),
-        (Case("", {}, {"_add_model": lambda v: lambda assembly, _: assembly.kernels.append(kernel(GEMM, v.kernels))}),),
+        (Case("", {}, {"add_model": lambda v: lambda assembly, _: assembly.kernels.append(kernel(GEMM, v.kernels))}),),
     ),
     "mixer_parameters": tuple(
         Case(name, {"mixer": kind, "indexer": Indexer if name == "csa" else None, **symbols("q_rank ratio")})

@@ -44,6 +44,7 @@ class Operations(NamedTuple):
     cbrt: Callable[[Real], Real] | None = None  # cube root, where it is more than a power
     settled: Callable[[_Round, tuple[Any, ...], Any], tuple[Real, ...]] | None = None  # derivatives at a fixed point
     repeated: Callable[..., tuple[Real, ...]] | None = None  # a loop that ends on a condition; `roots.repeated`
+    outlined: Callable[..., Any] | None = None  # a part of a calculation as a function of its own
 
 
 _REGISTRY: dict[type, Operations] = {}
@@ -262,6 +263,24 @@ def comparable(record: type[_Record]) -> type[_Record]:
     for name, method in methods.items():
         setattr(record, name, method)
     return record
+
+
+def outlined(name: str, compute: Callable[..., Any], among: Real, *values: Any) -> Any:
+    """`compute(*values)`; a graph that is printed may hold it as a function, once for all places that use it.
+
+    Args:
+        name: of such a function.
+        compute: the calculation, of numbers and records of numbers.
+        among: one of the numbers.
+        values: what it takes; all else that it reads is the same in all places.
+
+    Returns:
+        Its results.
+    """
+    if type(among) is float:
+        return compute(*values)
+    operations = operations_of(among)
+    return compute(*values) if operations.outlined is None else operations.outlined(name, compute, among, values)
 
 
 _FLOATS = Operations(

@@ -82,19 +82,45 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
     return used
 
 
+class Held(NamedTuple):
+    """What the layers of the fullest stage hold on one GPU."""
+
+    weights: Real  # [B] of the model and of its draft
+    sequence: Real  # [B] KV cache of one sequence
+    token: Real  # [B] activations of one token at the widest point
+    padding: Real = 0.0  # [B] by which kernels pad the experts
+    layers: Real = 0.0  # of the stage with the most of them
+
+
+def _held(deployment: Deployment, length: Real = 0.0) -> Held:
+    """What the layers hold where sequences are so long [tokens]."""
+    model, plan = deployment.model, deployment.plan
+    weights, token = _deployed_weights(deployment), _token_bytes(model, plan)
+    sequence = _sequence_bytes(deployment, length) + _draft_cache(deployment, length)
+    if not deployment.engine.start_up:
+        return Held(weights, sequence, token)
+    layers = reduce(maximum, (stage.layers for stage in model.stages(plan.pp)))
+    return Held(weights, sequence, token, _padding_bytes(deployment, start_up_rule(deployment)), layers)
+
+
 def _memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
+    return memory_of(deployment, _held(deployment, length), batch, length)
+
+
+def memory_of(deployment: Deployment, held: Held, batch: Real, length: Real) -> Memory:
+    """As `memory`, from what the layers hold."""
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
-    sequences = rank_batch(batch, plan.dp) * plan.pp
-    kv_cache = sequences * (_sequence_bytes(deployment, length) + _draft_cache(deployment, length))
+    kv_cache = rank_batch(batch, plan.dp) * plan.pp * held.sequence
     prefixes = deployment.prefix_cache / plan.num_gpus
     if deployment.engine.start_up:
-        begun = _start_up_memory(deployment)
+        begun = start_up_of(deployment, held)
         reserve = gpu.memory - begun.weights - begun.activations - begun.kv_cache
         return Memory(begun.weights, kv_cache, begun.activations, reserve, gpu.memory, prefixes)
+    sequences = rank_batch(batch, plan.dp)
     return Memory(
-        weights=_deployed_weights(deployment),
+        weights=held.weights,
         kv_cache=kv_cache,
-        activations=activation_bytes(model, plan, rank_batch(batch, plan.dp), length, deployment.queries),
+        activations=_activations(model, plan, held.token, sequences, length, deployment.queries),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
         prefixes=prefixes,
@@ -143,10 +169,15 @@ def start_up_rule(deployment: Deployment) -> StartUp:
 
 
 def _start_up_memory(deployment: Deployment) -> StartUpMemory[Real]:
+    return start_up_of(deployment, _held(deployment))
+
+
+def start_up_of(deployment: Deployment, held: Held) -> StartUpMemory[Real]:
+    """As `start_up_memory`, from what the layers hold."""
     engine, plan, rule = deployment.engine, deployment.plan, start_up_rule(deployment)
     share, total = engine.gpu_memory_utilization, deployment.gpu.memory - rule.driver
-    weights, graphs = _deployed_weights(deployment) + _padding_bytes(deployment, rule), _graph_bytes(deployment, rule)
-    activations = _budget_activations(deployment, rule)
+    weights, graphs = held.weights + held.padding, _graph_bytes(deployment, rule, held.layers)
+    activations = _budget_activations(deployment, rule, held.token)
     linked = where(plan.num_gpus > 1, rule.linked, 0.0)
     if rule.share_of == OF_ALL:
         counted = graphs if rule.counts_graphs else 0.0
@@ -164,25 +195,34 @@ def _padding_bytes(deployment: Deployment, rule: StartUp) -> Real:
     if rule.padded_experts == 1 or scheme.format != "mxfp4" or not model.is_moe:
         return 0.0
     widths = [ffn.width / plan.expert_tp for _, ffn in model.ffns if isinstance(ffn, MoeFfn)]
-    factors = (rule.padded_experts * ceil(width / rule.padded_experts) / width for width in widths)
+    factors = (padding_factor(width, rule.padded_experts) for width in widths)
     experts = (stage_parameters(model, stage, plan.tp, plan.expert_ranks).experts for stage in model.stages(plan.pp))
-    return reduce(maximum, experts) * scheme.weight_nbytes * (reduce(maximum, factors) - 1.0)
+    return padding_bytes(reduce(maximum, experts), scheme.weight_nbytes, reduce(maximum, factors))
 
 
-def _budget_activations(deployment: Deployment, rule: StartUp) -> Real:
+def padding_bytes(experts: Real, nbytes: Real, factor: Real) -> Real:
+    """The same, from the parameters of the experts, their bytes each, and the factor on their width."""
+    return experts * nbytes * (factor - 1.0)
+
+
+def padding_factor(width: Real, padded: Real) -> Real:
+    """Width of an expert in whole multiples of some number, over the width."""
+    return padded * ceil(width / padded) / width
+
+
+def _budget_activations(deployment: Deployment, rule: StartUp, token: Real) -> Real:
     """Activations of a pass over the token budget, of the compiler, or logits that the sampler copies: the most [B]."""
     engine, model = deployment.engine, deployment.model
     tokens = CHUNK_TOKENS if engine.max_num_batched_tokens is None else engine.max_num_batched_tokens
     sequences = tokens if engine.max_num_seqs is None else minimum(engine.max_num_seqs, tokens)
-    passed = rule.activations * tokens * _token_bytes(model, deployment.plan)
+    passed = rule.activations * tokens * token
     streams = 2.0 * ACTIVATION_NBYTES * tokens * model.hidden
     compiled = rule.table * (ACTIVATION_NBYTES * model.vocab * model.hidden / deployment.plan.tp + streams)
     return maximum(maximum(passed, compiled), rule.sampler * _LOGIT_NBYTES * sequences * model.vocab)
 
 
-def _graph_bytes(deployment: Deployment, rule: StartUp) -> Real:
+def _graph_bytes(deployment: Deployment, rule: StartUp, layers: Real) -> Real:
     """CUDA graphs of all captured batch sizes [B]."""
-    layers = reduce(maximum, (stage.layers for stage in deployment.model.stages(deployment.plan.pp)))
     most = deployment.engine.max_num_seqs
     captured = _CAPTURED if most is None else minimum(2.0 * most, _CAPTURED)
     return rule.graph * layers * _SIZES * captured / _CAPTURED
@@ -203,11 +243,15 @@ def weight_bytes(model: Model, plan: Plan, quantization: ModelQuantization) -> R
         Shapes of the checkpoints' tensors; block scales of docs/method.md, "Number formats".
     """
     stages = (
-        _section_bytes(stage_parameters(model, stage, plan.tp, plan.expert_ranks), quantization)
-        + _end_bytes(model, plan, quantization, stage)
+        stage_bytes(model, plan, quantization, stage, stage_parameters(model, stage, plan.tp, plan.expert_ranks))
         for stage in model.stages(plan.pp)
     )
     return reduce(maximum, stages)
+
+
+def stage_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage: Stage, count: ParameterCount) -> Real:
+    """Weights of a pipeline stage on one GPU [B], whose layers have so many parameters."""
+    return _section_bytes(count, quantization) + _end_bytes(model, plan, quantization, stage)
 
 
 def kv_bytes_per_sequence(
@@ -233,7 +277,7 @@ def kv_bytes_per_sequence(
         the layer would keep without its limit.
     """
     nbytes, tp = quantization.kv_nbytes, plan.tp
-    per_layer = {mixer: _kept_bytes(mixer, length, nbytes, tp, full_length) for _, mixer in model.mixers}
+    per_layer = {mixer: kept_bytes(mixer, length, nbytes, tp, full_length) for _, mixer in model.mixers}
     stages = (sum(count * per_layer[mixer] for count, mixer in stage.mixers) for stage in model.stages(plan.pp))
     return reduce(maximum, stages)
 
@@ -260,9 +304,13 @@ def activation_bytes(model: Model, plan: Plan, sequences: Real, length: Real, qu
     Source:
         An estimate; chunks of 8192 tokens as vLLM's and TensorRT-LLM's defaults.
     """
+    return _activations(model, plan, _token_bytes(model, plan), sequences, length, queries)
+
+
+def _activations(model: Model, plan: Plan, token: Real, sequences: Real, length: Real, queries: Real) -> Real:
     tokens = minimum(sequences * length, CHUNK_TOKENS)
     logits = _LOGIT_NBYTES * sequences * queries * model.vocab / plan.tp
-    return tokens * _token_bytes(model, plan) + logits
+    return tokens * token + logits
 
 
 def largest_batch(deployment: Deployment, length: Real) -> Real:
@@ -290,20 +338,24 @@ def largest_batch(deployment: Deployment, length: Real) -> Real:
 
 
 def _largest_batch(deployment: Deployment, length: Real) -> tuple[Real, ...]:
-    model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
-    cache = _sequence_bytes(deployment, length) + _draft_cache(deployment, length)
+    return (largest_of(deployment, _held(deployment, length), length),)
+
+
+def largest_of(deployment: Deployment, held: Held, length: Real) -> Real:
+    """As `largest_batch`, from what the layers hold."""
+    model, gpu, plan, cache = deployment.model, deployment.gpu, deployment.plan, held.sequence
     if deployment.engine.start_up:
-        left = _start_up_memory(deployment).kv_cache - deployment.prefix_cache / plan.num_gpus
-        return (plan.dp * maximum(floor(left / (plan.pp * cache)), 0.0),)
+        left = start_up_of(deployment, held).kv_cache - deployment.prefix_cache / plan.num_gpus
+        return plan.dp * maximum(floor(left / (plan.pp * cache)), 0.0)
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
     per_sequence = plan.pp * cache + logits * deployment.queries
-    per_token = _token_bytes(model, plan)
-    fixed = _deployed_weights(deployment) + deployment.prefix_cache / plan.num_gpus
+    per_token = held.token
+    fixed = held.weights + deployment.prefix_cache / plan.num_gpus
     free = deployment.engine.gpu_memory_utilization * gpu.memory - fixed
     full_chunk = maximum(floor((free - CHUNK_TOKENS * per_token) / per_sequence), 0.0)
     # Batches whose tokens do not fill a chunk need less for activations.
     partial_chunk = maximum(floor(free / (per_sequence + per_token * length)), 0.0)
-    return (plan.dp * maximum(full_chunk, minimum(partial_chunk, floor(CHUNK_TOKENS / length))),)
+    return plan.dp * maximum(full_chunk, minimum(partial_chunk, floor(CHUNK_TOKENS / length)))
 
 
 def _deployed_weights(deployment: Deployment) -> Real:
@@ -315,7 +367,7 @@ def _deployed_weights(deployment: Deployment) -> Real:
     return nbytes
 
 
-def _kept_bytes(mixer: Mixer, length: Real, nbytes: Real, tp: Real, full_length: Real) -> Real:
+def kept_bytes(mixer: Mixer, length: Real, nbytes: Real, tp: Real, full_length: Real) -> Real:
     """KV cache of one sequence in a layer, of which at least a share is kept [B]."""
     read = cache_bytes(mixer, length, nbytes, tp)
     if not isinstance(mixer, Gqa) or (type(full_length) is float and full_length == 0.0):
@@ -353,7 +405,11 @@ def _draft_cache(deployment: Deployment, length: Real) -> Real:
 def _token_bytes(model: Model, plan: Plan) -> Real:
     """Activations of one token at the widest point of a pass [B]."""
     widths = ((count, NETWORK_KINDS[type(ffn)].inner_width(ffn, model.hidden, plan)) for count, ffn in model.ffns)
-    widest = reduce(maximum, (where(count > 0, width, 0.0) for count, width in widths))
+    return token_bytes(model, reduce(maximum, (where(count > 0, width, 0.0) for count, width in widths)))
+
+
+def token_bytes(model: Model, widest: Real) -> Real:
+    """The same, from the values inside the widest network."""
     return ACTIVATION_NBYTES * (4.0 * model.hidden + widest)
 
 
@@ -545,9 +601,9 @@ def stage_parameters(model: Model, stage: Stage, tp: Real = 1, expert_ranks: Rea
     """
     count = ParameterCount()
     for times, mixer in stage.mixers:
-        count = count.plus(_mixer_count(model, mixer, tp), times)
+        count = count.plus(mixer_count(model, mixer, tp), times)
     for times, ffn in stage.ffns:
-        count = count.plus(_network_count(ffn, model.hidden, tp, expert_ranks), times)
+        count = count.plus(network_count(ffn, model.hidden, tp, expert_ranks), times)
     return count
 
 
@@ -566,7 +622,7 @@ def layer_parameters(model: Model, layer: Layer, tp: Real = 1, expert_ranks: Rea
     Source:
         Shapes of the checkpoints' tensors; checked against published totals in the tests.
     """
-    return _network_count(layer.ffn, model.hidden, tp, expert_ranks).plus(_mixer_count(model, layer.mixer, tp))
+    return network_count(layer.ffn, model.hidden, tp, expert_ranks).plus(mixer_count(model, layer.mixer, tp))
 
 
 def mtp_parameters(model: Model) -> Real:
@@ -588,7 +644,7 @@ def mtp_parameters(model: Model) -> Real:
     return model.mtp_layers * (last + 2.0 * model.hidden * model.hidden + 3.0 * _norm_values(model))
 
 
-def stream_parameters(model: Model, *, is_head: bool = False) -> float:
+def stream_parameters(model: Model, *, is_head: bool = False) -> Real:
     """Parameters that mix the residual streams of a layer, or collapse them before the head.
 
     Args:
@@ -608,9 +664,9 @@ def stream_parameters(model: Model, *, is_head: bool = False) -> float:
     width = streams * model.hidden
     if model.stream_rank:
         gate = 2.0 * model.stream_rank * width + width - model.hidden
-        return float(gate if is_head else 2.0 * (gate + streams * width))
+        return 1.0 * gate if is_head else 2.0 * (gate + streams * width)
     if is_head:
-        return float(streams * width + streams + 1)
+        return 1.0 * (streams * width + streams + 1)
     mixed = (2 + streams) * streams
     return 2.0 * (mixed * width + mixed + 3)
 
@@ -645,7 +701,7 @@ def _norm_values(model: Model) -> Real:
     return model.hidden * where(model.norm_bias, 2, 1) if model.norm_weights else 0.0
 
 
-def _mixer_count(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
+def mixer_count(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
     """Parameters of a mixer, with the norms, stream weights and inputs of its layer."""
     matrices, small = mixer_parameters(mixer, model.hidden, tp)
     inputs, _ = layer_input_parameters(model, of_layer=True)
@@ -654,7 +710,8 @@ def _mixer_count(model: Model, mixer: Mixer, tp: Real) -> ParameterCount:
     return ParameterCount(linear=inputs + laurel, attention=matrices, router=router, norm=small + norms + scales)
 
 
-def _network_count(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
+def network_count(ffn: Ffn, hidden: Real, tp: Real, expert_ranks: Real) -> ParameterCount:
+    """Parameters of a feed-forward network on one rank."""
     return ParameterCount(**NETWORK_KINDS[type(ffn)].matrices.values(ffn, hidden, tp, expert_ranks))
 
 

@@ -173,11 +173,10 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
 
 def _prefill_kernels(deployment: Deployment, batch: Real, new: Real, cached: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, new)
-    _add_model(assembly, Span(new, cached))
+    add_model(assembly, Span(new, cached))
     if deployment.draft is not None:  # the draft model needs a cache of the prompt too
         assembly.kernels += _draft_kernels(deployment, batch, new, Span(new, cached)).kernels
-    _launch(assembly, assembly.engine.launch)
-    assembly.host("host, prefill", assembly.engine.prefill)
+    add_prefill_host(assembly)
     return tuple(assembly.kernels)
 
 
@@ -207,16 +206,27 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
 
 def _decode_kernels(deployment: Deployment, batch: Real, context: Real, steps: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, deployment.queries, deployment.queries)
-    _add_model(assembly, Span(steps, context, is_decode=True))
+    add_model(assembly, Span(steps, context, is_decode=True))
     if deployment.draft is not None:
         proposals = deployment.draft.tokens
         drafted = draft_pass(deployment, batch, context, steps).kernels
         assembly.kernels += [kernel._replace(count=proposals * kernel.count) for kernel in drafted]
+    add_decode_host(assembly)
+    return tuple(assembly.kernels)
+
+
+def add_prefill_host(assembly: Assembly) -> None:
+    """Add the time of the host in a pass over prompts, whose kernels are there."""
+    _launch(assembly, assembly.engine.launch)
+    assembly.host("host, prefill", assembly.engine.prefill)
+
+
+def add_decode_host(assembly: Assembly) -> None:
+    """Add the time of the host in a decode step, whose kernels are there."""
     engine = assembly.engine
     _launch(assembly, engine.launch_decode)
     time = engine.step + engine.layer * assembly.model.layers + engine.sequence * assembly.sequences
     assembly.host("host, decode step", time)
-    return tuple(assembly.kernels)
 
 
 def _launch(assembly: Assembly, overhead: Real) -> None:
@@ -270,11 +280,11 @@ def _draft_kernels(deployment: Deployment, batch: Real, new: Real, span: Span) -
     assembly = Assembly(drafting, batch, new)
     if draft.is_module:
         assembly.gemm("join", 1, drafting.model.hidden, draft.joined * drafting.model.hidden, "linear")
-    _add_model(assembly, span)
+    add_model(assembly, span)
     return Pass(tuple(kernel._replace(name=f"draft, {kernel.name}") for kernel in assembly.kernels))
 
 
-def _add_model(assembly: Assembly, span: Span) -> None:
+def add_model(assembly: Assembly, span: Span) -> None:
     """Add embedding, all layers (equal ones together), head and stage hand-overs."""
     model, plan = assembly.model, assembly.plan
     nbytes = assembly.quantization.sections["embed"].weight_nbytes

@@ -76,7 +76,7 @@ class Called(NamedTuple):
 
     def by_program(self, read: _Read, wrap: Callable[[Any], Any]) -> _Numbers:
         figures = Figures(self.make, read, wrap, len(self.numbers))
-        return self.graph.call(figures.function(self.graph.sample), self.numbers)  # type: ignore[no-any-return]
+        return self.graph.call_of(self.deployment, figures.function(self.graph.sample), self.numbers)  # type: ignore[no-any-return]
 
 
 def recurring(make: Callable[..., Any], deployment: Deployment, numbers: _Numbers) -> Recurring | Called | None:
@@ -89,7 +89,7 @@ def recurring(make: Callable[..., Any], deployment: Deployment, numbers: _Number
     bandwidth: Any = deployment.gpu.bandwidth
     if type(bandwidth) is not float:
         graph = getattr(bandwidth, "graph", None)
-        return Called(make, deployment, numbers, graph) if getattr(graph, "home", None) is deployment else None
+        return Called(make, deployment, numbers, graph) if graph is not None and graph.calls(deployment) else None
     for number in numbers:
         if type(number) is not float:
             return _of_arrays(make, deployment, numbers)

@@ -130,8 +130,12 @@ def prefill_of_kinds(deployment: Deployment, workload: Workload) -> list[tuple[R
     """Share of hits and of misses [1], with the TTFT of a burst of each [s]."""
     kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
     before = deployment.effective_engine.network + deployment.effective_engine.request
-    kernels_by_kind = [(kind.weight, _prompts(deployment, workload, kind._replace(weight=1.0))) for kind in kinds]
-    return [(weight, before + sum(kernel.time for kernel in kernels)) for weight, kernels in kernels_by_kind]
+    budget, ranked = deployment.effective_engine.max_num_batched_tokens, rank_batch(workload.batch, deployment.plan.dp)
+    times = []
+    for kind in kinds:
+        chunk = prompt_chunk(deployment, workload.batch, kind.cached + kind.computed, kind.computed)
+        times.append((kind.weight, before + ranked * kind.loading + chunks(kind.computed, budget) * chunk.time))
+    return times
 
 
 def _prompts(deployment: Deployment, workload: Workload, kind: PromptKind) -> tuple[Kernel, ...]:
@@ -187,11 +191,16 @@ def prompt_chunk(deployment: Deployment, prompts: Real, isl: Real, tokens: Real)
     Source:
         Arithmetic.
     """
+    return prefill_pass(deployment, prompts, *chunk_of(deployment, isl, tokens))
+
+
+def chunk_of(deployment: Deployment, isl: Real, tokens: Real) -> tuple[Real, Real]:
+    """Tokens that the mean chunk of a prompt computes, and those in the cache before them [tokens]."""
     count = chunks(tokens, deployment.effective_engine.max_num_batched_tokens)
     if type(count) is float and count == 1.0:
-        return prefill_pass(deployment, prompts, tokens, isl - tokens)
+        return tokens, isl - tokens
     new = tokens / count
-    return prefill_pass(deployment, prompts, new, isl - tokens + (count - 1.0) / 2.0 * new)
+    return new, isl - tokens + (count - 1.0) / 2.0 * new
 
 
 def decode(deployment: Deployment, workload: Workload) -> Pass:
@@ -210,8 +219,12 @@ def decode(deployment: Deployment, workload: Workload) -> Pass:
     Source:
         docs/method.md, "A pass" and "Engines".
     """
-    steps = maximum(workload.osl - 1.0, 1.0, "a single step is left")
-    return decode_pass(deployment, workload.batch, workload.isl, steps)
+    return decode_pass(deployment, workload.batch, workload.isl, averaged_steps(workload.osl))
+
+
+def averaged_steps(osl: Real) -> Real:
+    """Steps over which the mean decode step of an answer is averaged, at least one [1]."""
+    return maximum(osl - 1.0, 1.0, "a single step is left")
 
 
 def slo_excess(ttft: Real, tpot: Real, osl: Real, slo: Mapping[str, Real]) -> Real:

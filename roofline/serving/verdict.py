@@ -192,7 +192,7 @@ _NOVEL = 0.1
 _COMMON_RESIDUAL = 0.6
 #: Sigma of servers under a load beyond the kernels' own (docs/accuracy.md): of TPOT; of TTFT where the engine profile
 #: states none; factor on it with many requests in flight; of TTFT where requests wait for memory.
-_LOADED_TPOT, _LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
+_LOADED_TPOT, LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
 #: Sigma of TPOT on a decode pool, beyond the kernels' own: its median error over measured pools (docs/accuracy.md,
 #: "Separate pools", not fitted), over that of a normal distribution.
 POOLED_TPOT = 0.146 / 0.6745
@@ -234,15 +234,21 @@ def _variance(passed: Pass, *, is_generic: bool = False) -> tuple[Real, ...]:
             continue
         key = kernel.kind, kernel.dtype
         times[key] = times.get(key, 0.0) + kernel.time
-        sigmas[key] = _kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, is_generic=is_generic)
+        sigmas[key] = kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, is_generic=is_generic)
+    groups = [(time, sigmas[key]) for key, time in times.items()]
+    return (variance_of_groups(groups, is_novel=any(kind.is_novel for kind, _ in times)),)
+
+
+def variance_of_groups(groups: Sequence[tuple[Real, Real]], *, is_novel: Real) -> Real:
+    """The same from the time of each kind of kernel [s] and its sigma [1]."""
     pass_time: Real = 0.0
-    for time in times.values():
+    for time, _ in groups:
         pass_time = pass_time + time
-    total: Real = _NOVEL**2 if any(kind.is_novel for kind, _ in times) else 0.0
-    for key, time in times.items():
-        share = time / pass_time * sigmas[key]
+    total: Real = where(is_novel, _NOVEL**2, 0.0)
+    for time, sigma in groups:
+        share = time / pass_time * sigma
         total = total + share * share
-    return (total,)
+    return total
 
 
 def _generic_variance(passed: Pass) -> tuple[Real, ...]:
@@ -270,7 +276,7 @@ def load_sigma(
     """
     if result == "tpot":
         return pass_sigma(step, basis, _LOADED_TPOT)
-    loaded = _LOADED_TTFT if stated is None else stated
+    loaded = LOADED_TTFT if stated is None else stated
     crowded = where(users > _CROWD, _CROWDED * loaded, loaded)
     return pass_sigma(step, basis, where(under_load.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
 
@@ -310,7 +316,8 @@ def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
     return time / factor, time * factor
 
 
-def _kernel_sigma(kind: KernelKind, sigma: float | None, *, is_generic: bool) -> float:
+def kernel_sigma(kind: KernelKind, sigma: float | None, *, is_generic: bool) -> float:
+    """Sigma of the kernels of a kind whose residuals have a sigma, if they were measured."""
     if kind is HOST:
         return _HOST
     if is_generic:

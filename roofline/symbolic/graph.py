@@ -91,6 +91,10 @@ class Graph:
         """Value of an operation; None where the graph keeps no values."""
         del operation, args
 
+    def calls(self, home: Any) -> bool:  # noqa: ARG002
+        """Whether it calls the programs of a deployment instead of holding their operations."""
+        return False
+
     def repeated(
         self, turn: Callable[[_State], tuple[_State, Any]], start: _State, most: int, begins: Any = True
     ) -> _State:
@@ -105,6 +109,10 @@ class Graph:
     def call(self, function: Function, args: Sequence[Any]) -> _State:
         """The results of a function that is known by its name alone."""
         return self._results(self.node(CALL, function, *args), function.results)
+
+    def outlined(self, name: str, compute: Callable[..., Any], values: Sequence[Any]) -> Any:  # noqa: ARG002
+        """`compute(*values)`, as part of the graph or as a function that it calls."""
+        return compute(*values)
 
     def _results(self, node: Node, count: int) -> _State:
         return tuple(self.node(RESULT, node, float(place)) for place in range(count))
@@ -165,6 +173,14 @@ class Calls(Graph):
 
     home: Any = None
     sample: Any = None  # the same with plain numbers
+
+    def calls(self, home: Any) -> bool:
+        """Whether it calls the programs of a deployment."""
+        return self.home is home
+
+    def call_of(self, home: Any, function: Function, args: Sequence[Any]) -> _State:  # noqa: ARG002
+        """The results of a program of such a deployment."""
+        return self.call(function, args)
 
 
 class Node:
@@ -406,6 +422,7 @@ register(
             turn, start, most, begins
         ),
         settled=lambda round_, values, among: _graph_of(among).settled(round_, values),
+        outlined=lambda name, compute, among, values: _graph_of(among).outlined(name, compute, values),
     ),
 )
 

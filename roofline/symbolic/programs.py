@@ -85,7 +85,8 @@ class Style(NamedTuple):
     changing: str = ""  # keyword before a variable
     end: str = ""
     together: str = "{0} = {1}"
-    results: str = "({0},) = {1}"  # of a call
+    results: str = "({results},) = {call}"  # of a call, whose name is `{name}`
+    result: str = "{name}_{place}"  # one of them
     once: str = "if {begins}:"
     turns: str = "for {turn} in range({most}):"
     turns_if: str = "for {turn} in range({most} if ({begins}) else 0):"
@@ -99,7 +100,8 @@ _SCRIPT_STYLE = Style(
     changing="let ",
     end=";",
     together="[{0}] = [{1}]",
-    results="[{0}] = {1}",
+    results="{name} = {call}",
+    result="{name}[{place}]",
     once="if ({begins}) {{",
     turns="for (let {turn} = 0; {turn} < {most}; {turn}++) {{",
     turns_if="for (let {turn} = ({begins}) ? 0 : {most}; {turn} < {most}; {turn}++) {{",
@@ -214,6 +216,8 @@ def _sheet_number(value: Any) -> str:
 def _script_number(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if math.isnan(value):
+        return "NaN"
     return repr(float(value)) if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"
 
 
@@ -315,6 +319,7 @@ LANGUAGES = (TEXT, LATEX, PYTHON, SPREADSHEET, JAVASCRIPT)
 # structure share their code: constants are arguments of the function that makes them.
 
 _DEEP = 24  # nested operations in one expression
+_STATE = "{name}_{place}"  # one of the numbers that a loop replaces
 _MOST_PROGRAMS = 256  # cached, one per structure
 _TWICE = ("max", "min", "**")  # their forms may repeat an argument
 
@@ -365,7 +370,8 @@ class _Statements:
             elif node.operation == CALL:
                 self._call(node, margin)
             elif node.operation == RESULT:
-                self.names[node.key] = f"{self._name(node.args[0])}_{node.args[1]:g}"
+                pattern = self._style.result if node.args[0].operation == CALL else _STATE
+                self.names[node.key] = pattern.format(name=self._name(node.args[0]), place=int(node.args[1]))
             elif node.key not in self._inline:
                 text = self.text(node)  # which has no name yet
                 self._line(margin, f"{self._style.fixed}{self._name(node)} = {text}")
@@ -375,15 +381,15 @@ class _Statements:
 
     def _call(self, node: Node, margin: str) -> None:
         function, name = node.args[0], self._name(node)
-        results = ", ".join(f"{name}_{place}" for place in range(function.results))
+        results = ", ".join(self._style.result.format(name=name, place=place) for place in range(function.results))
         call = f"{function.name}({_arguments(node, self.language, lambda arg: self.names.get(arg.key))})"
-        self._line(margin, self._style.fixed + self._style.results.format(results, call))
+        self._line(margin, self._style.fixed + self._style.results.format(results=results, name=name, call=call))
 
     def _loop(self, node: Node, scope: int, margin: str, branch: Node | None) -> None:
         """A loop; one of at most a single turn is a branch."""
         *start, begins, loop = node.args
         name, style, deeper = self._name(node), self._style, margin + "    "
-        states = [f"{name}_{place}" for place in range(len(start))]
+        states = [_STATE.format(name=name, place=place) for place in range(len(start))]
         for state, value in zip(states, start, strict=True):
             self._line(margin, f"{style.changing}{state} = {self.text(value)}")
         self.names.update((bound.key, state) for bound, state in zip(loop.bound, states, strict=True))
@@ -543,8 +549,16 @@ def _make_source(
     return "\n".join((*head, *lines, f"        return {', '.join(results)},", "    return run"))
 
 
-def javascript_source(name: str, outputs: Sequence[Any], inputs: Sequence[Node]) -> str:
+def javascript_source(
+    name: str, outputs: Sequence[Any], inputs: Sequence[Node], parameters: Sequence[str] | None = None
+) -> str:
     """Source of a JavaScript function that takes the inputs by their names and returns an array of the outputs.
+
+    Args:
+        name: of the function.
+        outputs: numbers; a call stands for the array of its results.
+        inputs: nodes whose names are those of the parameters.
+        parameters: what it takes instead, where inputs are named as parts of them, such as ``e.hidden``.
 
     >>> from roofline.symbolic.graph import Graph
     >>> graph = Graph()
@@ -557,7 +571,8 @@ def javascript_source(name: str, outputs: Sequence[Any], inputs: Sequence[Node])
     statements = _Statements(JAVASCRIPT, outputs, names)
     lines = statements.write("    ")
     results = ", ".join(map(statements.text, outputs))
-    head = f"function {name}({', '.join(node.args[0] for node in inputs)}) {{"
+    taken = [node.args[0] for node in inputs] if parameters is None else parameters
+    head = f"function {name}({', '.join(taken)}) {{"
     return "\n".join((head, *lines, f"    return [{results}];", "}"))
 
 

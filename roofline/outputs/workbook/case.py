@@ -12,6 +12,7 @@ from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.operations import Real, maximum, minimum, negated, where
 from roofline.numbers.quantity import BILLION, HOUR, MEGA, MILLI
 from roofline.numbers.roots import crossing, largest_that_holds
+from roofline.outputs.layer_kinds import LayerKind
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, named, scope
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
@@ -19,7 +20,6 @@ from roofline.outputs.workbook.tables import (
     EFFICIENCY,
     MULTIPLIED,
     Catalog,
-    LayerKind,
     held_memory,
     is_listed,
     is_number,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from roofline.numbers.operations import Real, ceil, floor, where
 from roofline.numbers.quantity import HOUR
+from roofline.outputs.layer_kinds import fullest_stages, layer_kinds_of, number_of
 from roofline.outputs.workbook.cells import Cell, Column, named, scope, unmarked
 from roofline.physics.assembly import rank_batch
 from roofline.physics.equation import LinkRoof, Roof, Terms, beyond_bridge, link_efficiency, roof, tuned
@@ -34,15 +34,16 @@ from roofline.serving.quantization import (
 from roofline.specs.engine import BY_GPU, Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
 from roofline.specs.gpu import COLLECTIVES, ELEMENTWISE, GEMM, HOST, INDEXER, MOE, PCIE, Gpu, KernelKind
-from roofline.specs.model import CrossAttention, Csa, Ffn, Mixer, Mla, Model, MoeFfn, Stage
+from roofline.specs.model import CrossAttention, Csa, Mixer, Mla, Model, MoeFfn, Stage
 from roofline.support.errors import BadInput, UnsupportedPrecision, shown
-from roofline.support.records import NamedTuple, replace
+from roofline.support.records import replace
 
 #: Marks a format of the checkpoint, as opposed to a chosen one: a GPU without it computes in 16 bits.
 STORED = " as stored"
 OWN_MODEL, OWN_GPU = "my-model", "my-gpu"
 MOST_STAGES = 16
 _LONGEST_NAME = 120  # characters; a key joins two names
+_MOST_LAYER_KINDS = 24
 _WILD = "*?~|"  # wildcards of look-ups, and the sign that joins names
 
 #: Sections whose matrices run as GEMM kernels.
@@ -83,7 +84,7 @@ class Catalog:
 
     def __init__(self, models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> None:
         self.chosen_models, self.chosen_gpus, self.engine = tuple(models), tuple(gpus), engine
-        self.layer_kinds, self._held = layer_kinds_of(models)
+        self.layer_kinds, self._held = layer_kinds_of(models, _MOST_LAYER_KINDS)
         self.dtypes = Table("GPUs", "d", ("dtype",), [(dtype,) for dtype in COMPUTE])
 
     @cached_property
@@ -389,66 +390,7 @@ def rounded_to(cell: Cell, digits: int) -> Cell:
     return cell.graph.node("round", cell, digits)
 
 
-# Kinds of layers of the models in a workbook, and their distribution over pipeline stages.
-
-_MOST_LAYER_KINDS = 24
-
-
-class LayerKind(NamedTuple):
-    """A mixer or feed-forward network of one structure, of which a model has some layers or none."""
-
-    name: str
-    example: Any  # a record of its structure
-    numbers: tuple[str, ...]  # fields that differ between models; those of an indexer are prefixed
-
-
-def layer_kinds_of(models: Sequence[Model]) -> tuple[tuple[LayerKind, ...], dict[str, dict[str, tuple[int, Any]]]]:
-    """Kinds of layers of all models; for each model, the number of layers and the record of each kind it has."""
-    kinds: dict[tuple[Any, int], LayerKind] = {}
-    held: dict[str, dict[str, tuple[int, Any]]] = {}
-    numbers: dict[str, int] = {}
-    for model in models:
-        layers: dict[str, tuple[int, Any]] = {}
-        seen: dict[Any, int] = {}
-        for count, record in (*model.mixers, *model.ffns):
-            structure, names = _structure(record)
-            place = seen[structure] = seen.get(structure, 0) + 1
-            kind = kinds.get((structure, place))
-            if kind is None:
-                name = type(record).__name__.lower()
-                numbers[name] = numbers.get(name, 0) + 1
-                kind = kinds[structure, place] = LayerKind(f"{name}_{numbers[name]}", record, names)
-            layers[kind.name] = count, record
-        held[model.name] = layers
-        if len(kinds) > _MOST_LAYER_KINDS:
-            raise BadInput(
-                f"the models up to {model.short_name} have {len(kinds)} kinds of layers; a workbook holds at most "
-                f"{_MOST_LAYER_KINDS}: choose fewer models"
-            )
-    return tuple(kinds.values()), held
-
-
-def _structure(record: Mixer | Ffn) -> tuple[Any, tuple[str, ...]]:
-    """The structure that decides the kernels of a layer, and the names of its numbers."""
-    shape: list[Any] = [type(record)]
-    names: list[str] = []
-    for field in fields(record):
-        value = getattr(record, field.name)
-        if is_dataclass(value):
-            inner, more = _structure(value)  # type: ignore[arg-type]
-            shape.append(inner)
-            names += [f"{field.name}_{name}" for name in more]
-        elif type(value) is int and value != 0:
-            shape.append(field.name)
-            names.append(field.name)
-        else:
-            shape.append((field.name, value))
-    return tuple(shape), tuple(names)
-
-
-def number_of(record: Any, name: str) -> Any:
-    inner, _, rest = name.partition("_")
-    return getattr(getattr(record, inner), rest) if inner == "indexer" else getattr(record, name)
+# Distribution of layers over pipeline stages.
 
 
 def stages_of_one_kind(counts: Sequence[Real], pp: int) -> list[tuple[Any, ...]]:
@@ -456,16 +398,6 @@ def stages_of_one_kind(counts: Sequence[Real], pp: int) -> list[tuple[Any, ...]]
     alone = int(pp == 1)
     first, last = (ceil(count / pp) for count in counts), (floor(count / pp) for count in counts)
     return [(*first, 1, alone), (*last, alone, 1)]
-
-
-def fullest_stages(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    """Stages that no other stage exceeds in everything: one of them is the fullest, whatever a layer weighs."""
-    different = list(dict.fromkeys(rows))
-    return [row for row in different if not any(other != row and _exceeds(other, row) for other in different)]
-
-
-def _exceeds(other: tuple[int, ...], row: tuple[int, ...]) -> bool:
-    return all(one <= another for one, another in zip(row, other, strict=True))
 
 
 # Passes and memory of a case in cells, with the steps of the answer that they belong to.

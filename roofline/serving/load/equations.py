@@ -611,8 +611,8 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
         loads = hit_rate(deployment, workload.prefix, cache) * load_time(deployment, workload.prefix, cache)
         busy = under_load.request_rate * loads / (deployment.replicas * deployment.plan.dp)
         yield busy > _MOST_LOADS, f"loads of prefixes over {_MOST_LOADS:.0%} of the time of their link"
-    if deployment.plan.pp > 1:
-        yield workload.osl > 0.0, "pipeline parallelism"
+    if not never(deployment.plan.pp > 1):
+        yield (workload.osl > 0.0) & (deployment.plan.pp > 1), "pipeline parallelism"
 
 
 def _outside_of_steady(workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cache, reduce
 from math import log
 
-from roofline.numbers.operations import Real, comparable, cube_root, maximum, minimum, never, where
+from roofline.numbers.operations import Real, comparable, cube_root, maximum, minimum, never, outlined, where
 from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.numbers.roots import crossing, narrowed
 from roofline.serving.latency import Spread
@@ -55,7 +55,7 @@ def survival(parts: Sequence[Component], time: Real) -> Real:
     total: Real = 0.0
     for part in parts:
         rest = time - part.least
-        beyond = gamma_survival(rest, part.mean, part.variance)
+        beyond = outlined("gamma_survival", gamma_survival, rest, rest, part.mean, part.variance)
         if not never(part.most < float("inf")):
             beyond = where(rest < part.most, beyond, 0.0)
         total = total + part.weight * beyond
@@ -84,6 +84,8 @@ def percentile(parts: Sequence[Component], level: float) -> Real:
         program = _percentile_program(numbers)
         if program is not None:
             return program(*tail, *numbers)[0]
+        among = next((number for number in numbers if type(number) is not float), 0.0)
+        return outlined("percentile", _percentile, among, (*parts, *more), tail)
     return _percentile(parts, tail)
 
 

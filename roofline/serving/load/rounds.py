@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from roofline.numbers.operations import Real, comparable, maximum, minimum, never, where
+from roofline.numbers.operations import Real, comparable, maximum, minimum, never, outlined, where
 from roofline.numbers.quantity import NANO
 from roofline.serving.load.server import (
     PROMPTS_FIRST,
@@ -154,11 +154,16 @@ def meeting(
     Source:
         docs/method.md, "A server under load": M/G/1 with the length-biased step; the token budget as a second server.
     """
-    if server.engine.scheduler == PROMPTS_FIRST:
-        if users is None:
-            return _prompts_first(server, prompt, rate, others, seen)
-        return _prompts_of_users_first(server, prompt, rate, others, seen, users, spare)
-    return _decode_first(server, prompt, rate, others, seen, users, spare)
+
+    def met(prompt: Prompt, rate: Real, others: Real, seen: Real, users: Real | None, spare: Real) -> Meeting:
+        if server.engine.scheduler == PROMPTS_FIRST:
+            if users is None:
+                return _prompts_first(server, prompt, rate, others, seen)
+            return _prompts_of_users_first(server, prompt, rate, others, seen, users, spare)
+        return _decode_first(server, prompt, rate, others, seen, users, spare)
+
+    found: Meeting = outlined("meeting", met, seen, prompt, rate, others, seen, users, spare)
+    return found
 
 
 def _decode_first(

@@ -222,7 +222,11 @@ class Server:
 def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[Real, ...]:
     engine = deployment.effective_engine
     count = chunks(tokens, engine.max_num_batched_tokens)
-    chunk = prompt_chunk(deployment, 1.0, cached + tokens, tokens)
+    return times_of_chunks(engine, count, prompt_chunk(deployment, 1.0, cached + tokens, tokens))
+
+
+def times_of_chunks(engine: Engine, count: Real, chunk: Pass) -> tuple[Real, ...]:
+    """The numbers of `PromptTimes`, of so many chunks of which one is the mean."""
     attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
     head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
     lag = sum(kernel.time for kernel in chunk.kernels if kernel.name == LAUNCHES)

@@ -1,0 +1,81 @@
+"""Kinds of layers of several models, with the numbers in which their layers differ, and the fullest pipeline stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
+from math import inf
+from typing import Any
+
+from roofline.specs.model import Ffn, Mixer, Model
+from roofline.support.errors import BadInput
+from roofline.support.records import NamedTuple
+
+
+class LayerKind(NamedTuple):
+    """A mixer or feed-forward network of one structure, of which a model has some layers or none."""
+
+    name: str
+    example: Any  # a record of its structure
+    numbers: tuple[str, ...]  # fields that differ between models; those of an indexer are prefixed
+
+
+def layer_kinds_of(
+    models: Sequence[Model], most: float = inf
+) -> tuple[tuple[LayerKind, ...], dict[str, dict[str, tuple[int, Any]]]]:
+    """Kinds of layers of all models; for each model, the number of layers and the record of each kind it has."""
+    kinds: dict[tuple[Any, int], LayerKind] = {}
+    held: dict[str, dict[str, tuple[int, Any]]] = {}
+    numbers: dict[str, int] = {}
+    for model in models:
+        layers: dict[str, tuple[int, Any]] = {}
+        seen: dict[Any, int] = {}
+        for count, record in (*model.mixers, *model.ffns):
+            structure, names = structure_of(record)
+            place = seen[structure] = seen.get(structure, 0) + 1
+            kind = kinds.get((structure, place))
+            if kind is None:
+                name = type(record).__name__.lower()
+                numbers[name] = numbers.get(name, 0) + 1
+                kind = kinds[structure, place] = LayerKind(f"{name}_{numbers[name]}", record, names)
+            layers[kind.name] = count, record
+        held[model.name] = layers
+        if len(kinds) > most:
+            raise BadInput(
+                f"the models up to {model.short_name} have {len(kinds)} kinds of layers; a workbook holds at most "
+                f"{most:g}: choose fewer models"
+            )
+    return tuple(kinds.values()), held
+
+
+def structure_of(record: Mixer | Ffn) -> tuple[Any, tuple[str, ...]]:
+    """The structure that decides the kernels of a layer, and the names of its numbers."""
+    shape: list[Any] = [type(record)]
+    names: list[str] = []
+    for field in fields(record):
+        value = getattr(record, field.name)
+        if is_dataclass(value):
+            inner, more = structure_of(value)  # type: ignore[arg-type]
+            shape.append(inner)
+            names += [f"{field.name}_{name}" for name in more]
+        elif type(value) is int and value != 0:
+            shape.append(field.name)
+            names.append(field.name)
+        else:
+            shape.append((field.name, value))
+    return tuple(shape), tuple(names)
+
+
+def number_of(record: Any, name: str) -> Any:
+    inner, _, rest = name.partition("_")
+    return getattr(getattr(record, inner), rest) if inner == "indexer" else getattr(record, name)
+
+
+def fullest_stages(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Stages that no other stage exceeds in everything: one of them is the fullest, whatever a layer weighs."""
+    different = list(dict.fromkeys(rows))
+    return [row for row in different if not any(other != row and _exceeds(other, row) for other in different)]
+
+
+def _exceeds(other: tuple[int, ...], row: tuple[int, ...]) -> bool:
+    return all(one <= another for one, another in zip(row, other, strict=True))

@@ -1,0 +1,54 @@
+// What the page knows: models, GPUs, engines and formats, as the page's data holds them.
+
+/** Opens the data of the page: records by name, look-ups of roofs. */
+export function openContents(data) {
+  const contents = { ...data };
+  contents.modelOf = byName(data.models, (model) => [model.name, model.id, ...model.aliases]);
+  contents.gpuOf = byName(data.gpus, (gpu) => [gpu.name, ...gpu.aliases]);
+  contents.engineOf = byName(data.engines, (engine) => [engine.name]);
+  contents.roofPlace = new Map(data.roofs.map(([kind, key], place) => [`${kind} ${key}`, place]));
+  contents.quantizationNames = data.presets;
+  return contents;
+}
+
+/** Records by all their names, in lower case. */
+function byName(records, namesOf) {
+  const found = new Map();
+  for (const record of records) {
+    for (const name of namesOf(record)) {
+      const folded = name.toLowerCase();
+      if (!found.has(folded)) found.set(folded, record);
+    }
+  }
+  return found;
+}
+
+/** A record by a name, whatever its case; undefined where there is none. */
+export function recordOf(records, name) {
+  return typeof name === "string" ? records.get(name.trim().toLowerCase()) : undefined;
+}
+
+/** How a model is stored and multiplied on a GPU: schemes of its sections, KV cache, notes; or why it cannot be. */
+export function formatsOf(contents, model, gpu, preset, kvFormat) {
+  const { chosen, classes, sections } = contents.quantizations;
+  const choice = contents.choices[chosen[model.formats][gpu.class][contents.presets.indexOf(preset)]];
+  if (choice.length === 1) return { refusal: textOf(contents, choice[0], gpu) };
+  const schemes = Object.fromEntries(sections.map((name, place) => [name, schemeOf(contents.schemes[choice[place]])]));
+  const place = kvFormat === null ? choice[sections.length] : contents.kvFormats.indexOf(kvFormat);
+  const [key, peak] = classes[gpu.class].kv[place];
+  return {
+    schemes,
+    kv: { format: contents.kvFormats[place], nbytes: contents.kvBytes[place], key, peak },
+    sixteenBit: classes[gpu.class].sixteenBit,
+    scores: classes[gpu.class].scores,
+    notes: choice[sections.length + 1].map((text) => textOf(contents, text, gpu)),
+  };
+}
+
+function schemeOf([format, nbytes, activation, peak, key, isDynamic]) {
+  return { format, nbytes, activation, peak, key, isDynamic };
+}
+
+function textOf(contents, place, gpu) {
+  return contents.texts[place].replaceAll("{gpu}", gpu.name);
+}
