@@ -110,6 +110,11 @@ def knees(
 
 
 def _knees(deployment: Deployment, isl: Real, osl: Real) -> tuple[Real, ...]:
+    return knees_of_steps(deployment, isl, osl, affine=is_affine(deployment))
+
+
+def knees_of_steps(deployment: Deployment, isl: Real, osl: Real, *, affine: bool) -> tuple[Real, ...]:
+    """The knees that follow from the time of steps and from memory: ridge, half, memory [sequences]."""
     steps = maximum(osl - 1.0, 1.0)
 
     def step(batch: Real) -> Pass:
@@ -117,7 +122,7 @@ def _knees(deployment: Deployment, isl: Real, osl: Real) -> tuple[Real, ...]:
 
     if type(isl) is type(osl) is float:
         step = cache(step)  # both knees ask for a step without sequences
-    ridge = ridge_knee(step, affine=is_affine(deployment))
+    ridge = ridge_knee(step, affine=affine)
     return ridge, half_knee(step), largest_batch(deployment, isl + osl)
 
 

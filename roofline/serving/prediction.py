@@ -497,7 +497,7 @@ pass?>
         if ends is None or time is None:
             return None
         low, high = ends_of_gaps(self._latency, time, level) if metric == "itl" and level is not None else (time, time)
-        return ends[0] * low / mean, ends[1] * high / mean
+        return ends_of_percentile(ends, mean, (low, high))
 
     @cached_property
     def load_region(self) -> Word | None:
@@ -772,10 +772,9 @@ pass?>
             time: Real = _NOT_APPLICABLE if known is None else known
             ends = self.latency_interval(key) or (time, float("inf") if self.deployment.basis == "ideal" else time)
             at_best: Real = 0.0
-            if metric in least and known is not None:  # percentiles below the mean scale with it
-                at_best = least[metric] * minimum(time / getattr(self, metric), 1.0)
-            low, high = (end / limit for end in ends)
-            limited.append(Limited(key, time / limit, low, high, at_best / limit, applies))
+            if metric in least and known is not None:
+                at_best = best_of(time, getattr(self, metric), least[metric])
+            limited.append(limited_by(key, limit, time, ends, at_best, applies))
         return limited
 
     @cached_property
@@ -860,6 +859,24 @@ pass?>
         return ByPhase(prefilled - cached, cached, busy * (1.0 - under_load.rho) / rate)
 
 
+def ends_of_percentile(ends: tuple[Real, Real], mean: Real, times: tuple[Real, Real]) -> tuple[Real, Real]:
+    """Ends of the range of a percentile [s], whose relative errors are those of the mean."""
+    return ends[0] * times[0] / mean, ends[1] * times[1] / mean
+
+
+def best_of(time: Real, mean: Real, least: Real) -> Real:
+    """A latency at the hardware limit at least [s]: percentiles below the mean scale with it."""
+    return least * minimum(time / mean, 1.0)
+
+
+def limited_by(
+    key: str, limit: Real, time: Real, ends: tuple[Real, Real], at_best: Real, applies: Real
+) -> Limited:
+    """A latency over its limit."""
+    low, high = (end / limit for end in ends)
+    return Limited(key, time / limit, low, high, at_best / limit, applies)
+
+
 #: A prediction of many cases, for a type checker: its times are arrays.
 Predictions: TypeAlias = Prediction["Array", "Flags", "Words"]
 
@@ -915,6 +932,11 @@ def predict_deployment(
 
 def memory_of(deployment: Deployment, workload: Workload, under_load: Served | None) -> Memory:
     """Memory [B] of a burst at full length, or of the sequences that run under a load."""
+    return memory(deployment, *held_at_once(deployment, workload, under_load))
+
+
+def held_at_once(deployment: Deployment, workload: Workload, under_load: Served | None) -> tuple[Real, Real]:
+    """Sequences of a replica that are in memory together, and the tokens of each."""
     if under_load is None:
-        return memory(deployment, workload.batch, workload.isl + workload.osl)
-    return memory(deployment, under_load.batch, workload.isl + deployment.engine.reserve * workload.osl)
+        return workload.batch, workload.isl + workload.osl
+    return under_load.batch, workload.isl + deployment.engine.reserve * workload.osl

@@ -216,6 +216,8 @@ def _sheet_number(value: Any) -> str:
 def _script_number(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if value is None:
+        return "null"
     if math.isnan(value):
         return "NaN"
     return repr(float(value)) if math.isfinite(value) else f"{'-' if value < 0 else ''}Infinity"

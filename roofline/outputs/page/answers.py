@@ -10,12 +10,15 @@ from roofline.outputs.page.symbols import FRAME, Library, PageGraph, deployment_
 from roofline.physics.memory import Memory
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
+from roofline.serving.knee import knees_of_steps
 from roofline.serving.latency import Served, Workload
-from roofline.serving.load.equations import outside, served_by_formulas
-from roofline.serving.prediction import Prediction
+from roofline.serving.load.equations import _capacity, outside, served_by_formulas
+from roofline.serving.load.regions import by_region, leaves, nearest
+from roofline.serving.prediction import Prediction, best_of, ends_of_percentile, held_at_once, limited_by
+from roofline.serving.verdict import IN_RANGE, OUTSIDE, Limited, beyond, verdict
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Burst, Load, Rate, Users
-from roofline.specs.workload import LATENCIES, LEVELS, key_of
+from roofline.specs.workload import LATENCIES, LEVELS, OF_REQUESTS, key_of
 from roofline.support.records import NamedTuple, replace
 from roofline.symbolic.graph import Function
 
@@ -68,6 +71,14 @@ class _Asked(Pass):
         return self._call(read.__name__.strip("_"))
 
 
+class _Ranged(Prediction[Any, Any, Any]):
+    """A prediction whose ranges are wider where constants come from another GPU of the generation."""
+
+    def _sigma_of(self, result: str) -> Any:
+        wider = self.workload.isl.graph.input("e.wider")
+        return wider * super()._sigma_of(result)
+
+
 class Traced(NamedTuple):
     """A case of symbols."""
 
@@ -117,7 +128,7 @@ def predicted(structure: Structure, sample: Deployment, library: Library) -> tup
         return _Asked(call)
 
     held = Memory(*(graph.input(f"m[{place}]") for place in range(len(Memory._fields))))
-    prediction = Prediction(
+    prediction = _Ranged(
         case.deployment, case.workload, asked("prompts", "e"), asked("step", "e"), memory=held, served=under_load,
         allow_oversize=True,
     )  # fmt: skip
@@ -187,12 +198,12 @@ class Answers(NamedTuple):
 
 def printed_answers(sample: Deployment, library: Library) -> Answers:
     """Programs of all structures."""
-    found = Answers([], [], {})
+    found = Answers(common_sources(sample, library), [], {})
     bursts = [Structure(Burst, SCHEDULERS[0], is_single=False, is_mixed=is_mixed) for is_mixed in (False, True)]
     for structure in (*bursts, *structures()):
         parts = {"figures": figures_source, "percentiles": percentiles_source}
         if structure.load is not Burst:
-            parts["served"] = served_source
+            parts |= {"served": served_source, "capacity": capacity_source}
             source, words = domain_source(structure, sample, library)
             found.sources.append(source)
             found.names.append(f"outside_{structure.name}")
@@ -203,9 +214,77 @@ def printed_answers(sample: Deployment, library: Library) -> Answers:
 
 
 def domain_source(structure: Structure, sample: Deployment, library: Library) -> tuple[str, list[str]]:
-    """Whether each condition of the validated range fails, and the words for it."""
+    """The region of a load, whether each condition of the validated range fails; and the words for these."""
     _, prediction = predicted(structure, sample, library)
-    assert prediction.served is not None  # noqa: S101  of loads alone
-    conditions = list(outside(prediction.deployment, prediction.workload, prediction.served))
-    source = printed(f"outside_{structure.name}", [each for each, _ in conditions], ("e", "w", "s"))
-    return source, [text for _, text in conditions]
+    under_load: Any = prediction.served
+    case = prediction.deployment, prediction.workload, under_load
+    conditions = list(outside(*case))
+    outputs = [by_region(*case, _region, ""), *(each for each, _ in conditions)]
+    return printed(f"outside_{structure.name}", outputs, ("e", "w", "s")), [text for _, text in conditions]
+
+
+def _region(name: str) -> str:
+    """The region whose errors are stated for one; empty where no case lies in it."""
+    return nearest(name) if name in leaves() else ""
+
+
+def capacity_source(structure: Structure, sample: Deployment, library: Library) -> str:
+    """The most that a deployment takes: users, or requests per second."""
+    case = traced(structure, sample, library)
+    outputs = [_capacity(case.deployment, case.workload)]
+    return printed(f"capacity_{structure.name}", outputs, ("e", "w"))
+
+
+def isl_of(case: Traced) -> Any:
+    return case.workload.isl
+
+
+def osl_of(case: Traced) -> Any:
+    return case.workload.osl
+
+
+def beyond_texts(sample: Deployment, library: Library) -> list[str]:
+    """Words for what `beyond_plain` says, with the model's name and its limit as placeholders."""
+    case = traced(Structure(Burst, SCHEDULERS[0], is_single=False, is_mixed=False), sample, library)
+    model = replace(case.deployment.model, short_name="{model}", max_context=case.graph.input("limit", "{context}"))
+    return [text for _, text in beyond(replace(case.deployment, model=model), case.workload)]
+
+
+def common_sources(sample: Deployment, library: Library) -> list[str]:
+    """What all answers share: memory that a case holds, ranges of percentiles, limits, the verdict."""
+    graph = PageGraph()
+    home = deployment_of(graph, _FRAME)
+    isl, osl, batch = (graph.input(f"w.{name}") for name in ("isl", "osl", "batch"))
+    under_load: Any = SimpleNamespace(batch=graph.input("s.batch"))
+    workload = Workload(isl, osl, Burst(batch))
+    parts = [
+        printed("held_by_burst", [*held_at_once(home, workload, None)], ("e", "w")),
+        printed("held_under_load", [*held_at_once(home, workload, under_load)], ("e", "w", "s")),
+    ]
+    time, low, high, mean, limit, least = map(graph.input, ("time", "low", "high", "mean", "limit", "least"))
+    ends = ends_of_percentile((low, high), mean, (time, time))
+    parts.append(printed("ends_of_percentile", [*ends], ("low", "high", "mean", "time")))
+    limited = limited_by("", limit, time, (low, high), best_of(time, mean, least), applies=True)
+    parts.append(printed("limited_by", [*limited[1:5]], ("limit", "time", "low", "high", "mean", "least")))
+    for is_mixed in (False, True):
+        case = traced(Structure(Burst, SCHEDULERS[0], is_single=False, is_mixed=is_mixed), sample, library)
+        conditions = [fails for fails, _ in beyond(case.deployment, replace(case.workload, load=Burst(batch)))]
+        parts.append(printed(f"beyond_{'mixed' if is_mixed else 'plain'}", conditions, ("e", "w")))
+    for affine in (True, False):
+        case = traced(Structure(Burst, SCHEDULERS[0], is_single=False, is_mixed=False), sample, library)
+        outputs = knees_of_steps(case.deployment, isl_of(case), osl_of(case), affine=affine)
+        parts.append(printed(f"knees_{'affine' if affine else 'any'}", [*outputs], ("e", "w")))
+    return [*parts, _verdict("timed", is_timed=True), _verdict("untimed", is_timed=False)]
+
+
+def _verdict(name: str, *, is_timed: bool) -> str:
+    """The verdict on limits of TTFT, TPOT and E2EL, each with its shares: word, reason, binding limit."""
+    graph = PageGraph()
+    limited = []
+    for key in OF_REQUESTS:
+        shares = (graph.input(f"{key}[{place}]") for place in range(4))
+        limited.append(Limited(key, *shares, graph.input(f"{key}[4]") > 0.0))
+    unchecked = [(graph.input("outside") > 0.0, OUTSIDE)]
+    found = verdict(limited, unchecked, (), IN_RANGE, is_timed=is_timed)
+    outputs = [*found]
+    return printed(f"verdict_{name}", outputs, (*OF_REQUESTS, "outside"))

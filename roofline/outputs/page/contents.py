@@ -125,7 +125,7 @@ class Contents:
             "moe": model.is_moe, "numbers": {**numbers, **flags, "idle": idle, "is_novel": int(_is_novel(model))},
             "maxContext": model.max_context, "frame": self.kinds.frame_of(model), "layers": layers,
             "splits": _splits(model), "experts": _experts(model), "whole": gcd(*_split_numbers(model)),
-            "stages": self._stages(model, records), "formats": self._signatures.place(model, signature),
+            "stages": self._stages(model, records), "signature": self._signatures.place(model, signature),
             "native": model.native["kv"], "cautions": list(model.cautions),
         }  # fmt: skip
 

@@ -183,7 +183,8 @@ def _dispatch(kind: KernelKind) -> str:
     name = kind.name
     return (
         f"function {name}(e, ranks, sent) {{\n"
-        f"    return e.is_ideal ? {name}_ideal(e, ranks, sent) : {name}_calibrated(e, ranks, sent);\n}}"
+        f"    const t = e.is_ideal ? {name}_ideal(e, ranks, sent) : {name}_calibrated(e, ranks, sent);\n"
+        f'    t.link = {{ kind: "{name}", ranks, sent }};\n    return t;\n}}'
     )
 
 

@@ -11,6 +11,9 @@ from roofline.outputs.page.passes import EFFICIENCY, Class, Kinds, Shape
 from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, roof_name
 from roofline.physics.plan import Deployment
 from roofline.serving.quantization import SECTIONS
+from roofline.serving.load.region_errors import ERRORS
+from roofline.serving.load.regions import errors_text, leaves
+from roofline.serving.verdict import AT_HARDWARE_LIMIT, IN_RANGE, INHERITED, NOT_TIMED, NOTHING_APPLIES, OUTSIDE, UNKNOWN
 from roofline.specs.gpu import KINDS
 
 
@@ -33,6 +36,7 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         "SECTIONS": list(SECTIONS),
         "COLLECTIVES": [kind.name for kind in COLLECTIVE_KINDS],
         "CONSTANTS": list(EFFICIENCY),
+        "WIDER": INHERITED,
         "CLASSES": [list(each) for each in classes],
         "ROOFS": {"numbers": {kind.name: list(kind.numbers) for kind in kinds.kinds}, "roofs": _roofs(classes)},
         "SHAPES": {name: [_shape(shape, classes) for shape in each] for name, each in layers.shapes.items()},
@@ -40,6 +44,13 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         "FIGURES": list(answers.FIGURES),
         "PERCENTILES": [list(each) for each in answers.PERCENTILES],
         "OUTSIDE": asked.conditions,
+        "BEYOND": answers.beyond_texts(sample, library),
+        "LABELS": {kind.name: [kind.label, int(kind.goes_by_part), int(kind.is_minor)] for kind in KINDS.values()},
+        "REGIONS": {name: errors_text(name) for name in sorted(ERRORS) if name in leaves()},
+        "WORDS": {
+            "inRange": IN_RANGE, "outside": OUTSIDE, "atLimit": AT_HARDWARE_LIMIT, "unknown": UNKNOWN,
+            "notTimed": NOT_TIMED, "nothing": NOTHING_APPLIES,
+        },
     }
     parts = [
         *(f"export const {name} = {_json(value)};" for name, value in constants.items()),
@@ -53,7 +64,8 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
 
 #: Functions that other modules import by name.
 EXPORTED = (
-    "averaged_steps", "bound_times", "chunk", "decode_host", "memory_rules", "padding_bytes", "part_times",
+    "averaged_steps", "beyond_mixed", "beyond_plain", "bound_times", "ends_of_percentile", "held_by_burst",
+    "held_under_load", "knees_affine", "knees_any", "limited_by", "verdict_timed", "verdict_untimed", "chunk", "decode_host", "memory_rules", "padding_bytes", "part_times",
     "pass_time", "per_sequence", "prefill_host", "prompt", "sides_of", "times_of_chunks", "token_bytes",
     "variance_of_groups",
 )  # fmt: skip

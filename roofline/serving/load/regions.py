@@ -143,13 +143,14 @@ def domain(fails: Sequence[str], name: str | None) -> str:
     if fails:
         sentence = f"{UNDER_LOAD}: outside the validated range ({', '.join(fails)})"
     if name is not None:
-        sentence += f"; {_errors_text(name)}"
+        sentence += f"; {errors_text(name)}"
     if fails:
         sentence += "; percentiles that contradict their mean are left out; compare with `simulate`"
     return sentence
 
 
-def _errors_text(name: str) -> str:
+def errors_text(name: str) -> str:
+    """How far the closed forms are off in a region, in words."""
     found = errors(name)
     parts: list[str] = []
     for key in JUDGED:

@@ -2,13 +2,22 @@
 
 /** Opens the data of the page: records by name, look-ups of roofs. */
 export function openContents(data) {
-  const contents = { ...data };
-  contents.modelOf = byName(data.models, (model) => [model.name, model.id, ...model.aliases]);
-  contents.gpuOf = byName(data.gpus, (gpu) => [gpu.name, ...gpu.aliases]);
-  contents.engineOf = byName(data.engines, (engine) => [engine.name]);
-  contents.roofPlace = new Map(data.roofs.map(([kind, key], place) => [`${kind} ${key}`, place]));
-  contents.quantizationNames = data.presets;
-  return contents;
+  return {
+    version: data.version,
+    built: data.built,
+    raw: data,
+    models: data.models,
+    gpus: data.gpus,
+    engines: data.engines.map(({ name }) => name),
+    quantizations: data.presets.map((name) => ({ name, title: data.titles[name] ?? "" })),
+    kvFormats: data.kvFormats,
+    workloads: data.workloads,
+    modelOf: byName(data.models, (model) => [model.name, model.id, ...model.aliases]),
+    gpuOf: byName(data.gpus, (gpu) => [gpu.name, ...gpu.aliases]),
+    engineOf: byName(data.engines, (engine) => [engine.name]),
+    roofPlace: new Map(data.roofs.map(([kind, key], place) => [`${kind} ${key}`, place])),
+    environments: new Map(),
+  };
 }
 
 /** Records by all their names, in lower case. */
@@ -30,18 +39,19 @@ export function recordOf(records, name) {
 
 /** How a model is stored and multiplied on a GPU: schemes of its sections, KV cache, notes; or why it cannot be. */
 export function formatsOf(contents, model, gpu, preset, kvFormat) {
-  const { chosen, classes, sections } = contents.quantizations;
-  const choice = contents.choices[chosen[model.formats][gpu.class][contents.presets.indexOf(preset)]];
-  if (choice.length === 1) return { refusal: textOf(contents, choice[0], gpu) };
-  const schemes = Object.fromEntries(sections.map((name, place) => [name, schemeOf(contents.schemes[choice[place]])]));
-  const place = kvFormat === null ? choice[sections.length] : contents.kvFormats.indexOf(kvFormat);
+  const data = contents.raw;
+  const { chosen, classes, sections } = data.quantizations;
+  const choice = data.choices[chosen[model.signature][gpu.class][data.presets.indexOf(preset)]];
+  if (choice.length === 1) return { refusal: textOf(data, choice[0], gpu) };
+  const schemes = Object.fromEntries(sections.map((name, place) => [name, schemeOf(data.schemes[choice[place]])]));
+  const place = kvFormat === null ? choice[sections.length] : data.kvFormats.indexOf(kvFormat);
   const [key, peak] = classes[gpu.class].kv[place];
   return {
     schemes,
-    kv: { format: contents.kvFormats[place], nbytes: contents.kvBytes[place], key, peak },
+    kv: { format: data.kvFormats[place], nbytes: data.kvBytes[place], key, peak },
     sixteenBit: classes[gpu.class].sixteenBit,
     scores: classes[gpu.class].scores,
-    notes: choice[sections.length + 1].map((text) => textOf(contents, text, gpu)),
+    notes: choice[sections.length + 1].map((text) => textOf(data, text, gpu)),
   };
 }
 
@@ -49,6 +59,6 @@ function schemeOf([format, nbytes, activation, peak, key, isDynamic]) {
   return { format, nbytes, activation, peak, key, isDynamic };
 }
 
-function textOf(contents, place, gpu) {
-  return contents.texts[place].replaceAll("{gpu}", gpu.name);
+function textOf(data, place, gpu) {
+  return data.texts[place].replaceAll("{gpu}", gpu.name);
 }

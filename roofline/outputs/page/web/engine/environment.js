@@ -1,6 +1,6 @@
 // The numbers of a deployment, under the names that the printed formulas read: `e`.
 
-import { SECTIONS, ROOFS, CLASSES, COLLECTIVES, CONSTANTS } from "./programs.js";
+import { SECTIONS, ROOFS, CLASSES, COLLECTIVES, CONSTANTS, WIDER } from "./programs.js";
 
 const UNLIMITED = 1e9; // tokens of a step, sequences of a rank
 const HOST_TIMES = [
@@ -15,7 +15,7 @@ const LINK = ["a0", "a1", "a2", "q", "eta", "eta_switch"];
  */
 export function environment(contents, parts) {
   const { model, gpu, engine, formats, plan, replicas, price, network } = parts;
-  const run = gpu.runs[contents.engines.indexOf(engine)];
+  const run = gpu.runs[contents.engines.indexOf(engine.name)];
   const [table, link, , budget, sequences, utilization] = run;
   const e = { ...model.numbers, ...engine.numbers, ...gpu.numbers, ...plan };
   e.replicas = replicas;
@@ -37,9 +37,10 @@ export function environment(contents, parts) {
   e.rule = engine.rule;
   e.pads = engine.rule > 0 && engine.start.padded_experts > 1 && formats.schemes.experts.format === "mxfp4" && model.moe;
   [e.sigma_ttft, e.sigma_tpot, e.sigma_loaded_ttft] = engine.sigma;
-  e.links = linksOf(contents.links[link], plan, gpu);
-  e.roofs = roofsOf(contents, parts, contents.tables[table]);
+  e.links = linksOf(contents.raw.links[link], plan, gpu);
+  e.roofs = roofsOf(contents, parts, contents.raw.tables[table]);
   [e.slots, e.sigmas] = groupsOf(contents, parts, e);
+  e.wider = gpu.basis === "inherited" ? WIDER : 1;
   e.is_ideal = false;
   e.layerSet = layersOf(model);
   e.model = model;
@@ -56,7 +57,7 @@ function idealOf(e) {
   ideal.prefill_slowdown = 1;
   ideal.max_num_batched_tokens = UNLIMITED;
   ideal.roofs = {};
-  for (const [name, roof] of Object.entries(e.roofs)) ideal.roofs[name] = { ...roof, order: 0 };
+  for (const [name, roof] of Object.entries(e.roofs)) ideal.roofs[name] = { ...roof, order: 0, peak: roof.rated };
   return ideal;
 }
 
@@ -117,13 +118,14 @@ function roofsOf(contents, parts, table) {
     const [dtype, peakName] = keyOf(formats, key);
     const place = contents.roofPlace.get(`${kind} ${dtype}`);
     if (place === undefined) continue; // no model of the page has such kernels
-    const row = contents.efficiencies[table[place]];
+    const row = contents.raw.efficiencies[table[place]];
     const roof = { order, kind, dtype, bandwidth: gpu.bandwidth, exp_rate: gpu.numbers.exp_rate ?? Infinity };
     CONSTANTS.forEach((constant, at) => {
       roof[constant] = row[at];
     });
     const [spread, sigma, isMeasured, units] = row.slice(CONSTANTS.length);
     const peak = gpu.peaks[peakName];
+    roof.rated = peak; // whatever units an engine uses
     roof.peak = units === null ? peak : Math.min(peak, gpu.peaks[units] ?? peak);
     roof.sigma = sigma;
     roof.isMeasured = isMeasured;

@@ -1,7 +1,7 @@
 // Passes of a deployment: kernels of its layers from the printed formulas, their sums, and what follows from them.
 
 import {
-  LAYERS, SHAPES, CLASSES, averaged_steps, bound_times, chunk, decode_host, memory_rules, padding_bytes, part_times as partTimesOf,
+  LAYERS, SHAPES, CLASSES, averaged_steps, bound_times, chunk, decode_host, memory_rules, padding_bytes, part_times,
   pass_time, per_sequence, prefill_host, prompt, times_of_chunks, token_bytes, variance_of_groups, sides_of,
 } from "./programs.js";
 
@@ -34,11 +34,11 @@ function kept(e, key, make) {
 function passOf(e, context, x0, x1, x2) {
   const pass = { kernels: [], times: new Float64Array(CLASSES.length), launches: 0 };
   const around = context === "decode" ? 1 : x1; // tokens that a sequence computes
-  add(pass, e.model.frame, LAYERS[e.model.frame](e, undefined, x0, around, x2));
+  add(pass, SHAPES[e.model.frame], LAYERS[e.model.frame](e, undefined, x0, around, x2), undefined);
   for (const layer of e.layerSet) {
     const name = LAYERS[layer.kind] ? layer.kind : `${layer.kind}_${context}`;
     const isNetwork = name === layer.kind;
-    add(pass, name, LAYERS[name](e, layer, x0, isNetwork ? around : x1, x2));
+    add(pass, SHAPES[name], LAYERS[name](e, layer, x0, isNetwork ? around : x1, x2), layer);
   }
   const time = pass_time(pass.times)[0];
   const hosts = context === "decode" ? decode_host(e, x0, pass.launches, time) : prefill_host(e, x0, pass.launches, time);
@@ -50,15 +50,15 @@ function passOf(e, context, x0, x1, x2) {
   return pass;
 }
 
-function add(pass, name, found) {
-  const shapes = SHAPES[name];
+/** Adds the kernels of a layer, or of what surrounds the layers. */
+function add(pass, shapes, found, layer) {
   for (let place = 0; place < shapes.length; place += 1) {
     const count = found[2 * place];
     if (count === 0) continue;
     const [, at, launches] = shapes[place];
     pass.times[at] += count * found[2 * place + 1][0];
     pass.launches += count * launches;
-    pass.kernels.push(count, found[2 * place + 1], shapes[place], name);
+    pass.kernels.push(count, found[2 * place + 1], shapes[place], layer);
   }
 }
 
@@ -136,7 +136,7 @@ function sidesOf(pass) {
 // What the printed programs call, by the names that they use.
 
 export function decode_kernels_part_times(e, batch, context, steps) {
-  return partTimesOf(decodePass(e, batch, context, steps).times);
+  return part_times(decodePass(e, batch, context, steps).times);
 }
 
 export function decode_kernels_time(e, batch, context, steps) {
@@ -148,7 +148,7 @@ export function decode_kernels_sides(e, batch, context, steps) {
 }
 
 export function prefill_kernels_linear_time(e, batch, fresh, cached) {
-  return partTimesOf(prefillPass(e, batch, fresh, cached).times);
+  return part_times(prefillPass(e, batch, fresh, cached).times);
 }
 
 export function prefill_kernels_time(e, batch, fresh, cached) {
