@@ -86,6 +86,6 @@ def _roofs(classes: Sequence[Class]) -> list[list[Any]]:
 
 
 def _shape(shape: Shape, classes: Sequence[Class]) -> list[Any]:
-    """Name of a kernel, its class, what the host launches for it, whether it reads mostly weights."""
+    """Name of a kernel, its class, what the host launches for it, whether it reads mostly weights, part."""
     kind = KINDS[shape.kind]
-    return [shape.name, classes.index(Class.of(shape)), kind.launches, int(kind.bears_weights)]
+    return [shape.name, classes.index(Class.of(shape)), kind.launches, int(kind.bears_weights), shape.part]

@@ -34,9 +34,9 @@ const SHORT = {
 };
 
 /** The answer to a question; a refusal where there is none. */
-export function answer(contents, question) {
+export function answer(contents, question, changedGpu = null) {
   try {
-    return answered(contents, question, caseOf(contents, question));
+    return answered(contents, question, caseOf(contents, question, changedGpu));
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     return refusedAnswer(contents, question, error);
@@ -62,9 +62,9 @@ function verdictWithoutTimes(question, code) {
 }
 
 /** The deployment, lengths and load of a question. */
-export function caseOf(contents, question) {
+export function caseOf(contents, question, changedGpu = null) {
   const model = recordOf(contents.modelOf, question.model);
-  const gpu = question.ownGpu ? ownGpu(contents, question.ownGpu) : recordOf(contents.gpuOf, question.gpu);
+  const gpu = changedGpu ?? (question.ownGpu ? ownGpu(contents, question.ownGpu) : recordOf(contents.gpuOf, question.gpu));
   const engine = recordOf(contents.engineOf, question.engine);
   for (const [kind, found, name] of [["model", model, question.model], ["GPU", gpu, question.gpu], ["engine", engine, question.engine]]) {
     if (!found) throw new Refused("UnknownName", `unknown ${kind} ${JSON.stringify(name)}`);
@@ -79,7 +79,7 @@ export function caseOf(contents, question) {
   fault ??= numbersFault(question) ?? (plan.tp === null ? openFault(contents, model, plan) : null);
   if (fault !== null) throw new Refused("BadInput", fault);
   const w = workloadOf(question);
-  const environmentAt = (at) => environmentOf(contents, { model, gpu, engine, formats, question }, at);
+  const environmentAt = (at) => environmentOf(contents, { model, gpu, engine, formats, question, changedGpu }, at);
   if (plan.tp === null) {
     plan.tp = openTp(model, gpu, plan, w, (e) => structureName(e, w, question, engine), environmentAt);
     plan.tp ||= widestTp(model, gpu, plan);
@@ -120,18 +120,18 @@ function ownGpu(contents, own) {
 }
 
 /** Numbers of a deployment, kept. */
-function environmentOf(contents, { model, gpu, engine, formats, question }, plan) {
+function environmentOf(contents, { model, gpu, engine, formats, question, changedGpu }, plan) {
   const key = [
     model.name, gpu.name, engine.name, question.quantization, question.kv, Object.values(plan).join(), question.replicas,
     question.price, question.network, question.basis, JSON.stringify(question.ownGpu),
   ].join("|");
-  let found = contents.environments.get(key);
+  let found = changedGpu ? undefined : contents.environments.get(key);
   if (found === undefined) {
     if (contents.environments.size >= MOST_ENVIRONMENTS) contents.environments.clear();
     const price = question.price ?? question.ownGpu?.price ?? gpu.price?.typical ?? null;
     const { basis, replicas, network } = question;
     found = environment(contents, { model, gpu, engine, formats, plan, replicas, price, network, basis });
-    contents.environments.set(key, found);
+    if (!changedGpu) contents.environments.set(key, found);
   }
   return found;
 }
@@ -192,6 +192,11 @@ function known(value) {
 
 function isRanged(e) {
   return !e.is_ideal;
+}
+
+/** Means of a case under its load; null for a burst. */
+export function meansOf({ e, w, question, engine }) {
+  return w.load === "batch" ? null : servedOf(e, w, structureName(e, w, question, engine));
 }
 
 /** Means under a load. */
