@@ -126,7 +126,9 @@ def test_code_of_others_is_as_it_was_published_named_and_shown_with_its_licence(
     }
     for name, version, _ in stated:
         first = scripts[name].decode().splitlines()[0]
-        assert re.fullmatch(rf"// https://d3js\.org/{name.split('.')[0]}/ v{version} Copyright [\d-]+ Mike Bostock", first)
+        assert re.fullmatch(
+            rf"// https://d3js\.org/{name.split('.')[0]}/ v{version} Copyright [\d-]+ Mike Bostock", first
+        )
     assert "roofline/outputs/page/web/vendor/*.js | ISC |" in CODE
     page = " ".join(shipped_parts().template.split())
     for paragraph in (folder / "LICENSE").read_text(encoding="utf-8").strip().split("\n\n"):
