@@ -19,8 +19,9 @@ const KEYS = {
   network: "net",
   basis: "basis",
   price: "price",
+  theme: "theme",
 };
-const ALWAYS = ["model", "isl", "osl"];
+const ALWAYS = new Set(["model", "isl", "osl"]);
 const OWN_FIELDS = ["ownName", "ownPeak", "ownBandwidth", "ownMemory", "ownLink", "ownPrice"];
 
 /** A text in an address, kept readable. */
@@ -32,7 +33,7 @@ function escaped(text) {
 
 /** A text from an address; what is not understood stays as it is. */
 function unescaped(text) {
-  const spaced = text.replaceAll("+", " ");
+  const spaced = text.replace(/\+/g, " ");
   try {
     return decodeURIComponent(spaced);
   } catch {
@@ -42,7 +43,7 @@ function unescaped(text) {
 
 /** A text without blanks, such as 300ms. */
 function compact(text) {
-  return text.replaceAll(/\s/g, "");
+  return text.replace(/\s/g, "");
 }
 
 /** Address of these texts, without #: what differs from the first texts, and the heart of the question. */
@@ -52,7 +53,7 @@ export function addressOf(texts, first) {
     ["g", [texts.gpu, texts.compare].filter(Boolean).join(",")],
   ];
   for (const [field, key] of Object.entries(KEYS)) {
-    if (field !== "model" && (ALWAYS.includes(field) || texts[field] !== first[field])) {
+    if (field !== "model" && (ALWAYS.has(field) || texts[field] !== first[field])) {
       parts.push([key, texts[field]]);
     }
   }
@@ -80,19 +81,19 @@ export function addressOf(texts, first) {
 export function textsOf(address, first) {
   const texts = {...first};
   const unknown = [];
-  const fields = Object.fromEntries(Object.entries(KEYS).map(([field, key]) => [key, field]));
-  const loads = Object.fromEntries(Object.entries(LOADS).map(([load, {key}]) => [key, load]));
+  const fields = new Map(Object.entries(KEYS).map(([field, key]) => [key, field]));
+  const loads = new Map(Object.entries(LOADS).map(([load, {key}]) => [key, load]));
   for (const part of address.replace(/^#/, "").split("&").filter(Boolean)) {
     const [key, ...rest] = part.split("=");
     const text = unescaped(rest.join("="));
-    if (Object.hasOwn(fields, key)) {
-      texts[fields[key]] = text;
+    if (fields.has(key)) {
+      texts[fields.get(key)] = text;
     } else if (key === "g") {
       const [gpu, ...others] = text.split(",");
       texts.gpu = gpu;
       texts.compare = others.join(",");
-    } else if (Object.hasOwn(loads, key)) {
-      texts.load = loads[key];
+    } else if (loads.has(key)) {
+      texts.load = loads.get(key);
       texts.amount = text;
     } else if (LIMITED.includes(key)) {
       const [limit, level] = text.split("@");

@@ -34,6 +34,7 @@ const REFUSALS = {
   BadInput: "Not a case",
   UnknownName: "Not in the catalog",
 };
+const FAR = 4;
 const BOUNDS = {
   compute: "compute-bound",
   memory: "memory-bound",
@@ -45,11 +46,6 @@ const BOUNDS = {
 /** Word for what a pass waits for. */
 export function boundText(bound) {
   return BOUNDS[bound] ?? (bound ? `bound by ${bound}` : "-");
-}
-
-/** Level at which a latency is shown: that of its limit, else what the form says. */
-function shownLevel(question, levels, name) {
-  return question.slo[name] ? question.slo[name].level : levels[name];
 }
 
 /** A sign of a verdict: a tick or a cross, in a circle that is dashed where the verdict is not certain. */
@@ -86,14 +82,15 @@ function verdictBlock(answer) {
 /** A bar with the range of a latency, its value and its limit. */
 function rangeBar({value, low, high}, limit) {
   const width = 240;
-  const most = 1.08 * Math.max(high, value, limit ?? 0);
+  const isNear = isFigure(limit) && limit < FAR * high;
+  const most = isNear ? 1.08 * Math.max(high, limit) : 1.3 * high;
   const at = (seconds) => (seconds / most) * width;
   const marks = [
     drawn("rect", {class: "rail", x: 0, y: 10, width, height: 6, rx: 3}),
     drawn("rect", {class: "range", x: at(low), y: 8, width: Math.max(at(high) - at(low), 1), height: 10, rx: 2}),
     drawn("rect", {class: "value", x: at(value) - 1.5, y: 5, width: 3, height: 16, rx: 1}),
   ];
-  if (isFigure(limit)) {
+  if (isNear) {
     marks.push(drawn("path", {class: "limit-line", d: `M${at(limit)} 2V24`}));
   }
   return drawn("svg", {class: "range-bar", viewBox: `0 0 ${width} 26`, "aria-hidden": "true"}, ...marks);
@@ -101,7 +98,7 @@ function rangeBar({value, low, high}, limit) {
 
 /** A latency as a large figure with its range and limit. */
 function latencyBlock(answer, levels, name) {
-  const level = shownLevel(answer.question, levels, name);
+  const level = levels[name];
   const latency = latencyAt(answer, name, level);
   const limit = answer.question.slo[name]?.limit ?? null;
   const title = make("h3", {}, LATENCIES[name], make("span", {class: "level"}, levelText(level)));
@@ -120,13 +117,25 @@ function latencyBlock(answer, levels, name) {
     title,
     make("p", {class: "large"}, figure, make("span", {class: "unit"}, ` ${unit}`)),
     rangeBar(latency, limit),
-    make("p", {class: "hint"}, words.join(", ")),
+    ...words.map((line) => make("p", {class: "hint"}, line)),
   );
 }
 
 /** A term and what it is. */
 function fact(term, text, hint = null) {
   return make("div", {}, make("dt", {}, term), make("dd", {}, text, hint && make("span", {class: "hint"}, hint)));
+}
+
+/** Facts of a load: its use of the GPUs, and its queue. */
+function loadFacts({util, maxRequestRate, queue}) {
+  const lines = [];
+  if (isFigure(util)) {
+    lines.push(fact("Utilization", percentText(util), `of at most ${threeDigits(maxRequestRate)} requests/s`));
+  }
+  if (isFigure(queue)) {
+    lines.push(fact("Queue", secondsText(queue), "of the mean TTFT"));
+  }
+  return lines;
 }
 
 /** Facts of the answer beside its latencies. */
@@ -137,17 +146,12 @@ function facts(answer) {
     fact("GPUs", `${answer.gpus} x ${question.gpu}`, planText(answer.plan)),
     fact("Rent", isFigure(answer.usdPerMonth) ? `${usdText(answer.usdPerMonth)} USD/month` : "no price known", price),
     fact("Output", `${threeDigits(answer.outputTokS)} tok/s`, `${threeDigits(answer.outputTokSGpu)} per GPU`),
-    fact("One user sees", `${threeDigits(answer.tokSUser)} tok/s`, null),
+    fact("Speed per user", `${threeDigits(answer.tokSUser)} tok/s`, null),
   ];
   if (isFigure(answer.usdPerMOutputTok)) {
     lines.push(fact("Cost", `${usdText(answer.usdPerMOutputTok)} USD`, "per million output tokens at this load"));
   }
-  if (isFigure(answer.util)) {
-    lines.push(fact("Use", percentText(answer.util), `of at most ${threeDigits(answer.maxRequestRate)} requests/s`));
-  }
-  if (isFigure(answer.queue)) {
-    lines.push(fact("Queue", secondsText(answer.queue), "of the mean TTFT"));
-  }
+  lines.push(...loadFacts(answer));
   if (answer.memory) {
     const {used, usable} = answer.memory;
     lines.push(fact("Memory", quantityText(used, "B"), `of ${quantityText(usable, "B")} per GPU`));
@@ -172,15 +176,9 @@ function domainBlock({domain}) {
     return null;
   }
   const state = domain.inside ? "Inside the validated range" : "Outside the validated range";
-  const reasons = domain.reasons.length > 0 ? `: ${domain.reasons.join("; ")}` : "";
+  const reasons = domain.reasons.length > 0 ? `: ${domain.reasons.join("; ")}.` : ": ";
   const note = domain.note ? make("span", {class: "hint"}, ` ${domain.note}`) : null;
-  return make(
-    "p",
-    {class: domain.inside ? "domain" : "domain outside"},
-    make("strong", {}, state),
-    `${reasons}.`,
-    note,
-  );
+  return make("p", {class: domain.inside ? "domain" : "domain outside"}, make("strong", {}, state), reasons, note);
 }
 
 /** Mean and percentiles of all latencies as a table. */
@@ -188,10 +186,10 @@ function percentiles(answer) {
   const columns = ["", "mean", "p50", "p90", "p95", "p99"].map((title, index) => ({title, numeric: index > 0}));
   const rows = Object.keys(LATENCIES)
     .filter((name) => answer.latencies[name])
-    .map((name) => [
-      LATENCIES[name],
-      ...[null, 50, 90, 95, 99].map((level) => secondsText(latencyAt(answer, name, level)?.value)),
-    ]);
+    .map((name) => {
+      const times = [null, 50, 90, 95, 99].map((level) => secondsText(latencyAt(answer, name, level)?.value));
+      return [LATENCIES[name]].concat(times);
+    });
   return make(
     "details",
     {class: "percentiles"},
@@ -247,7 +245,7 @@ export function spokenAnswer(answer, levels) {
     return `${question.model} on ${question.gpu}: ${refusal.code}. ${refusal.message}`;
   }
   const times = ["ttft", "tpot"].map((name) => {
-    const level = shownLevel(question, levels, name);
+    const level = levels[name];
     return `${LATENCIES[name]} ${levelText(level)} ${secondsText(latencyAt(answer, name, level)?.value)}`;
   });
   const judged = verdict?.word ? `: ${VERDICTS[verdict.word]}` : "";

@@ -1,7 +1,7 @@
-/* global d3 */
 /** Axes, legends and marks that the charts share. */
 
 import {drawn, setAttributes} from "./dom.js";
+import {isFigure, threeDigits} from "./text.js";
 
 const SYMBOLS = [
   "symbolCircle",
@@ -15,6 +15,7 @@ const SYMBOLS = [
 const DASHES = [null, "7 4", "2 3", "9 3 2 3"];
 const CHARACTER = 6.4;
 const LEGEND_ROW = 18;
+const TABLE_ROW = 22;
 
 /** Margins of a picture. */
 export const MARGINS = {left: 58, right: 16, bottom: 44};
@@ -83,6 +84,23 @@ export function drawAxes(svg, {x, y, xTicks, yTicks, xText, yText, xTitle, yTitl
     label((left + right) / 2, bottom + 36, xTitle, {class: "axis-title", "text-anchor": "middle"}),
     label(0, top - 12, yTitle, {class: "axis-title"}),
   );
+}
+
+/** Unit of an axis of times, and the text of a tick in it. */
+export function secondsAxis([, most]) {
+  const isLong = most >= 5;
+  return {unit: isLong ? "s" : "ms", yText: (seconds) => threeDigits(isLong ? seconds : seconds * 1e3)};
+}
+
+/** Line through places. */
+export function linePath(places) {
+  return d3.line()(places.map(({x, y}) => [x, y]));
+}
+
+/** Least and greatest of the figures among values. */
+export function bounds(values) {
+  const figures = values.filter((value) => isFigure(value) && value > 0);
+  return [Math.min(...figures), Math.max(...figures)];
 }
 
 /** Words of an axis whose ticks are numbers of any size: 1k, 2M. */
@@ -164,4 +182,32 @@ export function hatchedBox(id, series, {x, y, width, height}) {
     boxes.push(drawn("rect", {...box, fill: `url(#${id}-hatch-${series % HATCHES.length})`}));
   }
   return boxes;
+}
+
+/**
+ * Draws a table below stacks that says which part is which, and how large in each stack.
+ *
+ * @param {SVGElement} svg the picture.
+ * @param {number} width its width.
+ * @param {object} table id of the hatches; top; heads of the columns; rows: {text, series (null: none), values}.
+ * @returns {number} where it ends.
+ */
+export function drawLegendTable(svg, width, {id, top, heads, rows}) {
+  const step = Math.min(120, (width - 170) / heads.length);
+  const right = (index) => width - MARGINS.right - (heads.length - 1 - index) * step;
+  const most = Math.floor(step / CHARACTER);
+  heads.forEach((head, index) => {
+    const short = head.length > most ? `${head.slice(0, most - 1)}\u2026` : head;
+    svg.append(label(right(index), top, short, {class: "label head", "text-anchor": "end"}));
+  });
+  rows.forEach(({text, series, values}, line) => {
+    const y = top + (line + 1) * TABLE_ROW;
+    svg.append(drawn("line", {class: "grid", x1: 0, x2: width - MARGINS.right, y1: y - 15, y2: y - 15}));
+    if (series !== null) {
+      svg.append(...hatchedBox(id, series, {x: 0, y: y - 11, width: 18, height: 13}));
+    }
+    svg.append(label(series === null ? 0 : 28, y, text));
+    values.forEach((value, index) => svg.append(label(right(index), y, value, {"text-anchor": "end"})));
+  });
+  return top + rows.length * TABLE_ROW + 12;
 }

@@ -111,5 +111,5 @@ function matching(entries, query) {
   const words = query.trim().toLowerCase().split(/\s+/).filter(Boolean);
   const found = entries.filter((entry) => words.every((word) => entry.words.includes(word)));
   const rank = (entry) => (words.length > 0 && entry.name.toLowerCase().startsWith(words[0]) ? 0 : 1);
-  return found.sort((a, b) => rank(a) - rank(b));
+  return d3.sort(found, rank);
 }

@@ -3,7 +3,7 @@
 import {combobox} from "./combobox.js";
 import {byId, make, option, setAttributes} from "./dom.js";
 import {LIMITED, LOADS, OWN, limitTexts} from "./fields.js";
-import {LEVELS, countText, quantityText, usdText} from "./text.js";
+import {LEVELS, countText, isFigure, quantityText, usdText} from "./text.js";
 
 const PLANS = [1, 2, 4, 8, 16];
 const GROUPS = {
@@ -42,7 +42,6 @@ const IN_SENTENCE = [
 ];
 const IN_MORE = Object.values(GROUPS).flatMap((fields) => fields.map(([field]) => field));
 
-/** Fields that are behind "More inputs". */
 const FIELDS = [...IN_SENTENCE, ...IN_MORE];
 
 /** The control of a field. */
@@ -67,9 +66,13 @@ function makeGroups() {
   }
 }
 
+/** Adds choices to a field. */
+function fill(field, pairs) {
+  control(field).append(...pairs.map(([value, text]) => option(value, text)));
+}
+
 /** Fills the choices that the catalog gives. */
 function fillChoices(contents) {
-  const fill = (field, pairs) => control(field).append(...pairs.map(([value, text]) => option(value, text)));
   fill(
     "plan",
     PLANS.map((degree) => [String(degree), degree === 1 ? "one" : String(degree)]),
@@ -86,10 +89,10 @@ function fillChoices(contents) {
     "engine",
     contents.engines.map((name) => [name, name]),
   );
-  fill("kv", [["as quantization", "as the number format"], ...contents.kvFormats.map((name) => [name, name])]);
+  fill("kv", [["as quantization", "as the format"], ...contents.kvFormats.map((name) => [name, name])]);
   fill("basis", [
-    ["calibrated", "calibrated: measured efficiencies"],
-    ["ideal", "ideal: the hardware limit"],
+    ["calibrated", "calibrated"],
+    ["ideal", "ideal (limit)"],
   ]);
   for (const name of LIMITED) {
     fill(
@@ -181,9 +184,11 @@ export function showForm(contents, texts, {errors, question}) {
   }
   const workload = contents.workloads.find((each) => isOf(each, texts));
   byId("workload").value = workload?.name ?? "";
-  const gpu = contents.gpus.find(({name}) => name === question?.gpu);
-  control("price").placeholder = gpu?.price ? `${usdText(gpu.price.typical)}` : "none";
-  fitWidth(control("price"));
+  if (question !== null) {
+    const price = question.ownGpu?.price ?? contents.gpus.find(({name}) => name === question.gpu)?.price?.typical;
+    control("price").placeholder = isFigure(price) ? usdText(price) : "none";
+    fitWidth(control("price"));
+  }
   const rest = ["pp", "ep", "dp", "replicas"].filter((field) => texts[field].trim() !== "1");
   byId("plan-rest").textContent =
     rest.length === 0 ? "" : `(${rest.map((field) => `${field} ${texts[field]}`).join(", ")})`;

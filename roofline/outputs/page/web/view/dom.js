@@ -85,22 +85,21 @@ export function scrollBox(label, ...children) {
 
 /** Runs steps of generators one after another, a few milliseconds at a time; a new run cancels the one before it. */
 export function stepper(budget = 8) {
-  let run = 0;
+  const state = {queue: []};
+  const work = (queue) => {
+    const end = performance.now() + budget;
+    const isMine = () => state.queue === queue && queue.length > 0;
+    while (isMine() && performance.now() < end) {
+      if (queue[0].next().done) {
+        queue.shift();
+      }
+    }
+    if (isMine()) {
+      setTimeout(work, 0, queue);
+    }
+  };
   return (generators) => {
-    run += 1;
-    const mine = run;
-    const queue = [...generators];
-    const work = () => {
-      const end = performance.now() + budget;
-      while (mine === run && queue.length > 0 && performance.now() < end) {
-        if (queue[0].next().done) {
-          queue.shift();
-        }
-      }
-      if (mine === run && queue.length > 0) {
-        setTimeout(work, 0);
-      }
-    };
-    setTimeout(work, 0);
+    state.queue = [...generators];
+    setTimeout(work, 0, state.queue);
   };
 }

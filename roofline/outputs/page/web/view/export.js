@@ -18,20 +18,24 @@ const INLINED = [
   "paint-order",
 ];
 const PIXELS = 2;
+const EDGE = 16;
+const HEADING = 66;
 
-/** Rows of values as CSV (RFC 4180). A text that a spreadsheet would read as a formula is preceded by an apostrophe. */
-export function csvText(columns, rows) {
-  const cell = (value) => {
-    if (value === null || value === undefined) {
-      return "";
-    }
-    if (typeof value === "number") {
-      return Number.isFinite(value) ? String(value) : "";
-    }
-    const text = /^[=+\-@\t]/.test(String(value)) ? `'${value}` : String(value);
-    return /[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-  };
-  return [columns, ...rows].map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
+/** A value of CSV. A text that a spreadsheet would read as a formula is preceded by an apostrophe. */
+function csvCell(value) {
+  if (value === null || value === undefined) {
+    return "";
+  }
+  if (typeof value === "number") {
+    return Number.isFinite(value) ? String(value) : "";
+  }
+  const text = /^[=+\-@\t]/.test(String(value)) ? `'${value}` : String(value);
+  return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
+}
+
+/** Rows of values as CSV (RFC 4180). */
+function csvText(columns, rows) {
+  return [columns, ...rows].map((row) => `${row.map(csvCell).join(",")}\r\n`).join("");
 }
 
 /** Hands a file to the browser's downloads. */
@@ -49,40 +53,39 @@ export function saveCsv(name, columns, rows) {
   saveBlob(`${name}.csv`, new Blob([csvText(columns, rows)], {type: "text/csv;charset=utf-8"}));
 }
 
-/** A chart as an SVG text that stands alone, in light colours, with its title. */
-function standaloneSvg(svg, title, subtitle) {
-  const width = Number(svg.getAttribute("width"));
-  const height = Number(svg.getAttribute("height"));
-  const top = 52;
+/** A copy of a picture that looks the same without the style of the page, in light colours; and these colours. */
+function styledCopy(svg) {
   const copy = svg.cloneNode(true);
   const stage = make("div", {class: "stage", "data-theme": "light"}, copy);
   document.body.append(stage);
-  for (const element of copy.querySelectorAll("*")) {
+  const styles = [...copy.querySelectorAll("*")].map((element) => {
     const style = getComputedStyle(element);
-    for (const name of INLINED) {
-      const value = style.getPropertyValue(name);
-      if (value && !(name.startsWith("fill") && element.hasAttribute(name) && value.startsWith("url"))) {
-        element.setAttribute(name, value);
-      }
-    }
-    element.removeAttribute("class");
-  }
+    return [element, INLINED.map((name) => [name, style.getPropertyValue(name)]).filter(([, value]) => value !== "")];
+  });
   const {color, backgroundColor, fontFamily} = getComputedStyle(stage);
   stage.remove();
-  const heading = (text, y, size, weight) =>
-    drawn("text", {x: 12, y, "font-size": size, "font-weight": weight, "font-family": fontFamily, fill: color}, text);
-  const body = drawn("g", {transform: `translate(0 ${top})`});
+  for (const [element, values] of styles) {
+    setAttributes(element, {...Object.fromEntries(values), class: null});
+  }
+  return {copy, color, backgroundColor, fontFamily};
+}
+
+/** A chart as an SVG text that stands alone, with its title. */
+function standaloneSvg(svg, title, subtitle) {
+  const {copy, color, backgroundColor, fontFamily} = styledCopy(svg);
+  const width = Number(svg.getAttribute("width")) + 2 * EDGE;
+  const height = Number(svg.getAttribute("height")) + HEADING + EDGE;
+  const body = drawn("g", {transform: `translate(${EDGE} ${HEADING})`});
   body.append(...copy.childNodes);
   const whole = drawn(
     "svg",
-    {width, height: top + height, viewBox: `0 0 ${width} ${top + height}`, "font-family": fontFamily},
+    {width, height, viewBox: `0 0 ${width} ${height}`, "font-family": fontFamily},
     drawn("title", {}, `${title}: ${subtitle}`),
-    drawn("rect", {width, height: top + height, fill: backgroundColor}),
-    heading(title, 24, 15, 600),
-    heading(subtitle, 42, 11, 400),
+    drawn("rect", {width, height, fill: backgroundColor}),
+    drawn("text", {x: EDGE, y: 30, "font-size": 15, "font-weight": 600, fill: color}, title),
+    drawn("text", {x: EDGE, y: 49, "font-size": 12, fill: color}, subtitle),
     body,
   );
-  setAttributes(whole, {xmlns: "http://www.w3.org/2000/svg"});
   return new XMLSerializer().serializeToString(whole);
 }
 

@@ -77,6 +77,7 @@ export function defaultTexts(contents) {
     ownMemory: "",
     ownLink: "",
     ownPrice: "",
+    theme: "auto",
   };
 }
 
@@ -117,8 +118,8 @@ function knownName(entries, text, what) {
   const names = entries.map(({name}) => name);
   const near = names.filter((name) => name.toLowerCase().includes(wanted));
   const shown = wanted.slice(0, 60);
-  names.sort((a, b) => editDistance(shown, a.toLowerCase()) - editDistance(shown, b.toLowerCase()));
-  throw new Typo(`No ${what} "${text.trim().slice(0, 60)}"; nearest: ${[...near, ...names].slice(0, 3).join(", ")}.`);
+  const nearest = d3.sort(names, (name) => editDistance(shown, name.toLowerCase()));
+  throw new Typo(`No ${what} "${text.trim().slice(0, 60)}"; nearest: ${[...near, ...nearest].slice(0, 3).join(", ")}.`);
 }
 
 /** One of the words that a choice takes. */

@@ -2,7 +2,7 @@
 
 import {byId, button, drawn, make, plainTable, scrollBox, setAttributes} from "./dom.js";
 import {saveCsv, savePng, saveSvg} from "./export.js";
-import {grouped, isFigure, threeDigits} from "./text.js";
+import {grouped, threeDigits} from "./text.js";
 
 const NEAR = 36;
 const LEAST_WIDTH = 280;
@@ -129,7 +129,6 @@ export function chartFrame(chart) {
     const {height, points = []} = chart.draw(picture, width, state.data);
     setAttributes(picture, {height, viewBox: `0 0 ${width} ${height}`});
     state.points = points;
-    plot.classList.remove("old");
   };
   new ResizeObserver(() => {
     if (Math.abs(plot.clientWidth - state.width) > 1) {
@@ -153,8 +152,6 @@ export function chartFrame(chart) {
       plot.replaceChildren(make("p", {class: "empty"}, reason));
       table.replaceChildren();
     },
-    /** Marks the picture as that of the last case until the next one is drawn. */
-    wait: () => plot.classList.add("old"),
     /** Columns and rows of the data as values; null without data. */
     rows: () => (state.data ? chart.rows(state.data) : null),
     title: chart.title,
@@ -164,10 +161,4 @@ export function chartFrame(chart) {
 /** Title of columns from their keys and words: a number unless it says otherwise. */
 export function columnsOf(entries) {
   return entries.map(([key, title, kind = "number"]) => ({key, title, numeric: kind === "number"}));
-}
-
-/** Least and greatest of the figures among values. */
-export function bounds(values) {
-  const figures = values.filter((value) => isFigure(value) && value > 0);
-  return [Math.min(...figures), Math.max(...figures)];
 }

@@ -1,6 +1,6 @@
 /** The page: what was typed goes in, the answer comes out first, and the rest when the browser has time. */
 
-import {answer, commandLine, details, openContents, pythonLine} from "../engine/answer.js";
+import {answer, commandLine, openContents, pythonLine} from "../engine/answer.js";
 import {ranked} from "../engine/ranking.js";
 import {addressOf, textsOf} from "./address.js";
 import {showAnswer, spokenAnswer} from "./answer_panel.js";
@@ -8,12 +8,9 @@ import {bindForm, showForm} from "./controls.js";
 import {button, byId, debounced, make, setAttributes, stepper} from "./dom.js";
 import {bindCopy, codeLine, saveCsv} from "./export.js";
 import {defaultTexts, questionOf} from "./fields.js";
-import {chartFrame} from "./frames.js";
-import {alongFrontier, alongLoad, alongPrompt, frontierChart, loadChart, promptChart} from "./load_charts.js";
 import {rankingRows, rankingTable} from "./ranking_table.js";
-import {memoryChart, rooflineChart, timeChart} from "./step_charts.js";
+import {chartSteps, explainSteps, makeFrames} from "./reports.js";
 import {BASES, LEVELS, caseText, grouped} from "./text.js";
-import {showWhy} from "./why.js";
 
 const PAUSE = 120;
 const SPEAKING_PAUSE = 700;
@@ -22,17 +19,17 @@ const MARKS = {calibrated: "*", inherited: "+", generic: "?", ideal: ""};
 
 const contents = openContents(JSON.parse(byId("contents").textContent));
 const first = defaultTexts(contents);
-const page = {texts: {...first}, good: null, levels: {}, compare: [], answer: null, chosen: {}, address: ""};
-const frames = Object.fromEntries(
-  [
-    ["frontier", frontierChart],
-    ["load", loadChart],
-    ["prompt", promptChart],
-    ["time", timeChart],
-    ["roofline", rooflineChart],
-    ["memory", memoryChart],
-  ].map(([name, chart]) => [name, chartFrame(chart)]),
-);
+const page = {
+  texts: {...first},
+  good: null, // the last question without a mistake, and its answer
+  answer: null,
+  levels: {},
+  compare: [],
+  chosen: {},
+  address: "",
+  isStale: false,
+};
+const frames = makeFrames();
 const runSteps = stepper();
 
 /** Says something to people who listen. */
@@ -53,80 +50,40 @@ function levelsOf(texts) {
 
 /** Writes the question into the address, so that a copied link asks it again. */
 const writeAddress = debounced(() => {
-  page.address = addressOf(page.texts, first);
-  history.replaceState(null, "", `#${page.address}`);
+  if (!page.isStale) {
+    page.address = addressOf(page.texts, first);
+    history.replaceState(null, "", `#${page.address}`);
+  }
 }, ADDRESS_PAUSE);
 
-/** What follows the answer: ranking, charts, and why, a few milliseconds at a time. */
+/** What follows the answer, once typing has paused: ranking, reasons and charts. */
 const showRest = debounced(() => {
-  const {good: question, answer: present} = page;
-  const gpus = [question.gpu, ...page.compare];
-  runSteps([rankingSteps(question), explainSteps(question, present), chartSteps(question, present, gpus)]);
+  const {answer: present, compare, levels} = page;
+  const gpus = [present.question.gpu, ...compare];
+  runSteps([
+    rankingSteps(present.question),
+    explainSteps(contents, frames, present, page.chosen),
+    chartSteps(contents, frames, present, gpus, levels),
+  ]);
 }, PAUSE);
 
 /** Steps that rank the GPUs. */
 function* rankingSteps(question) {
   const names = [...(question.ownGpu ? [question.ownGpu.name] : []), ...contents.gpus.map(({name}) => name)];
-  ranking.update({
-    answers: ranked(contents, question, names),
-    levels: page.levels,
-    current: question.gpu,
-    compared: page.compare,
-  });
-  byId("ranking-body").classList.remove("old");
+  const answers = ranked(contents, question, names);
+  yield;
+  ranking.update({answers, levels: page.levels, current: question.gpu, compared: page.compare});
+  setAttributes(byId("ranking-body"), {"aria-busy": null});
   yield;
 }
 
-/** Steps that explain the answer. */
-function* explainSteps(question, present) {
-  const explained = details(contents, question);
-  yield;
-  showWhy(byId("why-body"), present, explained, page.chosen);
-  yield;
-  if (present.refusal) {
-    frames.time.clear(present.refusal.message);
-    frames.roofline.clear(present.refusal.message);
-  } else {
-    frames.time.show(
-      {...explained, unit: "Shares of the pass that answers one prompt, and of a decode step."},
-      caseText(question),
-    );
-    yield;
-    frames.roofline.show(explained, caseText(question));
-  }
-  yield;
-}
-
-/** Steps that compute and draw the charts along an input. */
-function* chartSteps(question, present, gpus) {
-  const about = caseText(question);
-  const data = {question, levels: page.levels};
-  const shown = (frame, series, more) => {
-    if (series.every(({points}) => points.length === 0)) {
-      frame.clear("No GPU has an answer here.");
-    } else {
-      frame.show({...data, ...more, series}, about);
-    }
-  };
-  const unit = {concurrency: "users", request_rate: "requests/s", batch: "requests"}[question.load];
-  yield* alongLoad(contents, question, gpus, (series) =>
-    shown(frames.load, series, {names: ["ttft", "tpot"], now: question.amount, unit}),
-  );
-  yield;
-  yield* alongPrompt(contents, question, gpus, (series) =>
-    shown(frames.prompt, series, {names: ["ttft"], now: question.isl, unit: "prompt tokens"}),
-  );
-  yield;
-  const current = present.refusal ? null : {x: present.tokSUser, y: present.outputTokSGpu};
-  yield* alongFrontier(contents, question, gpus, (series) => shown(frames.frontier, series, {current}));
-  yield;
-  const answers = gpus.map((gpu) => answer(contents, {...question, gpu})).filter(({memory}) => memory);
-  if (answers.length === 0) {
-    frames.memory.clear(present.refusal?.message ?? "Not known.");
-  } else {
-    frames.memory.show({answers}, about);
-  }
-  yield;
+/** Says that the answer shown is not that of what is typed. */
+function showStale(errors) {
+  const count = Object.keys(errors).length;
+  const wrong = count === 1 ? "One field needs correction." : `${count} fields need correction.`;
+  byId("answer").classList.toggle("stale", page.isStale);
+  byId("stale").hidden = !page.isStale;
+  byId("stale").textContent = page.isStale ? `${wrong} This is still the answer for ${caseText(page.good)}.` : "";
 }
 
 /** Answers what the texts ask; where one is wrong, the last good answer stays. */
@@ -134,15 +91,9 @@ function ask() {
   const asked = questionOf(contents, page.texts);
   page.compare = asked.compare;
   showForm(contents, page.texts, asked);
-  const isStale = asked.question === null;
-  byId("answer").classList.toggle("stale", isStale);
-  byId("stale").hidden = !isStale;
-  if (isStale) {
-    const count = Object.keys(asked.errors).length;
-    byId("stale").textContent =
-      page.good === null
-        ? "Correct the marked field to get an answer."
-        : `${count === 1 ? "One field needs" : `${count} fields need`} correction. This is still the answer for ${caseText(page.good)}.`;
+  page.isStale = asked.question === null;
+  showStale(asked.errors);
+  if (page.isStale) {
     sayLater(Object.values(asked.errors)[0]);
     return;
   }
@@ -154,7 +105,7 @@ function ask() {
   lines.command.show(commandLine(question));
   lines.python.show(pythonLine(question));
   document.title = `${question.model} on ${question.gpu} - roofline`;
-  byId("ranking-body").classList.add("old");
+  setAttributes(byId("ranking-body"), {"aria-busy": "true"});
   sayLater(spokenAnswer(page.answer, page.levels));
   writeAddress();
   showRest();
@@ -177,31 +128,20 @@ function readAddress() {
   notice.hidden = unknown.length === 0;
   notice.textContent =
     unknown.length === 0 ? "" : `The address holds what this page does not know: ${unknown.join(", ")}.`;
+  if (page.good === null && questionOf(contents, texts).question === null) {
+    ask();
+  }
   page.texts = texts;
+  showTheme();
   ask();
 }
 
-/** Theme of the page: that of the system, or the one chosen, which is kept where the browser allows it. */
-function bindTheme() {
-  const choice = byId("theme");
-  const show = (theme) => {
-    document.documentElement.dataset.theme = theme;
-    choice.value = theme;
-  };
-  try {
-    const kept = localStorage.getItem("roofline-theme");
-    show(["auto", "light", "dark"].includes(kept) ? kept : "auto");
-  } catch {
-    show("auto");
-  }
-  choice.addEventListener("change", () => {
-    show(choice.value);
-    try {
-      localStorage.setItem("roofline-theme", choice.value);
-    } catch {
-      say("The theme is not kept: the browser refused.");
-    }
-  });
+/** Shows the theme that the address or the choice names; that of the system for any other word. */
+function showTheme() {
+  const theme = ["light", "dark"].includes(page.texts.theme) ? page.texts.theme : "auto";
+  page.texts.theme = theme;
+  document.documentElement.dataset.theme = theme;
+  byId("theme").value = theme;
 }
 
 /** Saves the answer as one row of CSV. */
@@ -245,18 +185,23 @@ function makeElsewhere() {
 /** Says what the page is and what its marks mean. */
 function makeAbout() {
   byId("version").textContent = `${contents.version}, built ${contents.built}`;
+  const catalog = `${grouped(contents.models.length)} models and ${grouped(contents.gpus.length)} GPUs`;
   byId("about").textContent =
-    `${grouped(contents.models.length)} models and ${grouped(contents.gpus.length)} GPUs. Times are closed-form estimates ` +
-    "with 80 % ranges: the true value lies inside in four of five cases. This file asks no server for anything.";
+    `${catalog}. Times are closed-form estimates with 80 % ranges: the true value lies inside in four of five ` +
+    "cases. This file asks no server for anything.";
   byId("basis-legend").append(
-    ...Object.entries(BASES).flatMap(([basis, words]) => [
-      make("dt", {}, MARKS[basis] ? `${MARKS[basis]} ${basis}` : basis),
-      make("dd", {}, words),
-    ]),
+    ...Object.entries(BASES).map(([basis, words]) => {
+      const mark = MARKS[basis] ? `${MARKS[basis]} ${basis}` : basis;
+      return make("div", {}, make("dt", {}, mark), make("dd", {}, words));
+    }),
   );
 }
 
-bindTheme();
+byId("theme").addEventListener("change", ({target}) => {
+  page.texts.theme = target.value;
+  showTheme();
+  writeAddress();
+});
 const lines = makeElsewhere();
 const ranking = rankingTable(byId("ranking-body"), {
   pick: (gpu) => change({gpu}),

@@ -3,7 +3,7 @@
 import {make, scrollBox, setAttributes} from "./dom.js";
 import {isFigure, latencyAt, levelText, planText, secondsRange, secondsText, usdText} from "./text.js";
 
-const WORDS = ["pass", "pass?", "fail?", "fail"];
+const VERDICT_WORDS = ["pass", "pass?", "fail?", "fail"];
 const MOST_COMPARED = 3;
 
 /** A value to sort by; what is missing comes last. */
@@ -12,8 +12,8 @@ function sortValue(answer, column, levels) {
     return answer.question.gpu;
   }
   if (column === "verdict") {
-    const place = WORDS.indexOf(answer.verdict?.word);
-    return place < 0 ? WORDS.length : place;
+    const place = VERDICT_WORDS.indexOf(answer.verdict?.word);
+    return place < 0 ? VERDICT_WORDS.length : place;
   }
   const value = {
     gpus: answer.gpus,
@@ -30,7 +30,7 @@ function sorted(answers, {column, isDown}, levels) {
     return answers;
   }
   const keyed = answers.map((answer) => ({answer, key: sortValue(answer, column, levels)}));
-  keyed.sort((a, b) => {
+  const ordered = d3.sort(keyed, (a, b) => {
     if ((a.answer.refusal === null) !== (b.answer.refusal === null)) {
       return a.answer.refusal === null ? -1 : 1;
     }
@@ -42,7 +42,7 @@ function sorted(answers, {column, isDown}, levels) {
     }
     return (a.key < b.key ? -1 : 1) * (isDown ? -1 : 1);
   });
-  return keyed.map(({answer}) => answer);
+  return ordered.map(({answer}) => answer);
 }
 
 /** A latency with its range below it. */
@@ -117,7 +117,7 @@ export function rankingTable(place, {pick, compare}) {
   const state = {answers: [], levels: {}, filter: "", current: "", compared: []};
   const titles = [
     ["gpu", "GPU", ""],
-    ["gpus", "GPUs", "number"],
+    ["gpus", "GPUs", "number gpus"],
     ["ttft", "TTFT", "number"],
     ["tpot", "TPOT", "number"],
     ["verdict", "SLO", ""],
@@ -168,7 +168,7 @@ export function rankingTable(place, {pick, compare}) {
     const cells = answer.refusal
       ? [make("td", {colspan: 5, class: "reason", title: answer.refusal.message}, answer.refusal.short)]
       : [
-          make("td", {class: "number", title: planText(answer.plan)}, String(answer.gpus)),
+          make("td", {class: "number gpus", title: planText(answer.plan)}, String(answer.gpus)),
           latencyCell(answer, "ttft", state.levels.ttft),
           latencyCell(answer, "tpot", state.levels.tpot),
           make("td", {class: word.startsWith("pass") ? "good" : word.startsWith("fail") ? "bad" : null}, word),
@@ -190,7 +190,8 @@ export function rankingTable(place, {pick, compare}) {
   };
 
   const show = () => {
-    const held = body.contains(document.activeElement) ? document.activeElement.closest("tr").dataset.gpu : null;
+    const focus = body.contains(document.activeElement) ? document.activeElement : null;
+    const held = focus?.closest("tr").dataset.gpu;
     heads.forEach((head, index) => {
       const isSorted = titles[index][0] === order.column;
       setAttributes(head, {"aria-sort": isSorted ? (order.isDown ? "descending" : "ascending") : null});
@@ -210,8 +211,9 @@ export function rankingTable(place, {pick, compare}) {
     if (picks.length > 0 && !picks.some((each) => each.tabIndex === 0)) {
       picks[0].tabIndex = 0;
     }
-    if (held !== null) {
-      picks.find((each) => each.textContent === held)?.focus({preventScroll: true});
+    if (focus !== null) {
+      const line = [...body.children].find((each) => each.dataset.gpu === held);
+      line?.querySelector(focus.tagName === "INPUT" ? "input" : ".pick").focus({preventScroll: true});
     }
     const good = state.answers.filter(({verdict}) => verdict?.word?.startsWith("pass")).length;
     const refused = state.answers.filter(({refusal}) => refusal !== null).length;
@@ -222,11 +224,11 @@ export function rankingTable(place, {pick, compare}) {
   body.addEventListener("keydown", (event) => {
     const line = event.target.closest("tr");
     const lines = [...body.children];
-    const place_ = lines.indexOf(line);
+    const present = lines.indexOf(line);
     const column = event.target.classList.contains("pick") ? ".pick" : "input";
     const next = {
-      ArrowDown: place_ + 1,
-      ArrowUp: place_ - 1,
+      ArrowDown: present + 1,
+      ArrowUp: present - 1,
       Home: 0,
       End: lines.length - 1,
     }[event.key];

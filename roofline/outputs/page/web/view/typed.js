@@ -21,7 +21,7 @@ function cleaned(text, example) {
     throw new Typo(`Enter ${example}.`);
   }
   if (/^\d{1,3}(?:,\d{3})+$/.test(trimmed)) {
-    throw new Typo(`Write ${trimmed.replaceAll(",", "")}, without commas.`);
+    throw new Typo(`Write ${trimmed.replace(/,/g, "")}, without commas.`);
   }
   if (/^\d*,\d+/.test(trimmed)) {
     throw new Typo(`Write ${trimmed.replace(",", ".")}, with a decimal point.`);

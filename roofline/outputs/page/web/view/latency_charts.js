@@ -1,14 +1,15 @@
-/* global d3 */
-/** Charts along a load, a prompt length and a frontier. */
+/** Latencies along the load and along the prompt length. */
 
 import {answer, curve} from "../engine/answer.js";
-import {frontier} from "../engine/ranking.js";
-import {MARGINS, dashes, drawAxes, drawLegend, label, logDomain, logTicks, marker, shortNumber} from "./axes.js";
+import {MARGINS, bounds, dashes, drawAxes, drawLegend, linePath, logDomain, logTicks, marker} from "./axes.js";
+import {secondsAxis, shortNumber} from "./axes.js";
 import {drawn} from "./dom.js";
-import {bounds, columnsOf} from "./frames.js";
-import {LATENCIES, isFigure, latencyAt, levelText, loadText, secondsRange, secondsText, threeDigits} from "./text.js";
+import {columnsOf} from "./frames.js";
+import {LATENCIES, isFigure, latencyAt, levelText, planText, secondsRange, secondsText, threeDigits} from "./text.js";
 
 const SMALL = 1e-3;
+const SHARES = [0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.87, 0.92, 0.96, 0.98];
+const TALL = {one: 306, several: 150};
 const LOAD_TITLES = {
   concurrency: "users",
   request_rate: "requests per second",
@@ -36,9 +37,7 @@ function spaced(least, most, count, isWhole) {
 function loadValues(question, first) {
   if (question.load === "request_rate") {
     const most = first.maxRequestRate;
-    return isFigure(most)
-      ? [0.02, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.87, 0.92, 0.96, 0.98].map((share) => share * most)
-      : [];
+    return isFigure(most) ? SHARES.map((share) => share * most) : [];
   }
   const most = Math.max(64, 4 * question.amount);
   const largest = question.load === "batch" ? first.memory?.largestBatch : null;
@@ -77,23 +76,8 @@ export function alongPrompt(contents, question, gpus, done) {
   return alongInput(contents, question, gpus, "isl", values, done);
 }
 
-/** Steps that compute the frontier of each GPU. */
-export function* alongFrontier(contents, question, gpus, done) {
-  const series = [];
-  for (const gpu of gpus) {
-    series.push({gpu, points: frontier(contents, {...question, gpu})});
-    yield;
-  }
-  done(series);
-}
-
-/** Line of points. */
-function linePath(points) {
-  return d3.line()(points.map(({x, y}) => [x, y]));
-}
-
 /** One panel of latencies: bands, lines, markers, the limit, and the present case; returns its points. */
-function latencyPanel(svg, {data, name, box, xTitle, yTitle, xTicks, xScale}) {
+function latencyPanel(svg, {data, name, box, xTitle, xTicks, xScale}) {
   const {question, levels, series} = data;
   const level = levels[name];
   const limit = question.slo[name]?.limit ?? null;
@@ -104,16 +88,9 @@ function latencyPanel(svg, {data, name, box, xTitle, yTitle, xTicks, xScale}) {
   );
   const x = xScale.copy().range([box.left, box.right]);
   const y = d3.scaleLog(logDomain(bounds([...all, limit]), 0.08), [box.bottom, box.top]);
-  drawAxes(svg, {
-    x,
-    y,
-    xTicks,
-    yTicks: logTicks(y.domain(), 5),
-    xText: shortNumber,
-    yText: secondsText,
-    xTitle,
-    yTitle,
-  });
+  const {unit, yText} = secondsAxis(y.domain());
+  const yTitle = `${LATENCIES[name]}, ${levelText(level)} [${unit}]`;
+  drawAxes(svg, {x, y, xTicks, yTicks: logTicks(y.domain(), 5), xText: shortNumber, yText, xTitle, yTitle});
   const hover = [];
   lines.forEach(({gpu, points}, index) => {
     const places = points.map((each) => ({x: x(each.value), y: y(at(each).value), each}));
@@ -133,10 +110,10 @@ function latencyPanel(svg, {data, name, box, xTitle, yTitle, xTicks, xScale}) {
     for (const place of places) {
       const {value, low, high} = at(place.each);
       svg.append(marker(index, place.x, place.y, 26));
-      hover.push({
-        ...place,
-        text: `${gpu}: ${LATENCIES[name]} ${levelText(level)} ${secondsText(value)}\n80 % range ${secondsRange(low, high)}\nat ${threeDigits(place.each.value)} ${data.unit}`,
-      });
+      const title = `${gpu}: ${LATENCIES[name]} ${levelText(level)} ${secondsText(value)}`;
+      const range = `80 % range ${secondsRange(low, high)}`;
+      const text = [title, range, `at ${threeDigits(place.each.value)} ${data.unit}`].join("\n");
+      hover.push({x: place.x, y: place.y, text});
     }
   });
   if (limit !== null) {
@@ -160,19 +137,19 @@ function lineLegend({series, question}, names) {
 }
 
 /** Draws panels of latencies one below the other, over one input. */
-function drawLatencies(svg, width, data, names, {xTitle, xMost}) {
+function drawLatencies(svg, width, data, xTitle) {
+  const {names} = data;
   let top = drawLegend(svg, width, lineLegend(data, names)) + 30;
   const values = data.series.flatMap(({points}) => points.map(({value}) => value));
-  const xScale = d3.scaleLog(logDomain(bounds([...values, ...(xMost ? [xMost] : [])]), 0.02), [0, 1]);
+  const xScale = d3.scaleLog(logDomain(bounds(values), 0.02), [0, 1]);
   const xTicks = logTicks(xScale.domain(), Math.max(3, Math.floor(width / 90)));
   const hover = [];
-  const tall = names.length > 1 ? 150 : 230;
+  const tall = names.length > 1 ? TALL.several : TALL.one;
   names.forEach((name, index) => {
     const isLast = index === names.length - 1;
     const box = {left: MARGINS.left, right: width - MARGINS.right, top, bottom: top + tall};
-    const yTitle = `${LATENCIES[name]}, ${levelText(data.levels[name])} [s]`;
-    hover.push(...latencyPanel(svg, {data, name, box, xTitle: isLast ? xTitle : "", yTitle, xTicks, xScale}));
-    top = box.bottom + (isLast ? MARGINS.bottom : 52);
+    hover.push(...latencyPanel(svg, {data, name, box, xTitle: isLast ? xTitle : "", xTicks, xScale}));
+    top = box.bottom + (isLast ? MARGINS.bottom : 58);
   });
   return {height: top, points: hover};
 }
@@ -214,16 +191,24 @@ function latencySentence(data, what) {
         );
         return `${LATENCIES[name]} from ${from} to ${to}`;
       });
-      return `${gpu}: ${times.join(", ")}, as ${what} go from ${threeDigits(first.value)} to ${threeDigits(last.value)}.`;
+      const span = `${threeDigits(first.value)} to ${threeDigits(last.value)}`;
+      return `${gpu}: ${times.join(", ")}, as ${what} go from ${span}.`;
     })
     .join(" ");
+}
+
+/** Plans at which the lines are drawn. */
+function planHint({series}) {
+  const plans = series.filter(({points}) => points.length > 0).map(({gpu, plan}) => `${gpu} at ${planText(plan)}`);
+  return `The plan stays as it is: ${plans.join("; ")}.`;
 }
 
 /** Latencies along the load. */
 export const loadChart = {
   id: "load",
   title: "Latency along the load",
-  draw: (svg, width, data) => drawLatencies(svg, width, data, data.names, {xTitle: LOAD_TITLES[data.question.load]}),
+  hint: planHint,
+  draw: (svg, width, data) => drawLatencies(svg, width, data, LOAD_TITLES[data.question.load]),
   rows: (data) => latencyRows(data, data.question.load, LOAD_TITLES[data.question.load]),
   describe: (data) => latencySentence(data, LOAD_TITLES[data.question.load]),
 };
@@ -232,102 +217,8 @@ export const loadChart = {
 export const promptChart = {
   id: "prompt",
   title: "TTFT against the prompt length",
-  draw: (svg, width, data) => drawLatencies(svg, width, data, data.names, {xTitle: "prompt length, isl [tokens]"}),
+  hint: planHint,
+  draw: (svg, width, data) => drawLatencies(svg, width, data, "prompt length, isl [tokens]"),
   rows: (data) => latencyRows(data, "isl", "isl [tokens]"),
   describe: (data) => latencySentence(data, "prompt tokens"),
 };
-
-/** Throughput of a GPU against the speed that a user sees. */
-export const frontierChart = {
-  id: "frontier",
-  title: "Throughput against speed per user",
-  draw: drawFrontier,
-  rows: ({series}) => ({
-    columns: columnsOf([
-      ["gpu", "GPU", "text"],
-      ["point", "plan and load", "text"],
-      ["tok_s_user", "tok/s per user"],
-      ["output_tok_s_gpu", "tok/s per GPU"],
-      ["on_frontier", "on the frontier", "text"],
-    ]),
-    values: series.flatMap(({gpu, points}) =>
-      points.map((point) => [gpu, point.label, point.x, point.y, point.onFrontier ? "yes" : "no"]),
-    ),
-  }),
-  describe: ({series}) =>
-    series
-      .map(({gpu, points}) => {
-        const best = points.filter(({onFrontier}) => onFrontier).sort((a, b) => a.x - b.x);
-        if (best.length === 0) {
-          return `${gpu}: no answer.`;
-        }
-        const [slow, fast] = [best[0], best[best.length - 1]];
-        return (
-          `${gpu}: ${best.length} of ${points.length} points are on the frontier, from ${threeDigits(slow.y)} tok/s per GPU at ` +
-          `${threeDigits(slow.x)} tok/s per user to ${threeDigits(fast.y)} at ${threeDigits(fast.x)}.`
-        );
-      })
-      .join(" "),
-};
-
-/** Draws the frontier: its points filled and joined, the others open, the present case ringed. */
-function drawFrontier(svg, width, {series, current, question}) {
-  const items = series.map(({gpu}, index) => ({kind: "line", series: index, text: `${gpu}, frontier`}));
-  items.push({kind: "open", series: 0, text: "other points"}, {kind: "now-mark", series: 0, text: "this case"});
-  const shown = current ? items : items.slice(0, -1);
-  const top =
-    drawLegend(
-      svg,
-      width,
-      shown.filter(({kind}) => kind !== "now-mark"),
-    ) + 30;
-  const points = series.flatMap((each) => each.points);
-  const x = d3.scaleLog(logDomain(bounds([...points.map((p) => p.x), current?.x]), 0.04), [
-    MARGINS.left,
-    width - MARGINS.right,
-  ]);
-  const y = d3.scaleLog(logDomain(bounds([...points.map((p) => p.y), current?.y]), 0.06), [top + 300, top]);
-  drawAxes(svg, {
-    x,
-    y,
-    xTicks: logTicks(x.domain(), Math.max(3, Math.floor(width / 90))),
-    yTicks: logTicks(y.domain(), 6),
-    xText: shortNumber,
-    yText: shortNumber,
-    xTitle: "speed that one user sees [tok/s]",
-    yTitle: "output per GPU [tok/s]",
-  });
-  const hover = [];
-  series.forEach(({gpu, points: each}, index) => {
-    const places = each.map((point) => ({point, x: x(point.x), y: y(point.y)}));
-    const best = places.filter(({point}) => point.onFrontier).sort((a, b) => a.x - b.x);
-    svg.append(drawn("path", {class: `line series-${index}`, d: linePath(best), "stroke-dasharray": dashes(index)}));
-    for (const place of places) {
-      svg.append(
-        marker(
-          index,
-          place.x,
-          place.y,
-          place.point.onFrontier ? 44 : 26,
-          place.point.onFrontier ? "mark" : "mark open",
-        ),
-      );
-      hover.push({
-        ...place,
-        text: `${gpu}: ${place.point.label}\n${threeDigits(place.point.y)} tok/s per GPU\n${threeDigits(place.point.x)} tok/s per user`,
-      });
-    }
-  });
-  if (current) {
-    const [cx, cy] = [x(current.x), y(current.y)];
-    const isRight = cx > width * 0.66;
-    svg.append(
-      drawn("circle", {class: "now-ring", cx, cy, r: 8}),
-      label(cx + (isRight ? -13 : 13), cy - 8, `this case: ${loadText(question)}`, {
-        class: "label strong",
-        "text-anchor": isRight ? "end" : "start",
-      }),
-    );
-  }
-  return {height: top + 300 + MARGINS.bottom, points: hover};
-}
