@@ -49,7 +49,7 @@ async (text) => {
   field.dispatchEvent(new Event("input", {bubbles: true}));
   document.getElementById("answer-body").getBoundingClientRect();
   const answer = performance.now() - start;
-  while (document.querySelector("#ranking-body.old")) await frame();
+  while (document.querySelector("#ranking-body[aria-busy=true]")) await frame();
   const ranking = performance.now() - start;
   let charts = ranking;
   const drawn = new MutationObserver(() => {
@@ -97,7 +97,7 @@ def loaded(page: Any, address: str) -> list[float]:
     """Times in the order of `BUDGETS` [ms]."""
     page.add_init_script(WATCH)
     page.goto(address)
-    while not page.evaluate("window.times.charts && !document.querySelector('.old')"):
+    while not page.evaluate("window.times.charts && !document.querySelector('[aria-busy=true]')"):
         page.wait_for_timeout(50)
     times = page.evaluate("window.times")
     for text in ("1900", "3000"):  # the first one compiles

@@ -90,7 +90,7 @@ def until(page, expression):
 def settle(page):
     """Wait for what follows the answer: ranking, reasons and charts."""
     until(page, f"document.querySelectorAll('#charts-body .plot > *').length === {CHARTS}")
-    until(page, "document.querySelectorAll('#ranking-body.old, .plot.old').length === 0")
+    until(page, "document.querySelector('[aria-busy=true]') === null")
 
 
 @pytest.fixture
