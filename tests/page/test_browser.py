@@ -249,14 +249,20 @@ def test_names_that_are_html_stay_text(browser, address, tmp_path):
         assert "img" not in {element.tag.rpartition("}")[2] for element in ET.parse(path).iter()}
 
 
-def test_tables_and_pictures_leave_as_files(page, tmp_path):
+def test_answers_leave_as_tables(page, tmp_path):
     for name, columns in (("CSV: GPUs", {"gpu", "ttft_s", "reason"}), ("Answer as CSV", {"model", "gpu", "ttft_s"})):
         rows = list(csv.DictReader(saved(page, name, tmp_path).read_text("utf-8").splitlines()))
         assert columns <= set(rows[0])
         assert len(rows) == (1 if "model" in columns else len(GPUS) + 1)
+
+
+def test_every_chart_leaves_as_a_table_and_as_pictures(page, tmp_path):
     titles = page.locator("#charts-body h3").all_inner_texts()
     assert len(titles) == CHARTS
-    for title in titles:
+    for place, title in enumerate(titles):
+        if place == CHARTS / 2:  # a browser hands out ten files at once
+            page.reload()
+            settle(page)
         rows = list(csv.reader(saved(page, f"CSV: {title}", tmp_path).read_text("utf-8").splitlines()))
         assert len(rows) > 1, title
         assert {len(row) for row in rows} == {len(rows[0])}, title

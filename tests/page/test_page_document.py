@@ -20,7 +20,7 @@ MODULES = {
     "view/main.js": 'import {twice} from "../engine/times.js";\nimport {shown} from "./text.js";\n\nshown(twice(2));\n',
     "view/text.js": "export const shown = (value) => `is\n${value}`;\n",
     "engine/times.js": 'import {\n  two\n} from "./two.js";\n// Twice.\nexport function twice(x) {return two * x;}\n',
-    "engine/two.js": "export const two = 2;\nconst {a, b: [c]} = {b: []};\n",
+    "engine/two.js": "const two = 2;\nconst {a, b: [c]} = {b: []};\nexport { two,\n  a };\n",
 }
 VENDOR = {"vendor/1.js": "var d = 1;", "vendor/2.js": 'd += "<b>&amp;";'}
 PARTS = Parts(TEMPLATE, "p > a { color: red }", VENDOR, MODULES)

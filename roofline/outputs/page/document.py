@@ -15,7 +15,9 @@ from roofline.support.records import NamedTuple
 
 _WEB = Path(__file__).with_name("web")
 _PLACES = ("csp", "style", "vendor", "data", "script")
+_LIST = re.compile(r"^export \{([\w$,\s]*)\};\n", re.MULTILINE)
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"\n]+)";\n', re.MULTILINE)
+_LIST = re.compile(r"^export \{([\w$,\s]*)\};\n", re.MULTILINE)
 _OTHER_IMPORT = re.compile(
     r"^(?:import\b(?! ?\().*|export (?!(?:async function|function|class|const|let)\b).*)", re.MULTILINE
 )
@@ -118,7 +120,7 @@ def one_script(modules: Mapping[str, str]) -> str:
 
 def _imports(path: str, text: str, modules: Mapping[str, str]) -> Iterator[tuple[str, set[str]]]:
     """Module and names of each import."""
-    if other := _OTHER_IMPORT.search(_IMPORT.sub("", text)):
+    if other := _OTHER_IMPORT.search(_LIST.sub("", _IMPORT.sub("", text))):
         raise ValueError(
             f'{path}: {other[0]}: write import {{a, b}} from "./file.js"; or export before what is declared'
         )
@@ -131,10 +133,11 @@ def _imports(path: str, text: str, modules: Mapping[str, str]) -> Iterator[tuple
 
 def _declarations(text: str) -> Iterator[tuple[str, bool]]:
     """Names that the top level of a module declares, and whether each is exported."""
+    listed = {name.strip() for names in _LIST.findall(text) for name in names.split(",")}
     for word, *names, several in _DECLARED.findall(text):
         parts = [part.partition("=")[0].rpartition(":")[2].strip(" \n.[]{}") for part in several.split(",")]
         for name in filter(None, (*names, *parts)):
-            yield name, bool(word)
+            yield name, bool(word) or name in listed
 
 
 def _ordered(imports: Mapping[str, list[str]]) -> list[str]:
@@ -159,7 +162,7 @@ def _ordered(imports: Mapping[str, list[str]]) -> list[str]:
 
 def _bare(text: str) -> str:
     """A module without the words that join it to others, ended by one line break."""
-    return re.sub(r"^export (?=\w)", "", _IMPORT.sub("", text), flags=re.MULTILINE).strip("\n") + "\n"
+    return re.sub(r"^export (?=\w)", "", _LIST.sub("", _IMPORT.sub("", text)), flags=re.MULTILINE).strip("\n") + "\n"
 
 
 def _check(name: str, text: str, end: re.Pattern[str]) -> None:
