@@ -1,10 +1,10 @@
 /** GPUs, ranked for the question: sorted, filtered, picked. */
 
 import {make, scrollBox, setAttributes} from "./dom.js";
+import {MOST_COMPARED} from "./fields.js";
 import {isFigure, latencyAt, levelText, planText, secondsRange, secondsText, usdText} from "./text.js";
 
 const VERDICT_WORDS = ["pass", "pass?", "fail?", "fail"];
-const MOST_COMPARED = 3;
 
 /** A value to sort by; what is missing comes last. */
 function sortValue(answer, column, levels) {
