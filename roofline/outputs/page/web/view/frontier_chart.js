@@ -1,8 +1,19 @@
 /** Throughput of a GPU against the speed that one user sees. */
 
 import {frontier} from "../engine/ranking.js";
-import {MARGINS, bounds, dashes, drawAxes, drawLegend, label, linePath, logDomain, logTicks, marker} from "./axes.js";
-import {shortNumber} from "./axes.js";
+import {
+  MARGINS,
+  bounds,
+  dashes,
+  drawAxes,
+  drawLegend,
+  label,
+  linePath,
+  logDomain,
+  logTicks,
+  marker,
+  shortNumber,
+} from "./axes.js";
 import {drawn} from "./dom.js";
 import {columnsOf} from "./frames.js";
 import {loadText, threeDigits} from "./text.js";
