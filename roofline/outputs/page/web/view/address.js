@@ -48,10 +48,7 @@ function compact(text) {
 
 /** Address of these texts, without #: what differs from the first texts, and the heart of the question. */
 export function addressOf(texts, first) {
-  const parts = [
-    ["m", texts.model],
-    ["g", [texts.gpu, texts.compare].filter(Boolean).join(",")],
-  ];
+  const parts = [["m", texts.model]];
   for (const [field, key] of Object.entries(KEYS)) {
     if (field !== "model" && (ALWAYS.has(field) || texts[field] !== first[field])) {
       parts.push([key, texts[field]]);
@@ -70,7 +67,9 @@ export function addressOf(texts, first) {
       OWN_FIELDS.map((field) => (field === "ownName" ? texts[field].trim() : compact(texts[field]))).join(";"),
     ]);
   }
-  return parts.map(([key, text]) => `${key}=${escaped(text)}`).join("&");
+  const gpus = [texts.gpu, ...texts.compare].map((name) => escaped(name).replace(/,/g, "%2C"));
+  const [model, ...rest] = parts.map(([key, text]) => `${key}=${escaped(text)}`);
+  return [model, `g=${gpus.join(",")}`, ...rest].join("&");
 }
 
 /**
@@ -89,9 +88,7 @@ export function textsOf(address, first) {
     if (fields.has(key)) {
       texts[fields.get(key)] = text;
     } else if (key === "g") {
-      const [gpu, ...others] = text.split(",");
-      texts.gpu = gpu;
-      texts.compare = others.join(",");
+      [texts.gpu, ...texts.compare] = rest.join("=").split(",").map(unescaped);
     } else if (loads.has(key)) {
       texts.load = loads.get(key);
       texts.amount = text;

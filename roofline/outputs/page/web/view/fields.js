@@ -23,6 +23,9 @@ export const OWN = {
 };
 
 const DEGREES = {pp: "pp", ep: "ep", dp: "dp", replicas: "replicas"};
+/** GPUs that charts draw beside the one asked about. */
+export const MOST_COMPARED = 3;
+
 const MOST_GPUS = 1024;
 const ORDINARY = "as quantization";
 
@@ -52,7 +55,7 @@ export function defaultTexts(contents) {
   return {
     model: question.model,
     gpu: question.gpu,
-    compare: "",
+    compare: [],
     quantization: question.quantization,
     kv: question.kv,
     plan: question.tp === null ? "" : String(question.tp),
@@ -182,6 +185,8 @@ function readOwn(reader, contents) {
   const name = texts.ownName.trim();
   if (entryNamed(contents.gpus, name) !== null) {
     reader.errors.ownName = `The catalog has a GPU "${name}"; choose another name.`;
+  } else if (/[,;]/.test(name) || name.length > 40) {
+    reader.errors.ownName = "At most 40 characters, without commas and semicolons.";
   }
   const [peak, bandwidth, memory, link] = Object.entries(OWN).map(([field, [dimension, example]]) =>
     reader.read(field, (text) => typedQuantity(text, dimension, example)),
@@ -248,9 +253,8 @@ export function questionOf(contents, texts) {
     ownGpu,
   };
   const compare = texts.compare
-    .split(",")
     .map((name) => entryNamed(contents.gpus, name)?.name)
     .filter((name, index, all) => name && name !== question.gpu && all.indexOf(name) === index)
-    .slice(0, 3);
+    .slice(0, MOST_COMPARED);
   return {question: Object.keys(reader.errors).length > 0 ? null : question, errors: reader.errors, compare};
 }

@@ -26,8 +26,7 @@ function bindPointer(plot, points) {
     tooltip.hidden = true;
     plot.querySelector(".halo")?.remove();
   };
-  plot.addEventListener("pointerleave", hide);
-  plot.addEventListener("pointermove", (event) => {
+  const show = (event) => {
     const svg = plot.querySelector("svg");
     if (svg === null) {
       return;
@@ -52,7 +51,11 @@ function bindPointer(plot, points) {
     const left = Math.min(event.clientX + 14, document.documentElement.clientWidth - tooltip.offsetWidth - 8);
     tooltip.style.left = `${Math.max(8, left)}px`;
     tooltip.style.top = `${event.clientY + 16}px`;
-  });
+  };
+  plot.addEventListener("pointerleave", hide);
+  plot.addEventListener("pointermove", show);
+  plot.addEventListener("pointerdown", show);
+  document.addEventListener("keydown", ({key}) => key === "Escape" && hide());
 }
 
 /**

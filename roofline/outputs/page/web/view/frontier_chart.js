@@ -1,13 +1,25 @@
 /** Throughput of a GPU against the speed that one user sees. */
 
 import {frontier} from "../engine/ranking.js";
-import {MARGINS, bounds, dashes, drawAxes, drawLegend, label, linePath, logDomain, logTicks, marker} from "./axes.js";
-import {shortNumber} from "./axes.js";
+import {
+  MARGINS,
+  bounds,
+  dashes,
+  drawAxes,
+  drawLegend,
+  label,
+  linePath,
+  logDomain,
+  logTicks,
+  marker,
+  shortNumber,
+} from "./axes.js";
 import {drawn} from "./dom.js";
 import {columnsOf} from "./frames.js";
 import {loadText, threeDigits} from "./text.js";
 
 const TALL_FRONTIER = 358;
+const BOLD_CHARACTER = 7.2;
 
 /** Steps that compute the frontier of each GPU. */
 export function* alongFrontier(contents, question, gpus, done) {
@@ -29,10 +41,11 @@ function best(points) {
 
 /** Marks the present case with a ring and its load. */
 function drawCurrent(svg, width, {x, y}, question) {
-  const isRight = x > width * 0.6;
+  const text = `this case: ${loadText(question)}`;
+  const isRight = x + text.length * BOLD_CHARACTER > width - MARGINS.right;
   svg.append(
     drawn("circle", {class: "now-ring", cx: x, cy: y, r: 8}),
-    label(x + (isRight ? -13 : 13), y - 9, `this case: ${loadText(question)}`, {
+    label(x + (isRight ? -13 : 13), y - 9, text, {
       class: "label strong on-plot",
       "text-anchor": isRight ? "end" : "start",
     }),

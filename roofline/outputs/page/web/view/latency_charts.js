@@ -1,8 +1,19 @@
 /** Latencies along the load and along the prompt length. */
 
 import {answer, curve} from "../engine/answer.js";
-import {MARGINS, bounds, dashes, drawAxes, drawLegend, linePath, logDomain, logTicks, marker} from "./axes.js";
-import {secondsAxis, shortNumber} from "./axes.js";
+import {
+  MARGINS,
+  bounds,
+  dashes,
+  drawAxes,
+  drawLegend,
+  linePath,
+  logDomain,
+  logTicks,
+  marker,
+  secondsAxis,
+  shortNumber,
+} from "./axes.js";
 import {drawn} from "./dom.js";
 import {columnsOf} from "./frames.js";
 import {LATENCIES, isFigure, latencyAt, levelText, planText, secondsRange, secondsText, threeDigits} from "./text.js";

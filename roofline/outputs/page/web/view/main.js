@@ -15,6 +15,7 @@ import {BASES, LEVELS, caseText, grouped} from "./text.js";
 const PAUSE = 120;
 const SPEAKING_PAUSE = 700;
 const ADDRESS_PAUSE = 300;
+const FOLLOWING = ["ranking", "charts", "why"]; // what is busy until it follows the answer
 const MARKS = {calibrated: "*", inherited: "+", generic: "?", ideal: ""};
 
 const contents = openContents(JSON.parse(byId("contents").textContent));
@@ -64,6 +65,7 @@ const showRest = debounced(() => {
     rankingSteps(present.question),
     explainSteps(contents, frames, present, page.chosen),
     chartSteps(contents, frames, present, gpus, levels),
+    endSteps(),
   ]);
 }, PAUSE);
 
@@ -73,7 +75,15 @@ function* rankingSteps(question) {
   const answers = ranked(contents, question, names);
   yield;
   ranking.update({answers, levels: page.levels, current: question.gpu, compared: page.compare});
-  setAttributes(byId("ranking-body"), {"aria-busy": null});
+  setAttributes(byId("ranking"), {"aria-busy": null});
+  yield;
+}
+
+/** The last step: nothing more follows. */
+function* endSteps() {
+  for (const place of FOLLOWING) {
+    setAttributes(byId(place), {"aria-busy": null});
+  }
   yield;
 }
 
@@ -105,7 +115,9 @@ function ask() {
   lines.command.show(commandLine(question));
   lines.python.show(pythonLine(question));
   document.title = `${question.model} on ${question.gpu} - roofline`;
-  setAttributes(byId("ranking-body"), {"aria-busy": "true"});
+  for (const place of FOLLOWING) {
+    setAttributes(byId(place), {"aria-busy": "true"});
+  }
   sayLater(spokenAnswer(page.answer, page.levels));
   writeAddress();
   showRest();
@@ -115,8 +127,7 @@ function ask() {
 function change(texts) {
   Object.assign(page.texts, texts);
   if (texts.gpu !== undefined) {
-    const names = page.texts.compare.split(",").filter((name) => name && name !== texts.gpu);
-    page.texts.compare = names.join(",");
+    page.texts.compare = page.texts.compare.filter((name) => name !== texts.gpu);
   }
   ask();
 }
@@ -205,7 +216,7 @@ byId("theme").addEventListener("change", ({target}) => {
 const lines = makeElsewhere();
 const ranking = rankingTable(byId("ranking-body"), {
   pick: (gpu) => change({gpu}),
-  compare: (gpus) => change({compare: gpus.join(",")}),
+  compare: (gpus) => change({compare: gpus}),
 });
 byId("charts-body").append(...Object.values(frames).map(({figure}) => figure));
 makeAbout();

@@ -1,10 +1,18 @@
 /** GPUs, ranked for the question: sorted, filtered, picked. */
 
-import {make, scrollBox, setAttributes} from "./dom.js";
+import {button, make, scrollBox, setAttributes} from "./dom.js";
+import {MOST_COMPARED} from "./fields.js";
 import {isFigure, latencyAt, levelText, planText, secondsRange, secondsText, usdText} from "./text.js";
 
+const COLUMNS = [
+  ["gpu", "GPU", null],
+  ["gpus", "GPUs", "number gpus"],
+  ["ttft", "TTFT", "number"],
+  ["tpot", "TPOT", "number"],
+  ["verdict", "SLO", null],
+  ["rent", "USD/month", "number"],
+];
 const VERDICT_WORDS = ["pass", "pass?", "fail?", "fail"];
-const MOST_COMPARED = 3;
 
 /** A value to sort by; what is missing comes last. */
 function sortValue(answer, column, levels) {
@@ -106,147 +114,156 @@ export function rankingRows(answers, levels) {
   return {columns, rows};
 }
 
+/** Cells of an answer beside the name of its GPU; the reason where there is none. */
+function answerCells(answer, levels) {
+  if (answer.refusal) {
+    return [make("td", {colspan: 5, class: "reason", title: answer.refusal.message}, answer.refusal.short)];
+  }
+  const word = answer.verdict?.word ?? "-";
+  const look = {p: "good", f: "bad"}[word[0]] ?? null;
+  return [
+    make("td", {class: "number gpus", title: planText(answer.plan)}, String(answer.gpus)),
+    latencyCell(answer, "ttft", levels.ttft),
+    latencyCell(answer, "tpot", levels.tpot),
+    make("td", {class: look}, word),
+    make("td", {class: "number"}, isFigure(answer.usdPerMonth) ? usdText(answer.usdPerMonth) : "-"),
+  ];
+}
+
+/** A row of the ranking; one row alone, the present one, can be reached by Tab, the others by arrow keys. */
+function rankingRow(answer, {current, compared, levels}, {pick, compare}) {
+  const {gpu} = answer.question;
+  const isCurrent = gpu === current;
+  const isCompared = compared.includes(gpu);
+  const tick = make("input", {
+    type: "checkbox",
+    tabindex: -1,
+    "aria-label": `Draw ${gpu} in the charts`,
+    checked: isCompared || isCurrent,
+    disabled: isCurrent || (compared.length >= MOST_COMPARED && !isCompared),
+  });
+  tick.addEventListener("change", () =>
+    compare(tick.checked ? [...compared, gpu] : compared.filter((each) => each !== gpu)),
+  );
+  const row = make(
+    "tr",
+    {class: answer.refusal ? "refused" : null, "aria-current": isCurrent ? "true" : null},
+    make("td", {class: "tick"}, tick),
+    make(
+      "th",
+      {scope: "row"},
+      make("button", {type: "button", class: "pick", tabindex: isCurrent ? 0 : -1}, gpu),
+      make("span", {class: "mark", title: answer.basis}, answer.mark),
+    ),
+    ...answerCells(answer, levels),
+  );
+  row.dataset.gpu = gpu;
+  row.addEventListener("click", ({target}) => target !== tick && pick(gpu));
+  return row;
+}
+
+/** Moves the focus among the rows: arrows, Home and End. */
+function moveFocus(body, event) {
+  const row = event.target.closest("tr");
+  const rows = [...body.children];
+  const present = rows.indexOf(row);
+  const isTick = event.target.tagName === "INPUT";
+  const goal = {
+    ArrowDown: [present + 1, isTick],
+    ArrowUp: [present - 1, isTick],
+    Home: [0, isTick],
+    End: [rows.length - 1, isTick],
+    ArrowLeft: [present, true],
+    ArrowRight: [present, false],
+  }[event.key];
+  const element = goal && rows[goal[0]]?.querySelector(goal[1] ? "input" : ".pick");
+  if (!element) {
+    return;
+  }
+  event.preventDefault();
+  for (const each of body.querySelectorAll("[tabindex='0']")) {
+    each.tabIndex = -1;
+  }
+  element.tabIndex = 0;
+  element.focus();
+}
+
+/** Rows in place of those before; the focus stays with its GPU. */
+function replaceRows(body, rows) {
+  const focus = body.contains(document.activeElement) ? document.activeElement : null;
+  const gpu = focus?.closest("tr").dataset.gpu;
+  body.replaceChildren(...rows);
+  if (rows.length > 0 && body.querySelector("[tabindex='0']") === null) {
+    rows[0].querySelector(".pick").tabIndex = 0;
+  }
+  if (focus !== null) {
+    const row = rows.find((each) => each.dataset.gpu === gpu);
+    row?.querySelector(focus.tagName === "INPUT" ? "input" : ".pick").focus({preventScroll: true});
+  }
+}
+
+/** How many answers there are, and how many of them are good. */
+function rankingCount(answers, shown) {
+  const good = answers.filter(({verdict}) => verdict?.word?.startsWith("pass")).length;
+  const refused = answers.filter(({refusal}) => refusal !== null).length;
+  const hidden = shown < answers.length ? `${shown} of ${answers.length} shown; ` : "";
+  const isJudged = answers.some(({verdict}) => verdict);
+  const meeting = isJudged ? `${good} of ${answers.length} meet the limits` : `${answers.length} GPUs, no limit is set`;
+  return `${hidden}${meeting}, ${refused} have no answer.`;
+}
+
 /**
  * A table of ranked answers.
  *
  * @param {HTMLElement} place where it stands.
- * @param {object} options pick(gpu): a GPU was chosen; compare(gpus): GPUs that the charts draw, too.
+ * @param {object} actions pick(gpu): a GPU was chosen; compare(gpus): GPUs that the charts draw, too.
  */
-export function rankingTable(place, {pick, compare}) {
+export function rankingTable(place, actions) {
   const order = {column: null, isDown: false};
   const state = {answers: [], levels: {}, filter: "", current: "", compared: []};
-  const titles = [
-    ["gpu", "GPU", ""],
-    ["gpus", "GPUs", "number gpus"],
-    ["ttft", "TTFT", "number"],
-    ["tpot", "TPOT", "number"],
-    ["verdict", "SLO", ""],
-    ["rent", "USD/month", "number"],
-  ];
-  const heads = titles.map(([column, title, kind]) => {
-    const sort = make("button", {type: "button", class: "sort"}, title);
-    sort.addEventListener("click", () => {
-      const isSame = order.column === column;
-      order.column = isSame && order.isDown ? null : column;
-      order.isDown = isSame && !order.isDown;
-      show();
-    });
-    return make("th", {scope: "col", class: kind || null}, sort);
-  });
   const body = make("tbody", {});
+  const count = make("p", {class: "hint"});
+  const heads = COLUMNS.map(([column, title, look]) => {
+    const sort = button(
+      title,
+      () => {
+        const isSame = order.column === column;
+        order.column = isSame && order.isDown ? null : column;
+        order.isDown = isSame && !order.isDown;
+        show();
+      },
+      {class: "sort"},
+    );
+    return make("th", {scope: "col", class: look}, sort);
+  });
+  const ticks = make("th", {scope: "col"}, make("span", {class: "unseen"}, "Draw in the charts"));
   const table = make(
     "table",
     {class: "ranking"},
     make("caption", {class: "unseen"}, "GPUs, the best first"),
-    make(
-      "thead",
-      {},
-      make("tr", {}, make("th", {scope: "col"}, make("span", {class: "unseen"}, "Draw in the charts")), ...heads),
-    ),
+    make("thead", {}, make("tr", {}, ticks, ...heads)),
     body,
   );
-  const count = make("p", {class: "hint", "aria-live": "off"});
-  place.replaceChildren(scrollBox("GPUs, ranked", table), count);
-  place.firstChild.classList.add("tall");
+  const box = scrollBox("GPUs, ranked", table);
+  box.classList.add("tall");
+  place.replaceChildren(box, count);
+  body.addEventListener("keydown", (event) => moveFocus(body, event));
 
-  const row = (answer) => {
-    const {gpu} = answer.question;
-    const isCurrent = gpu === state.current;
-    const tick = make("input", {
-      type: "checkbox",
-      tabindex: -1,
-      "aria-label": `Draw ${gpu} in the charts`,
-      checked: state.compared.includes(gpu) || isCurrent,
-      disabled: isCurrent || (state.compared.length >= MOST_COMPARED && !state.compared.includes(gpu)),
-    });
-    tick.addEventListener("change", () =>
-      compare(tick.checked ? [...state.compared, gpu] : state.compared.filter((each) => each !== gpu)),
-    );
-    const name = make("button", {type: "button", class: "pick", tabindex: isCurrent ? 0 : -1}, gpu);
-    const mark = make("span", {class: "mark", title: answer.basis}, answer.mark);
-    const word = answer.verdict?.word ?? "-";
-    const cells = answer.refusal
-      ? [make("td", {colspan: 5, class: "reason", title: answer.refusal.message}, answer.refusal.short)]
-      : [
-          make("td", {class: "number gpus", title: planText(answer.plan)}, String(answer.gpus)),
-          latencyCell(answer, "ttft", state.levels.ttft),
-          latencyCell(answer, "tpot", state.levels.tpot),
-          make("td", {class: word.startsWith("pass") ? "good" : word.startsWith("fail") ? "bad" : null}, word),
-          make("td", {class: "number"}, isFigure(answer.usdPerMonth) ? usdText(answer.usdPerMonth) : "-"),
-        ];
-    const line = make(
-      "tr",
-      {class: answer.refusal ? "refused" : null, "aria-current": isCurrent ? "true" : null},
-      make("td", {class: "tick"}, tick),
-      make("th", {scope: "row"}, name, mark),
-      ...cells,
-    );
-    line.addEventListener("click", ({target}) => {
-      if (target !== tick) {
-        pick(gpu);
-      }
-    });
-    return line;
-  };
-
-  const show = () => {
-    const focus = body.contains(document.activeElement) ? document.activeElement : null;
-    const held = focus?.closest("tr").dataset.gpu;
+  function show() {
     heads.forEach((head, index) => {
-      const isSorted = titles[index][0] === order.column;
-      setAttributes(head, {"aria-sort": isSorted ? (order.isDown ? "descending" : "ascending") : null});
+      const direction = order.isDown ? "descending" : "ascending";
+      setAttributes(head, {"aria-sort": COLUMNS[index][0] === order.column ? direction : null});
     });
     const words = state.filter.trim().toLowerCase();
     const shown = sorted(state.answers, order, state.levels).filter(({question}) =>
       question.gpu.toLowerCase().includes(words),
     );
-    body.replaceChildren(
-      ...shown.map((answer) => {
-        const line = row(answer);
-        line.dataset.gpu = answer.question.gpu;
-        return line;
-      }),
+    replaceRows(
+      body,
+      shown.map((answer) => rankingRow(answer, state, actions)),
     );
-    const picks = [...body.querySelectorAll(".pick")];
-    if (picks.length > 0 && !picks.some((each) => each.tabIndex === 0)) {
-      picks[0].tabIndex = 0;
-    }
-    if (focus !== null) {
-      const line = [...body.children].find((each) => each.dataset.gpu === held);
-      line?.querySelector(focus.tagName === "INPUT" ? "input" : ".pick").focus({preventScroll: true});
-    }
-    const good = state.answers.filter(({verdict}) => verdict?.word?.startsWith("pass")).length;
-    const refused = state.answers.filter(({refusal}) => refusal !== null).length;
-    const hidden = shown.length < state.answers.length ? `${shown.length} of ${state.answers.length} shown; ` : "";
-    count.textContent = `${hidden}${good} of ${state.answers.length} meet the limits, ${refused} have no answer.`;
-  };
-
-  body.addEventListener("keydown", (event) => {
-    const line = event.target.closest("tr");
-    const lines = [...body.children];
-    const present = lines.indexOf(line);
-    const column = event.target.classList.contains("pick") ? ".pick" : "input";
-    const next = {
-      ArrowDown: present + 1,
-      ArrowUp: present - 1,
-      Home: 0,
-      End: lines.length - 1,
-    }[event.key];
-    let goal = null;
-    if (next !== undefined) {
-      goal = lines[next]?.querySelector(column);
-    } else if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
-      goal = line.querySelector(event.key === "ArrowLeft" ? "input" : ".pick");
-    }
-    if (goal) {
-      event.preventDefault();
-      for (const each of body.querySelectorAll("[tabindex='0']")) {
-        each.tabIndex = -1;
-      }
-      goal.tabIndex = 0;
-      goal.focus();
-    }
-  });
+    count.textContent = rankingCount(state.answers, shown.length);
+  }
 
   return {
     update: (change) => {
