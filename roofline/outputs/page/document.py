@@ -15,7 +15,6 @@ from roofline.support.records import NamedTuple
 
 _WEB = Path(__file__).with_name("web")
 _PLACES = ("csp", "style", "vendor", "data", "script")
-_LIST = re.compile(r"^export \{([\w$,\s]*)\};\n", re.MULTILINE)
 _IMPORT = re.compile(r'^import \{([^}]*)\} from "([^"\n]+)";\n', re.MULTILINE)
 _LIST = re.compile(r"^export \{([\w$,\s]*)\};\n", re.MULTILINE)
 _OTHER_IMPORT = re.compile(
