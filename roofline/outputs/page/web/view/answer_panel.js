@@ -80,7 +80,9 @@ function verdictBlock(answer) {
 }
 
 /** A bar with the range of a latency, its value and its limit. */
-function rangeBar({value, low, high}, limit) {
+function rangeBar(latency, limit) {
+  const {value} = latency;
+  const [low, high] = [latency.low ?? value, latency.high ?? value];
   const width = 240;
   const isNear = isFigure(limit) && limit < FAR * high;
   const most = isNear ? 1.08 * Math.max(high, limit) : 1.3 * high;
@@ -107,7 +109,8 @@ function latencyBlock(answer, levels, name) {
   }
   const {figure, unit} = secondsParts(latency.value);
   const isMissed = limit !== null && latency.value > limit;
-  const words = [`80 % range ${secondsRange(latency.low, latency.high)}`];
+  const isRanged = isFigure(latency.low) && isFigure(latency.high);
+  const words = [isRanged ? `80 % range ${secondsRange(latency.low, latency.high)}` : "no range"];
   if (limit !== null) {
     words.push(`limit ${secondsText(limit)}`);
   }
@@ -161,7 +164,8 @@ function facts(answer) {
 
 /** The basis of the figures, with its mark and in words. */
 function basisBlock(answer) {
-  const detail = answer.basisDetail ? ` (${answer.basisDetail.replace(`${answer.basis}: `, "")})` : "";
+  const evidence = answer.basis === "ideal" ? "" : answer.basisDetail.replace(`${answer.basis}: `, "");
+  const detail = evidence === "" ? "" : ` (${evidence})`;
   return make(
     "p",
     {class: "basis"},
@@ -170,15 +174,24 @@ function basisBlock(answer) {
   );
 }
 
-/** Whether the load lies where the equations were checked. */
+/** Whether the load lies where the equations were checked: what the note says first, and then the rest. */
 function domainBlock({domain}) {
-  if (!domain) {
+  if (!domain?.note) {
     return null;
   }
-  const state = domain.inside ? "Inside the validated range" : "Outside the validated range";
-  const reasons = domain.reasons.length > 0 ? `: ${domain.reasons.join("; ")}.` : ": ";
-  const note = domain.note ? make("span", {class: "hint"}, ` ${domain.note}`) : null;
-  return make("p", {class: domain.inside ? "domain" : "domain outside"}, make("strong", {}, state), reasons, note);
+  const [state, ...rest] = domain.note.split("; ");
+  return make(
+    "p",
+    {class: domain.inside ? "domain" : "domain outside"},
+    make("strong", {}, state.charAt(0).toUpperCase() + state.slice(1)),
+    rest.length > 0 ? make("span", {class: "hint"}, `: ${rest.join("; ")}`) : null,
+  );
+}
+
+/** Notes on the answer, apart from that on the load. */
+function notesBlock({notes, domain}) {
+  const others = notes.filter((note) => note !== domain?.note);
+  return others.length === 0 ? null : make("ul", {class: "notes"}, ...others.map((note) => make("li", {}, note)));
 }
 
 /** Mean and percentiles of all latencies as a table. */
@@ -221,10 +234,6 @@ export function showAnswer(place, answer, levels) {
     return;
   }
   const shown = ["ttft", "tpot", ...(answer.question.slo.e2el ? ["e2el"] : [])];
-  const notes =
-    answer.notes.length === 0
-      ? null
-      : make("ul", {class: "notes"}, ...answer.notes.map((note) => make("li", {}, note)));
   place.replaceChildren(
     ...[
       verdictBlock(answer),
@@ -232,7 +241,7 @@ export function showAnswer(place, answer, levels) {
       facts(answer),
       basisBlock(answer),
       domainBlock(answer),
-      notes,
+      notesBlock(answer),
       percentiles(answer),
     ].filter((block) => block !== null),
   );

@@ -79,7 +79,7 @@ function fillChoices(contents) {
   );
   fill(
     "quantization",
-    contents.quantizations.map(({name}) => [name, name]),
+    contents.quantizations.filter(({name}) => name !== "native").map(({name}) => [name, name]),
   );
   fill(
     "load",

@@ -1,6 +1,6 @@
 /** Fields of the question: their texts, and the question that these texts ask. */
 
-import {defaults} from "../engine/answer.js";
+import {defaults} from "../engine/question.js";
 import {LEVELS} from "./text.js";
 import {Typo, typedNumber, typedPrefix, typedQuantity, typedRate, typedShare, typedSize, typedTime} from "./typed.js";
 
@@ -226,7 +226,7 @@ export function questionOf(contents, texts) {
   const reader = new Reader(texts);
   const load = reader.read("load", (text) => chosen(Object.keys(LOADS), text));
   const isl = reader.read("isl", (text) => typedSize(text, {least: 1}));
-  const quantizations = ["native", ...contents.quantizations.map(({name}) => name)];
+  const quantizations = contents.quantizations.map(({name}) => name);
   const degrees = Object.keys(DEGREES).map((field) => [
     field,
     reader.read(field, (text) => typedSize(text, {least: 1, most: MOST_GPUS}, "a whole number such as 2")),

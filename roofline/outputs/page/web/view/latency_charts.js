@@ -69,7 +69,7 @@ function* alongInput(contents, question, gpus, name, valuesOf, done) {
       }
       yield;
     }
-    series.push({gpu, points, plan: first.plan});
+    series.push({gpu, points});
   }
   done(series);
 }
@@ -108,6 +108,7 @@ function latencyPanel(svg, {data, name, box, xTitle, xTicks, xScale}) {
     if (index === 0 && points.length > 1) {
       const area = d3
         .area()
+        .defined((each) => isFigure(at(each).low) && isFigure(at(each).high))
         .x((each) => x(each.value))
         .y0((each) => y(at(each).low))
         .y1((each) => y(at(each).high));
@@ -210,7 +211,9 @@ function latencySentence(data, what) {
 
 /** Plans at which the lines are drawn. */
 function planHint({series}) {
-  const plans = series.filter(({points}) => points.length > 0).map(({gpu, plan}) => `${gpu} at ${planText(plan)}`);
+  const plans = series
+    .filter(({points}) => points.length > 0)
+    .map(({gpu, points}) => `${gpu} at ${planText(points[0].answer.plan)}`);
   return `The plan stays as it is: ${plans.join("; ")}.`;
 }
 

@@ -1,6 +1,8 @@
 /** The page: what was typed goes in, the answer comes out first, and the rest when the browser has time. */
 
-import {answer, commandLine, openContents, pythonLine} from "../engine/answer.js";
+import {answer} from "../engine/answer.js";
+import {openContents} from "../engine/contents.js";
+import {commandLine, pythonLine} from "../engine/question.js";
 import {ranked} from "../engine/ranking.js";
 import {addressOf, textsOf} from "./address.js";
 import {showAnswer, spokenAnswer} from "./answer_panel.js";
@@ -112,8 +114,8 @@ function ask() {
   page.levels = levelsOf(page.texts);
   page.answer = answer(contents, question);
   showAnswer(byId("answer-body"), page.answer, page.levels);
-  lines.command.show(commandLine(question));
-  lines.python.show(pythonLine(question));
+  lines.command.show(commandLine(question, page.answer.plan));
+  lines.python.show(pythonLine(question, page.answer.plan));
   document.title = `${question.model} on ${question.gpu} - roofline`;
   for (const place of FOLLOWING) {
     setAttributes(byId(place), {"aria-busy": "true"});

@@ -3,7 +3,7 @@
 import {MARGINS, drawLegendTable, hatchDefinitions, hatchedBox, label} from "./axes.js";
 import {drawn} from "./dom.js";
 import {columnsOf} from "./frames.js";
-import {isFigure, percentText, quantityText, secondsText, threeDigits} from "./text.js";
+import {isFigure, percentText, planText, quantityText, secondsText, threeDigits} from "./text.js";
 
 const PASSES = {prefill: "Prefill", decode: "Decode step"};
 const MOST_PARTS = 7;
@@ -145,7 +145,7 @@ function drawMemory(svg, width, {answers}) {
     points.push(
       ...drawStack(svg, "memory", width, {
         top,
-        title: `${question.gpu}, tp ${plan.tp}`,
+        title: plan === null ? question.gpu : `${question.gpu}, ${planText(plan)}`,
         total: memory.fits ? total : `${total}: does not fit`,
         x,
         whole: memory.usable,

@@ -97,11 +97,11 @@ export function typedShare(text, example = "a share such as 80% or 0.8") {
 /** Tokens of a prompt, or the share of it that a percentage names. */
 export function typedPrefix(text, isl) {
   if (text.trim().endsWith("%")) {
-    return Math.min(isl - 1, Math.round(typedShare(text) * isl));
+    return Math.round(typedShare(text) * isl);
   }
   const prefix = typedSize(text, {least: 0}, "tokens such as 1000, or a share such as 80%");
-  if (prefix >= isl) {
-    throw new Typo(`Must be less than the prompt, ${isl} tokens: at least one is always computed.`);
+  if (prefix > isl) {
+    throw new Typo(`Must not exceed the prompt, ${isl} tokens.`);
   }
   return prefix;
 }
