@@ -29,6 +29,7 @@ import answers
 import arrays
 import catalog
 import loads
+import pages
 import peers
 import profiles
 import questions
@@ -112,7 +113,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Measure, and print or write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--only", metavar="NAME", help="start-up, answers, questions, loads, shell, tables, catalog, arrays or peers"
+        "--only",
+        metavar="NAME",
+        help="start-up, answers, questions, loads, shell, tables, catalog, page, arrays or peers",
     )
     parser.add_argument("--against", metavar="FOLDER", type=Path, help="another checkout, for the questions")
     parser.add_argument("--installed", action="store_true", help="measure the package that Python imports")
@@ -134,6 +137,7 @@ def main(arguments: list[str] | None = None) -> None:
             "shell": partial(shell.measure, few),
             "tables": partial(tables.measure, few),
             "catalog": partial(catalog.measure, few),
+            "page": partial(pages.measure, few),
             "arrays": partial(arrays.measure, few),
             "peers": partial(peers.measure, min(few, 2)),
         }
@@ -145,13 +149,13 @@ def main(arguments: list[str] | None = None) -> None:
                 start = time.perf_counter()
                 sections.append(measure())
                 print(f"{name}: {time.perf_counter() - start:.0f} s", file=sys.stderr, flush=True)
-        pages = [*map(rendered, sections), missed_part(sections)]
+        texts = [*map(rendered, sections), missed_part(sections)]
     if asked.only is not None:
-        print("\n".join(pages))
+        print("\n".join(texts))
         return
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
     head = INTRODUCTION.format(date=today, machine=paragraph(machine()), verdict=verdict(sections))
-    PAGE.write_text("\n".join([head, *pages]), encoding="utf-8")
+    PAGE.write_text("\n".join([head, *texts]), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(HERE.parent)}: {verdict(sections)}")
 
 

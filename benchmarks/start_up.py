@@ -44,6 +44,7 @@ OTHERS = (
     f"speculate {CASE} --draft ngram --acceptance 0.6",
     "disaggregate -m llama-3.1-8b --prefill h100 --decode h100 --rate 1",
     f"sheet {{folder}}/sizing.xlsx --force {CASE}",
+    f"page {{folder}}/roofline.html --force {CASE}",
     "check {tests}/fixtures/results/vllm.json -g h100-sxm --tp 1",
     "calibrate {folder}/kernels.csv -g b300",
     "mcp --help",

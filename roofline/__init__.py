@@ -42,6 +42,7 @@ if _TYPE_CHECKING:
     from roofline.questions.learn import EngineFit, calibrate_engine
     from roofline.questions.levers import Levers, levers
     from roofline.questions.listing import workload_options, workloads
+    from roofline.questions.page import page
     from roofline.questions.pareto import Pareto, pareto
     from roofline.questions.plan import plan, size
     from roofline.questions.plan_check import PlanCheck, check_plan
@@ -143,6 +144,7 @@ __all__ = [
     "load_workload",
     "models",
     "next_measurement",
+    "page",
     "pareto",
     "plan",
     "predict",
@@ -187,6 +189,7 @@ _LAZY = {
     "roofline.questions.learn": ("EngineFit", "calibrate_engine"),
     "roofline.questions.levers": ("Levers", "levers"),
     "roofline.questions.listing": ("load_workload", "workload_options", "workloads"),
+    "roofline.questions.page": ("page",),
     "roofline.questions.pareto": ("Pareto", "pareto"),
     "roofline.questions.plan": ("plan", "size"),
     "roofline.questions.plan_check": ("PlanCheck", "check_plan"),

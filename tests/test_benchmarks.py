@@ -61,6 +61,7 @@ def test_every_command_is_timed_and_each_part_on_the_page(part):
         "Answers under a load",
         "Questions over the catalog",
         "Tables",
+        "A page",
         "Arrays and growth",
         "Peers",
     ):
@@ -70,6 +71,7 @@ def test_every_command_is_timed_and_each_part_on_the_page(part):
     for row in (
         *part("tables").TABLES,
         *part("questions").FRONTIERS,
+        *part("pages").BUDGETS,
         *map("`roofline {}`".format, part("shell").BUDGETS),
     ):
         assert f"| {row} |" in PAGE

@@ -19,6 +19,7 @@ NAMES = {"mini-racer": "py_mini_racer", "pyyaml": "yaml"}
 TOOLS = {
     "build": "tests/test_packaging.py and .ci/run run it as a command",
     "import-linter": "checks the import contracts of this file", "mypy": "checks types",
+    "oxlint": "lints the JavaScript of the page",
     "pre-commit": "runs the checks of .pre-commit-config.yaml before a commit",
     "pytest-xdist": "a plugin of pytest: -n auto", "ruff": "formats and lints", "types-pyyaml": "stubs for mypy",
     "types-tabulate": "stubs for mypy",

@@ -4,16 +4,20 @@ import csv
 import json
 import re
 from collections import Counter, defaultdict
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
 import yaml
 
+from roofline.outputs.page.document import shipped_parts
+
 ROOT = Path(__file__).parents[1]
 NOTICE = (ROOT / "NOTICE").read_text(encoding="utf-8")
 FOLDERS = ("accuracy", "docs", "engine_specs", "examples", "hardware_specs", "model_specs", "tests", "workload_specs")
 DATA = {".csv", ".gz", ".json", ".jsonl", ".npz", ".parquet", ".yaml", ".yml"}
-LINES = re.findall(r"^(\S+) \| ([^|\n]+) \| ([^|\n]+)$", NOTICE, re.MULTILINE)
+CODE = NOTICE.split("Code of others that ships")[1].split("Whose they are")[0]
+LINES = re.findall(r"^(\S+) \| ([^|\n]+) \| ([^|\n]+)$", NOTICE.replace(CODE, ""), re.MULTILINE)
 OPEN = {"Apache-2.0", "BSD-3-Clause", "CC-BY-4.0", "MIT"}
 #: Rows that may be quoted of a source without an open licence: NOTICE, "The rule".
 FEW = 6
@@ -111,3 +115,21 @@ def test_the_notice_names_every_repository_and_every_place_that_many_specificati
     often = {where for where, paths in cited.items() if len(paths) >= OFTEN}
     assert len(often) > 5
     assert not {where for where in often if not is_named(where)}
+
+
+def test_code_of_others_is_as_it_was_published_named_and_shown_with_its_licence():
+    folder = ROOT / "roofline" / "outputs" / "page" / "web" / "vendor"
+    scripts = {path.name: path.read_bytes() for path in folder.glob("*.js")}
+    stated = re.findall(r"^\| (\S+) \| (\S+) \| `(\w+)` \|$", (folder / "README.md").read_text("utf-8"), re.MULTILINE)
+    assert {name: hash_ for name, _, hash_ in stated} == {
+        name: sha256(script).hexdigest() for name, script in scripts.items()
+    }
+    for name, version, _ in stated:
+        first = scripts[name].decode().splitlines()[0]
+        assert re.fullmatch(
+            rf"// https://d3js\.org/{name.split('.')[0]}/ v{version} Copyright [\d-]+ Mike Bostock", first
+        )
+    assert "roofline/outputs/page/web/vendor/*.js | ISC |" in CODE
+    page = " ".join(shipped_parts().template.split())
+    for paragraph in (folder / "LICENSE").read_text(encoding="utf-8").strip().split("\n\n"):
+        assert " ".join(paragraph.split()) in page

@@ -59,6 +59,10 @@ def test_the_wheel_is_named_after_the_version_and_holds_every_module_its_type_an
     modules = {path.relative_to(ROOT) for path in (ROOT / "roofline").rglob("*.py")}
     packed = {path.relative_to(installed) for path in installed.rglob("*.py")}
     assert packed == modules
+    web = Path("roofline", "outputs", "page", "web")
+    parts = {path.relative_to(ROOT): path.read_bytes() for path in (ROOT / web).rglob("*") if path.is_file()}
+    assert len(parts) > 10
+    assert {path: (installed / path).read_bytes() for path in parts} == parts
     top = {path.name for path in installed.iterdir()}
     assert top == {"roofline", f"roofline-{roofline.__version__}.dist-info"}
     metadata = (installed / f"roofline-{roofline.__version__}.dist-info" / "METADATA").read_text()

@@ -1,4 +1,4 @@
-"""What would help: the commands `levers`, `cache`, `speculate`, `disaggregate` and `sheet`."""
+"""What would help, and what to keep: the commands `levers`, `cache`, `speculate`, `disaggregate`, `sheet`, `page`."""
 
 from __future__ import annotations
 
@@ -24,8 +24,10 @@ from roofline.cli.answers import (
     verdict_columns,
 )
 from roofline.cli.case import one_case, question, required_share, without_output
+from roofline.cli.main import Question
 from roofline.cli.options import (
     GPU,
+    MODEL,
     PathName,
     for_people,
     labelled,
@@ -33,6 +35,7 @@ from roofline.cli.options import (
     read,
     share_option,
     show,
+    specs_option,
     suggested,
 )
 from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, keys_of, prose, terminal_width
@@ -686,3 +689,39 @@ def sheet(
 
     rows = write_sheet(output, models, gpus or None, spare=spare, force=force, **options)
     notes([f"wrote {counted(rows, 'scenario')} to {output}"])
+
+
+# A page that answers by itself: the `page` command.
+
+_SEVERAL = "several with commas.  [default: all]"
+
+
+@click.command(
+    cls=Question,
+    epilog="\b\nExamples:\n  roofline page\n  roofline page sizing.html -m llama-3.1-8b,qwen3-32b -g h100,b200",
+)
+@click.argument("name", required=False, type=PathName(), metavar="[OUTPUT]")
+@click.option("-m", "--model", "--model-path", "models", type=MODEL, multiple=True, help=f"Model; {_SEVERAL}")
+@click.option("-g", "--gpu", "--system", "--hardware", "gpus", type=GPU, multiple=True, help=f"GPU; {_SEVERAL}")
+@specs_option
+@click.option(
+    "-o", "--output", type=PathName(), help="The same as OUTPUT: the file to write.  [default: roofline.html]"
+)
+@click.option("--force", is_flag=True, help="Overwrite the file.")
+def page(
+    name: str | None,
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    specs: str | None,
+    output: str | None,
+    *,
+    force: bool,
+) -> None:
+    """Write a page (.html) that answers as you type, in any browser: one file, without Python and without a network."""
+    from roofline.questions.page import page as write_page
+
+    if name is not None and output is not None:
+        raise click.UsageError(f"OUTPUT and -o both name the file to write; keep one of {name} and {output}")
+    path = name or output or "roofline.html"
+    write_page(path, models or None, gpus or None, specs=specs, force=force)
+    notes([f"wrote {path}; open it in a browser"])

@@ -46,7 +46,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
         (("cache", "speculate"), "improve", "See what cached prompts or drafts bring."),
     ),
     "Measure": ((("check", "calibrate"), "measure", "Judge a benchmark; fit constants to yours."),),
-    "Keep": ((("sheet",), "improve", "Write a sizing workbook with live formulas."),),
+    "Keep": ((("sheet", "page"), "improve", "Write a workbook or a page that answers."),),
     "Agents": ((("mcp",), "mcp", "Answer agents over the Model Context Protocol."),),
     "Catalog": ((("gpus", "models", "workloads"), "catalog", "List them, show one, check your own."),),
 }

@@ -64,6 +64,7 @@ def main() -> None:
     steps: NDArray[np.float64] = rl.step_time(p, decode=np.array([[1000.0], [2000.0]]))
     factor: float = rl.calibrate_once(MODEL, GPU, {"ttft": 0.1}, isl=2000).ttft
     written: int = rl.sheet("sizing.xlsx", MODEL, [GPU], isl=[1000, 4000], force=True)
+    size: int = rl.page("roofline.html", MODEL, [GPU], force=True)
     gpu: rl.Gpu = rl.load_gpu(rl.gpus(vendor="nvidia")[0])
     model: rl.Model = rl.load_model(rl.models(moe=False)[0])
     workload: rl.NamedWorkload = rl.load_workload(rl.workloads()[0])

@@ -104,7 +104,7 @@ def examples():
     lines = [line.strip() for command in commands for line in (command.epilog or "").split("\n")]
     left = [line for line in lines if "roofline " in line and not any(words in line for words in _ELSEWHERE)]
     found = dict.fromkeys(line.partition("roofline ")[2] for line in left)
-    others = ("models import", "sheet", "check-specs", "mcp")  # which write files, or wait for a client
+    others = ("models import", "sheet", "page", "check-specs", "mcp")  # which write files, or wait for a client
     return [line for line in found if not line.startswith(others) and not MORE & set(line.split())]
 
 

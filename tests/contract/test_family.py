@@ -309,7 +309,7 @@ def test_every_answer_is_of_the_family(answers, name):
 def test_every_public_question_is_asked_here():
     asked = {name.partition(",")[0] for name in CASES}
     numbers, records, names = (
-        {"ttft", "tpot", "sheet", "step_time"},
+        {"ttft", "tpot", "sheet", "page", "step_time"},
         {"load_gpu", "load_model", "load_workload"},
         {"check_specs"},
     )

@@ -60,7 +60,7 @@ QUESTIONS = {
     "models show": [("llama-3.1-8b",)],
 }
 #: Commands that print no rows: they write files, check them, or speak a protocol.
-SILENT = {"sheet", "calibrate", "check-specs", "mcp"}
+SILENT = {"sheet", "page", "calibrate", "check-specs", "mcp"}
 
 
 def test_the_schema_is_current_and_a_schema():

@@ -14,6 +14,7 @@ from roofline.questions.inputs.options import CASE
 COMMANDS = commands()
 LINES = [line for name, lines in COMMANDS.items() if name != SHIPPED for line in lines]
 KNOWN = {name: cli.get_command(None, name) for name in cli.list_commands(None)}
+pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
 REWRITE = "if that is right: python tests/corpus/write.py, then read git diff tests/corpus/answers"
 
 
@@ -71,7 +72,7 @@ def test_every_command_answers_and_refuses(name):
 
 
 #: Long answers, slow ones, commands that write files of one kind, and one that prints no rows.
-FEWER_FORMATS = ("quantize", "levers", "calibrate", "sheet", "mcp")
+FEWER_FORMATS = ("quantize", "levers", "calibrate", "sheet", "page", "mcp")
 
 
 @each("name", [name for name in KNOWN if name not in FEWER_FORMATS])

@@ -11,6 +11,7 @@ from roofline.questions.diagnosis import CAUSES, NOTHING, UNCLEAR
 from roofline.questions.slow_versions import SLOW_VERSIONS
 
 FOLDER = Path(__file__).parents[1] / "fixtures" / "pairs"
+pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
 PAIRS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
 COUNTED = [name for name, pair in PAIRS.items() if not pair["held_out"]]
 #: Counted pairs that are right: with the settings that a thread states, and without them.

@@ -23,6 +23,7 @@ SWEEP = str(Path(__file__).parents[2] / "examples" / "sweep.csv")
 CASE = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "tp": 1, "engine": "vllm"}
 SHORT = {"isl": 2000, "osl": 300}
 LONG = {"isl": 12000, "osl": 800}
+pytestmark = pytest.mark.usefixtures("_figures_predicted_once")
 USERS = (1, 8, 24, 64)
 RATES = (1.0, 4.0, 7.0)
 SEED = 20_291_000  # not used while the module was written

@@ -284,6 +284,7 @@ _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4ep4x2"
 _NO_LOAD = "a workbook holds bursts on an idle server; ask predict, curve or goodput, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
+_ON_THE_PAGE = "whoever opens the page chooses it there"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
 _SEARCHED = "Tensor-parallel degree.  [default: searched]"
 #: Options of which several values make rows that show the difference.
@@ -464,6 +465,7 @@ QUESTIONS: Mapping[str, Question] = {
         several=tuple(name for name in LISTED if name in _IN_CELLS),
         kinds={"ep": COUNT},
     ),
+    "page": Question({name: _ON_THE_PAGE for name in OPTIONS if name != "specs"}, only=("specs",)),
 }
 
 
