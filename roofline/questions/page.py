@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any, TypeVar
 
+from roofline.catalog import find
 from roofline.outputs.files import check_target, is_stream, write_whole
+from roofline.physics.plan import Deployment, Plan
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments
-from roofline.questions.inputs.arguments import listed_names
+from roofline.questions.inputs.arguments import listed_names, slo_limits
 from roofline.questions.inputs.options import understood
-from roofline.specs.gpu import Gpu
+from roofline.serving.quantization import NATIVE, PRESETS, resolved_quantization
+from roofline.specs.gpu import Gpu, Link
 from roofline.specs.model import Model
+from roofline.specs.workload import OF_REQUESTS, metric_and_level
 from roofline.support.errors import BadInput
 
 _Record = TypeVar("_Record")
+
+_TIMED, _UNTIMED = "h100-sxm", "mi300x"  # GPUs of a generation whose kernels were timed, and of one whose were not
+_NATIVE = "the checkpoint's own formats"
+_JOINED = 8  # GPUs that the link of a planner's own joins
 
 
 @understood
@@ -77,10 +87,44 @@ def _distinct(kind: str, named: Iterable[tuple[str, _Record]]) -> list[_Record]:
 
 
 def _text(models: list[Model], gpus: list[Gpu], specs: str | None) -> str:
-    from roofline.outputs.page.contents import contents
+    from roofline.outputs.page.contents import Contents
     from roofline.outputs.page.document import html, shipped_parts
-    from roofline.outputs.page.programs import scripts
+    from roofline.outputs.page.passes import Kinds
+    from roofline.outputs.page.programs import programs
 
+    engines = [find.load_engine(name, specs) for name in find.engine_names()]
+    kinds, timed = Kinds(models), find.load_gpu(_TIMED)
+    sample = Deployment(models[0], timed, Plan(), resolved_quantization(models[0], timed), engine=engines[0])
+    data = Contents(models, gpus, engines, find.run_by, kinds).data(_own_gpu())
+    data |= {
+        "version": version("roofline"),
+        "built": datetime.now(UTC).date().isoformat(),
+        "workloads": [*filter(None, map(_workload_row, find.workload_names()))],
+        "titles": {NATIVE: _NATIVE, **{name: _title(*formats) for name, formats in PRESETS.items()}},
+    }
     parts = shipped_parts()
-    modules = {**parts.modules, **scripts(models, gpus, specs)}
-    return html(parts._replace(modules=modules), contents(models, gpus, specs))
+    return html(parts._replace(modules={**parts.modules, "engine/programs.js": programs(kinds, sample)}), data)
+
+
+def _title(weights: str, cache: str | None) -> str:
+    """A preset of formats in words."""
+    return f"{weights} weights" + (f", {cache} KV cache" if cache else "")
+
+
+def _own_gpu() -> Gpu:
+    """A GPU that a planner describes by a few figures: of a generation that nobody timed, eight of them joined."""
+    generic = find.load_gpu(_UNTIMED)
+    link = Link("link", 1.0, _JOINED)
+    return Gpu("own", (), "", "own", {"bf16": 1.0}, 1.0, 1.0, 1.0, link, calibration=generic.calibration)
+
+
+def _workload_row(name: str) -> dict[str, Any] | None:
+    """A named workload of requests that come one by one or from users, with its limits on means and percentiles."""
+    workload = find.load_workload(name)
+    limits: dict[str, Any] = {}
+    for key, limit in (slo_limits(workload.slo) or {}).items() if workload.slo else ():
+        metric, level = metric_and_level(key)
+        if metric in OF_REQUESTS:
+            limits[metric] = {"limit": limit, "level": level}
+    row = {each: getattr(workload, each) for each in ("name", "title", "isl", "osl", "prefix")}
+    return {**row, "slo": limits}

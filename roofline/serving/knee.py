@@ -256,12 +256,12 @@ _MOST_STAGES = 16  # pipelines are not made longer than this to make a model fit
 
 def possible_tp(model: Model, most: int) -> list[int]:
     """Tensor-parallel degrees that divide a model, up to `most`, in ascending order."""
-    whole = math.gcd(*_split_numbers(model))  # 0 where ranks may replicate everything
+    whole = math.gcd(*split_numbers(model))  # 0 where ranks may replicate everything
     degrees = range(1, min(most, whole or most) + 1)
     return [tp for tp in degrees if whole % tp == 0 and _tp_fault(model, tp) is None]
 
 
-def _split_numbers(model: Model) -> list[int]:
+def split_numbers(model: Model) -> list[int]:
     """Numbers that tensor parallelism divides and cannot replicate."""
     splits = [
         *(MIXER_KINDS[type(mixer)].matrices.sharded_widths(mixer, model.hidden) for n, mixer in model.mixers if n),

@@ -869,9 +869,7 @@ def best_of(time: Real, mean: Real, least: Real) -> Real:
     return least * minimum(time / mean, 1.0)
 
 
-def limited_by(
-    key: str, limit: Real, time: Real, ends: tuple[Real, Real], at_best: Real, applies: Real
-) -> Limited:
+def limited_by(key: str, limit: Real, time: Real, ends: tuple[Real, Real], at_best: Real, applies: Real) -> Limited:
     """A latency over its limit."""
     low, high = (end / limit for end in ends)
     return Limited(key, time / limit, low, high, at_best / limit, applies)

@@ -172,8 +172,8 @@ FIGURES: dict[str, Callable[[Prediction], Any]] = {
 def figures_source(structure: Structure, sample: Deployment, library: Library) -> str:
     """`FIGURES` of a case."""
     _, prediction = predicted(structure, sample, library)
-    outputs = [each for each in (read(prediction) for read in FIGURES.values())]
-    outputs = [float("nan") if each is None else each for each in outputs]
+    found = (read(prediction) for read in FIGURES.values())
+    outputs = [float("nan") if each is None else each for each in found]
     return printed(f"figures_{structure.name}", outputs, ("e", "w", "s", "m"))
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 from math import gcd, inf
 from typing import Any
 
-from roofline.numbers.quantity import BILLION, HOUR
+from roofline.numbers.quantity import HOUR
 from roofline.outputs.layer_kinds import fullest_stages
 from roofline.outputs.page.passes import EFFICIENCY, START_UP, Kinds, rule_of
 from roofline.outputs.page.symbols import COLLECTIVE, COLLECTIVE_KINDS, ENGINE, MODEL, numbers_of
@@ -16,7 +16,7 @@ from roofline.physics.layers.attention import score_dtype
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, mixer_kinds
 from roofline.physics.memory import active_parameters, parameters
 from roofline.physics.plan import Deployment, Plan
-from roofline.serving.knee import _split_numbers
+from roofline.serving.knee import split_numbers
 from roofline.serving.prediction import DEFAULT_SIGMA
 from roofline.serving.quantization import (
     NATIVE,
@@ -32,7 +32,6 @@ from roofline.specs.formats import KV_FORMATS, number_format
 from roofline.specs.gpu import (
     ELEMENTWISE,
     GEMM,
-    HOST,
     INDEXER,
     KINDS,
     MOE,
@@ -43,8 +42,7 @@ from roofline.specs.gpu import (
     Gpu,
     KernelKind,
 )
-from roofline.specs.model import CrossAttention, Mixer, Model, MoeFfn, Stage
-from roofline.specs.workload import NamedWorkload
+from roofline.specs.model import Mixer, Model, MoeFfn, Stage
 from roofline.support.errors import BadInput, RooflineError, UnsupportedPrecision
 
 #: Pipeline stages that a page knows at most.
@@ -54,7 +52,7 @@ _TINY = 2.0**-100  # stands for a missing efficiency of a switch
 _COMMON, _GENERIC = 0.6, 1.0
 _GPU = "{gpu}"  # in texts that are the same for many
 
-#: The GPU as which a planner's own is computed: nothing of its generation was timed.
+#: The GPU as an engine runs it.
 Run = Callable[[Gpu, Engine], Gpu]
 
 
@@ -90,16 +88,22 @@ class Contents:
         self._efficiencies, self._tables, self._links, self._details = Pool(), Pool(), Pool(), Pool()
         self._schemes, self._texts, self._choices = Pool(), Pool(), Pool()
         self._signatures, self._classes = Pool(), Pool()
+        self._kept: dict[Hashable, tuple[int, Any]] = {}
 
-    def data(self) -> dict[str, Any]:
-        """Plain data: texts, numbers, lists and mappings; an infinity is None."""
+    def data(self, own: Gpu) -> dict[str, Any]:
+        """Plain data: texts, numbers, lists and mappings; what is unknown is None.
+
+        Args:
+            own: stands for a GPU that a planner describes.
+        """
         models = [self._model(model) for model in self.models]
-        for gpu in self.gpus:
-            self._classes.place(gpu, _class_of(gpu))
+        for gpu in (own, *self.gpus):
+            if _has_sixteen_bits(gpu):
+                self._classes.place(gpu, _class_of(gpu))
         gpus = [self._gpu(gpu) for gpu in self.gpus]
         quantizations = self._quantizations()
         return {
-            "models": models, "gpus": gpus, "engines": [*map(_engine, self.engines)],
+            "models": models, "gpus": gpus, "own": self._gpu(own), "engines": [*map(_engine, self.engines)],
             "roofs": [list(each) for each in self._roof_keys], "tables": self._tables.values,
             "efficiencies": self._efficiencies.values, "links": self._links.values, "details": self._details.values,
             "schemes": self._schemes.values, "choices": self._choices.values, "texts": self._texts.values,
@@ -124,7 +128,7 @@ class Contents:
             "parameters": parameters(model).total, "activeParameters": active_parameters(model),
             "moe": model.is_moe, "numbers": {**numbers, **flags, "idle": idle, "is_novel": int(_is_novel(model))},
             "maxContext": model.max_context, "frame": self.kinds.frame_of(model), "layers": layers,
-            "splits": _splits(model), "experts": _experts(model), "whole": gcd(*_split_numbers(model)),
+            "splits": _splits(model), "experts": _experts(model), "whole": gcd(*split_numbers(model)),
             "stages": self._stages(model, records), "signature": self._signatures.place(model, signature),
             "native": model.native["kv"], "cautions": list(model.cautions),
         }  # fmt: skip
@@ -151,7 +155,8 @@ class Contents:
         rent = None
         if price is not None:
             rent = {name: getattr(price, name) * HOUR for name in ("low", "typical", "high")} | {"source": price.source}
-        by_engine = [self._run(self.run_by(gpu, engine), engine) for engine in self.engines]
+        is_able = _has_sixteen_bits(gpu)
+        by_engine = [self._run(self.run_by(gpu, engine), engine) for engine in self.engines] if is_able else []
         return {
             "name": gpu.name, "aliases": list(gpu.aliases), "vendor": gpu.vendor, "generation": gpu.generation,
             "status": gpu.status, "peaks": dict(gpu.peaks), "memory": gpu.memory, "bandwidth": gpu.bandwidth,
@@ -166,7 +171,7 @@ class Contents:
                 "host_domain": _or(gpu.host_domain, link.domain),
             },
             "hostLink": gpu.host_link, "runs": [*by_engine],
-            "class": self._classes.place(gpu, _class_of(gpu)),
+            "class": self._classes.place(gpu, _class_of(gpu)) if is_able else None,
         }  # fmt: skip
 
     def _run(self, gpu: Gpu, engine: Engine) -> list[Any]:
@@ -186,11 +191,10 @@ class Contents:
         calibration: Any = gpu.calibration
         tunings = tuple(each for each in engine.tunings if each.generation in (None, gpu.generation))
         key = id(calibration), tunings, is_generic
-        if key not in self._tables._places:
+        if key not in self._kept:
             row = [self._efficiency(gpu, engine, kind, dtype, is_generic) for kind, dtype in self._roof_keys]
-            self._kept = [*getattr(self, "_kept", []), calibration]  # so that no other gets its identity
-            return self._tables.place(row, key)
-        return self._tables._places[key]
+            self._kept[key] = self._tables.place(row), calibration  # so that no other gets its identity
+        return self._kept[key][0]
 
     def _efficiency(self, gpu: Gpu, engine: Engine, name: str, key: str, is_generic: bool) -> int:
         kind = KINDS[name]
@@ -292,6 +296,11 @@ def _sigma_of(kind: KernelKind, efficiency: Any, gpu: Gpu) -> float:
     return kernel_sigma(kind, efficiency.sigma, is_generic=is_generic) / _COMMON
 
 
+def _has_sixteen_bits(gpu: Gpu) -> bool:
+    """Whether a GPU multiplies in a 16-bit format, as every model needs."""
+    return "bf16" in gpu.peaks or "fp16" in gpu.peaks
+
+
 def _class_of(gpu: Gpu) -> Hashable:
     """What the choice of formats depends on."""
     sixteen_bit = sixteen_bit_dtype(gpu)
@@ -333,13 +342,3 @@ def _engine(engine: Engine) -> dict[str, Any]:
             [each.kind, each.dtype, each.generation, each.note] for each in engine.tunings if each.note
         ],
     }  # fmt: skip
-
-
-def workload_row(workload: NamedWorkload) -> dict[str, Any]:
-    """A named workload."""
-    names = ("name", "title", "isl", "osl", "prefix", "slo", "isl_cv", "osl_cv")
-    return {name: getattr(workload, name) for name in names}
-
-
-_UNUSED: tuple[Iterable[Any] | Mapping[str, Any], ...] = ()
-_HOST, _CROSS, _MOST = HOST, CrossAttention, BILLION

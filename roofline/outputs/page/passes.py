@@ -111,7 +111,7 @@ def passes_of(kinds: Kinds) -> Printed:
     parts: list[str] = []
     shapes: dict[str, list[Shape]] = {}
 
-    def add(name: str, graph: PageGraph, assembly: PageAssembly) -> None:
+    def add(name: str, assembly: PageAssembly) -> None:
         shapes[name] = [shape_of(kernel) for kernel in assembly.kernels]
         outputs = [each for kernel in assembly.kernels for each in (kernel.count, call_of(kernel))]
         parts.append(printed(name, outputs, ("e", "l", *_NUMBERS)))
@@ -125,11 +125,11 @@ def passes_of(kinds: Kinds) -> Printed:
                 MIXER_KINDS[type(record)].add_kernels(assembly, count, record, span)
             else:
                 NETWORK_KINDS[type(record)].add_kernels(assembly, count, record)
-            add("_".join(filter(None, (kind.name, context))), graph, assembly)
+            add("_".join(filter(None, (kind.name, context))), assembly)
     for name, model in kinds.frames:
-        graph, assembly, span = _begun(model, PREFILL)
+        _, assembly, span = _begun(model, PREFILL)
         passes.add_model(assembly, span)
-        add(name, graph, assembly)
+        add(name, assembly)
     return Printed("\n".join(parts), shapes)
 
 
@@ -257,7 +257,8 @@ class Class(NamedTuple):
 
 _PARTS = (HEAD, NETWORK, LOADING)
 _HOSTS = (
-    Class(HOST.name, "", NETWORK), Class(HOST.name, ""), Class(HOST.name, "", "", LAUNCHES), Class(HOST.name, "", LOADING),
+    Class(HOST.name, "", NETWORK), Class(HOST.name, ""), Class(HOST.name, "", "", LAUNCHES),
+    Class(HOST.name, "", LOADING),
 )  # fmt: skip
 
 

@@ -10,10 +10,18 @@ from roofline.outputs.page import answers, passes
 from roofline.outputs.page.passes import EFFICIENCY, Class, Kinds, Shape
 from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, roof_name
 from roofline.physics.plan import Deployment
-from roofline.serving.quantization import SECTIONS
 from roofline.serving.load.region_errors import ERRORS
 from roofline.serving.load.regions import errors_text, leaves
-from roofline.serving.verdict import AT_HARDWARE_LIMIT, IN_RANGE, INHERITED, NOT_TIMED, NOTHING_APPLIES, OUTSIDE, UNKNOWN
+from roofline.serving.quantization import SECTIONS
+from roofline.serving.verdict import (
+    AT_HARDWARE_LIMIT,
+    IN_RANGE,
+    INHERITED,
+    NOT_TIMED,
+    NOTHING_APPLIES,
+    OUTSIDE,
+    UNKNOWN,
+)
 from roofline.specs.gpu import KINDS
 
 
@@ -48,8 +56,12 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         "LABELS": {kind.name: [kind.label, int(kind.goes_by_part), int(kind.is_minor)] for kind in KINDS.values()},
         "REGIONS": {name: errors_text(name) for name in sorted(ERRORS) if name in leaves()},
         "WORDS": {
-            "inRange": IN_RANGE, "outside": OUTSIDE, "atLimit": AT_HARDWARE_LIMIT, "unknown": UNKNOWN,
-            "notTimed": NOT_TIMED, "nothing": NOTHING_APPLIES,
+            "inRange": IN_RANGE,
+            "outside": OUTSIDE,
+            "atLimit": AT_HARDWARE_LIMIT,
+            "unknown": UNKNOWN,
+            "notTimed": NOT_TIMED,
+            "nothing": NOTHING_APPLIES,
         },
     }
     parts = [
@@ -65,9 +77,9 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
 #: Functions that other modules import by name.
 EXPORTED = (
     "averaged_steps", "beyond_mixed", "beyond_plain", "bound_times", "ends_of_percentile", "held_by_burst",
-    "held_under_load", "knees_affine", "knees_any", "limited_by", "verdict_timed", "verdict_untimed", "chunk", "decode_host", "memory_rules", "padding_bytes", "part_times",
-    "pass_time", "per_sequence", "prefill_host", "prompt", "sides_of", "times_of_chunks", "token_bytes",
-    "variance_of_groups",
+    "held_under_load", "knees_affine", "knees_any", "limited_by", "verdict_timed", "verdict_untimed", "chunk",
+    "decode_host", "memory_rules", "padding_bytes", "part_times", "pass_time", "per_sequence", "prefill_host",
+    "prompt", "sides_of", "times_of_chunks", "token_bytes", "variance_of_groups",
 )  # fmt: skip
 
 

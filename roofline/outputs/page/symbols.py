@@ -1,4 +1,4 @@
-"""A deployment of symbols: every number of model, GPU, formats, plan and engine is a field of a JavaScript object `e`."""
+"""A deployment of symbols: each number of model, GPU, formats, plan and engine is a field of a JavaScript object."""
 
 from __future__ import annotations
 
@@ -241,7 +241,8 @@ def gpu_of(graph: PageGraph) -> Gpu:
         memory=number("memory"), memory_label=0.0,
         link=Link("", number("link"), number("domain"), number("in_switch") > 0.0, number("peer")),
         exp_rate=number("exp_rate"), scale_out=number("scale_out"), host_link=number("host_link"),
-        host_domain=number("host_domain"), price=Price(rent, rent, rent), calibration=Calibration("", (), {}, collectives),
+        host_domain=number("host_domain"), price=Price(rent, rent, rent),
+        calibration=Calibration("", (), {}, collectives),
     )  # fmt: skip
 
 

@@ -13,9 +13,9 @@ import { numbersFault } from "./question.js";
 
 const MOST_ENVIRONMENTS = 600;
 const HOURS_OF_MONTH = 730;
-const BOUNDS = ["compute", "memory", "exponentials", "link", "latency"];
+const BOUND_WORDS = ["compute", "memory", "exponentials", "link", "latency"];
 const METRICS = ["ttft", "tpot", "e2el"];
-const MARKS = { calibrated: "*", inherited: "+", generic: "?", ideal: "" };
+const BASIS_MARKS = { calibrated: "*", inherited: "+", generic: "?", ideal: "" };
 const NO_TIME = { mean: null, low: null, high: null, p50: null, p90: null, p95: null, p99: null };
 
 /** A refusal, with the code and the short words of the error that Python raises. */
@@ -47,7 +47,7 @@ function refusedAnswer(contents, question, { code, message, stack: _, ...facts }
   const gpu = recordOf(contents.gpuOf, question.gpu);
   return {
     question, refusal: { code, short: SHORT[code] ?? "refused", message }, plan: null, gpus: null,
-    basis: gpu?.basis ?? null, mark: MARKS[gpu?.basis] ?? "", basisDetail: "", latencies: null,
+    basis: gpu?.basis ?? null, mark: BASIS_MARKS[gpu?.basis] ?? "", basisDetail: "", latencies: null,
     verdict: verdictWithoutTimes(question, code), domain: null, notes: [], memory: null, bound: null, knees: null, ...facts,
   };
 }
@@ -171,7 +171,7 @@ function answered(contents, question, asked) {
   return {
     question, refusal: null, plan: { ...plan, replicas: question.replicas },
     gpus: plan.tp * plan.pp * plan.dp * question.replicas,
-    basis: basisOf(question, gpu), mark: MARKS[basisOf(question, gpu)], basisDetail: detailOf(contents, question, asked),
+    basis: basisOf(question, gpu), mark: BASIS_MARKS[basisOf(question, gpu)], basisDetail: detailOf(contents, question, asked),
     latencies, verdict: judged, domain: said.domain, notes: notesOf(asked, said, [prefill, decode]),
     outputTokS: figures.output_tok_s, outputTokSGpu: figures.output_tok_s_gpu,
     tokSUser: w.osl > 1 ? 1 / figures.tpot : null,
@@ -339,7 +339,7 @@ function detailOf(contents, question, { gpu, engine }) {
 /** What bounds most of the time of a pass. */
 function boundOf(pass) {
   const times = boundsOf(pass);
-  return BOUNDS[times.indexOf(Math.max(...times))];
+  return BOUND_WORDS[times.indexOf(Math.max(...times))];
 }
 
 /** The knees of a burst. */

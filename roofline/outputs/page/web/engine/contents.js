@@ -40,6 +40,9 @@ export function recordOf(records, name) {
 /** How a model is stored and multiplied on a GPU: schemes of its sections, KV cache, notes; or why it cannot be. */
 export function formatsOf(contents, model, gpu, preset, kvFormat) {
   const data = contents.raw;
+  if (gpu.class === null) {
+    return { refusal: `${gpu.name} has no 16-bit peak (bf16 or fp16), which every model needs` };
+  }
   const { chosen, classes, sections } = data.quantizations;
   const choice = data.choices[chosen[model.signature][gpu.class][data.presets.indexOf(preset)]];
   if (choice.length === 1) return { refusal: textOf(data, choice[0], gpu) };
@@ -51,12 +54,17 @@ export function formatsOf(contents, model, gpu, preset, kvFormat) {
     kv: { format: data.kvFormats[place], nbytes: data.kvBytes[place], key, peak },
     sixteenBit: classes[gpu.class].sixteenBit,
     scores: classes[gpu.class].scores,
-    notes: choice[sections.length + 1].map((text) => textOf(data, text, gpu)),
+    notes: choice[sections.length + 1].map((text) => cacheNoted(textOf(data, text, gpu), data.kvFormats[place])),
   };
 }
 
 function schemeOf([format, nbytes, activation, peak, key, isDynamic]) {
   return { format, nbytes, activation, peak, key, isDynamic };
+}
+
+/** A note on the formats of a preset, with the KV cache that is used. */
+function cacheNoted(text, format) {
+  return text.replace(/, KV cache \w+/, `, KV cache ${format}`);
 }
 
 function textOf(data, place, gpu) {

@@ -6,7 +6,7 @@ import { boundsOf, passesOf } from "./passes.js";
 
 const BOUND_NAMES = ["compute", "memory", "exponentials", "link", "latency"];
 const STEP = 1e-4; // relative change of an input, to each side
-const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"], [1e-12, "p"]];
+const UNIT_PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"], [1e-12, "p"]];
 
 /** Kernels, roofs and sensitivities of a question; empty where it has no answer. */
 export function details(contents, question) {
@@ -17,7 +17,7 @@ export function details(contents, question) {
   const passes = passesOf(asked.e, asked.w, means);
   const kernels = rowsOf("prefill", passes.prefill);
   if (question.osl > 1) kernels.push(...rowsOf("decode", passes.decode));
-  return { kernels, roofs: roofsOf(kernels, asked.gpu), sensitivities: sensitivitiesOf(contents, asked, found) };
+  return { kernels, roofs: roofRows(kernels, asked.gpu), sensitivities: sensitivitiesOf(contents, asked, found) };
 }
 
 /** Rows of the kernels of a pass, those of the host last. */
@@ -108,12 +108,12 @@ function figure(value) {
 
 /** A quantity with a prefix on its unit. */
 function quantity(value, unit) {
-  const [scale, prefix] = PREFIXES.find(([least]) => value >= least) ?? [1, ""];
+  const [scale, prefix] = UNIT_PREFIXES.find(([least]) => value >= least) ?? [1, ""];
   return `${Number((value / scale).toPrecision(3))} ${prefix}${unit}`;
 }
 
 /** Roofs of the dtypes at which kernels multiply. */
-function roofsOf(kernels, gpu) {
+function roofRows(kernels, gpu) {
   const found = new Map();
   for (const { dtype, peak } of kernels) {
     if (peak) found.set(peak, { dtype, peak, bandwidth: gpu.bandwidth });

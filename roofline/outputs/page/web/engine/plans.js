@@ -3,7 +3,7 @@
 import { ANSWERS } from "./programs.js";
 import { memory } from "./passes.js";
 
-const MOST_GPUS = 1_000_000;
+const MOST_RANKS = 1_000_000;
 const GAIN_OF_WIDER = 0.01; // relative gain in capacity that does not justify a wider plan
 
 /** Why tensor parallelism does not divide a model; null if it does. */
@@ -48,8 +48,8 @@ function possibleTp(model, most) {
 function degreesFault(contents, model, plan) {
   for (const name of ["tp", "pp", "ep", "dp"]) {
     const degree = plan[name];
-    if (!Number.isInteger(degree) || degree < 1 || degree > MOST_GPUS) {
-      return `${name} = ${degree} must be a whole number between 1 and ${MOST_GPUS}`;
+    if (!Number.isInteger(degree) || degree < 1 || degree > MOST_RANKS) {
+      return `${name} = ${degree} must be a whole number between 1 and ${MOST_RANKS}`;
     }
   }
   if (plan.pp > model.numbers.layers) {

@@ -1,6 +1,7 @@
 /** What follows an answer: its reasons and its charts, in steps of a few milliseconds. */
 
-import {answer, details} from "../engine/answer.js";
+import {answer} from "../engine/answer.js";
+import {details} from "../engine/details.js";
 import {byId} from "./dom.js";
 import {chartFrame} from "./frames.js";
 import {alongFrontier, frontierChart} from "./frontier_chart.js";
