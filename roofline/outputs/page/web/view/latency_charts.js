@@ -1,6 +1,7 @@
 /** Latencies along the load and along the prompt length. */
 
-import {answer, curve} from "../engine/answer.js";
+import {answer} from "../engine/answer.js";
+import {curve} from "../engine/ranking.js";
 import {
   MARGINS,
   bounds,
