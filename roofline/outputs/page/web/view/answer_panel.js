@@ -35,7 +35,7 @@ const REFUSALS = {
   UnknownName: "Not in the catalog",
 };
 const FAR = 4;
-const BOUNDS = {
+const BOUND_WORDS = {
   compute: "compute-bound",
   memory: "memory-bound",
   latency: "latency-bound",
@@ -45,7 +45,7 @@ const BOUNDS = {
 
 /** Word for what a pass waits for. */
 export function boundText(bound) {
-  return BOUNDS[bound] ?? (bound ? `bound by ${bound}` : "-");
+  return BOUND_WORDS[bound] ?? (bound ? `bound by ${bound}` : "-");
 }
 
 /** A sign of a verdict: a tick or a cross, in a circle that is dashed where the verdict is not certain. */
@@ -98,6 +98,11 @@ function rangeBar(latency, limit) {
   return drawn("svg", {class: "range-bar", viewBox: `0 0 ${width} 26`, "aria-hidden": "true"}, ...marks);
 }
 
+/** Why a latency has no figure. */
+function missingText({osl}, name) {
+  return name === "tpot" && osl <= 1 ? "An answer of one token has none." : "Not known for this load.";
+}
+
 /** A latency as a large figure with its range and limit. */
 function latencyBlock(answer, levels, name) {
   const level = levels[name];
@@ -105,7 +110,7 @@ function latencyBlock(answer, levels, name) {
   const limit = answer.question.slo[name]?.limit ?? null;
   const title = make("h3", {}, LATENCIES[name], make("span", {class: "level"}, levelText(level)));
   if (latency === null || !isFigure(latency.value)) {
-    return make("div", {class: "figure"}, title, make("p", {class: "hint"}, "Not known for this load."));
+    return make("div", {class: "figure"}, title, make("p", {class: "hint"}, missingText(answer.question, name)));
   }
   const {figure, unit} = secondsParts(latency.value);
   const isMissed = limit !== null && latency.value > limit;
@@ -149,8 +154,10 @@ function facts(answer) {
     fact("GPUs", `${answer.gpus} x ${question.gpu}`, planText(answer.plan)),
     fact("Rent", isFigure(answer.usdPerMonth) ? `${usdText(answer.usdPerMonth)} USD/month` : "no price known", price),
     fact("Output", `${threeDigits(answer.outputTokS)} tok/s`, `${threeDigits(answer.outputTokSGpu)} per GPU`),
-    fact("Speed per user", `${threeDigits(answer.tokSUser)} tok/s`, null),
   ];
+  if (isFigure(answer.tokSUser)) {
+    lines.push(fact("Speed per user", `${threeDigits(answer.tokSUser)} tok/s`));
+  }
   if (isFigure(answer.usdPerMOutputTok)) {
     lines.push(fact("Cost", `${usdText(answer.usdPerMOutputTok)} USD`, "per million output tokens at this load"));
   }
@@ -184,7 +191,7 @@ function domainBlock({domain}) {
     "p",
     {class: domain.inside ? "domain" : "domain outside"},
     make("strong", {}, state.charAt(0).toUpperCase() + state.slice(1)),
-    rest.length > 0 ? make("span", {class: "hint"}, `: ${rest.join("; ")}`) : null,
+    rest.length > 0 ? make("span", {class: "hint"}, `; ${rest.join("; ")}`) : null,
   );
 }
 

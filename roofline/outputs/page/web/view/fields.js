@@ -26,7 +26,7 @@ const DEGREES = {pp: "pp", ep: "ep", dp: "dp", replicas: "replicas"};
 /** GPUs that charts draw beside the one asked about. */
 export const MOST_COMPARED = 3;
 
-const MOST_GPUS = 1024;
+const MOST_DEGREE = 1024;
 const ORDINARY = "as quantization";
 
 /** A time [s] as text that reads back as itself. */
@@ -229,7 +229,7 @@ export function questionOf(contents, texts) {
   const quantizations = contents.quantizations.map(({name}) => name);
   const degrees = Object.keys(DEGREES).map((field) => [
     field,
-    reader.read(field, (text) => typedSize(text, {least: 1, most: MOST_GPUS}, "a whole number such as 2")),
+    reader.read(field, (text) => typedSize(text, {least: 1, most: MOST_DEGREE}, "a whole number such as 2")),
   ]);
   const ownGpu = readOwn(reader, contents);
   const question = {
@@ -237,7 +237,7 @@ export function questionOf(contents, texts) {
     gpu: ownGpu?.name ?? reader.read("gpu", (text) => knownName(contents.gpus, text, "GPU")),
     quantization: reader.read("quantization", (text) => chosen(quantizations, text)),
     kv: reader.read("kv", (text) => chosen([ORDINARY, ...contents.kvFormats], text)),
-    tp: reader.optional("plan", (text) => typedSize(text, {least: 1, most: MOST_GPUS}, "a whole number such as 2")),
+    tp: reader.optional("plan", (text) => typedSize(text, {least: 1, most: MOST_DEGREE}, "a whole number such as 2")),
     ...Object.fromEntries(degrees),
     isl,
     osl: reader.read("osl", (text) => typedSize(text, {least: 1})),

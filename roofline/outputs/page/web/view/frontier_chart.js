@@ -16,7 +16,7 @@ import {
 } from "./axes.js";
 import {drawn} from "./dom.js";
 import {columnsOf} from "./frames.js";
-import {loadText, threeDigits} from "./text.js";
+import {loadText, planText, threeDigits} from "./text.js";
 
 const TALL_FRONTIER = 358;
 const BOLD_CHARACTER = 7.2;
@@ -29,6 +29,11 @@ export function* alongFrontier(contents, question, gpus, done) {
     yield;
   }
   done(series);
+}
+
+/** Plan and load of a point. */
+function pointText({answer}) {
+  return `${planText(answer.plan)}, ${loadText(answer.question)}`;
 }
 
 /** Points of the frontier, the slowest user first. */
@@ -80,7 +85,7 @@ function drawFrontier(svg, width, {series, current, question}) {
       const look = point.onFrontier ? [44, "mark"] : [26, "mark open"];
       svg.append(marker(index, place.x, place.y, ...look));
       const speeds = [`${threeDigits(point.y)} tok/s per GPU`, `${threeDigits(point.x)} tok/s per user`];
-      hover.push({x: place.x, y: place.y, text: [`${gpu}: ${point.label}`, ...speeds].join("\n")});
+      hover.push({x: place.x, y: place.y, text: [`${gpu}: ${pointText(point)}`, ...speeds].join("\n")});
     }
   });
   if (current) {
@@ -117,7 +122,7 @@ export const frontierChart = {
       ["on_frontier", "on the frontier", "text"],
     ]),
     values: series.flatMap(({gpu, points}) =>
-      points.map((point) => [gpu, point.label, point.x, point.y, point.onFrontier ? "yes" : "no"]),
+      points.map((point) => [gpu, pointText(point), point.x, point.y, point.onFrontier ? "yes" : "no"]),
     ),
   }),
   describe: ({series}) => series.map(frontierSentence).join(" "),

@@ -207,7 +207,7 @@ function rankingCount(answers, shown) {
   const good = answers.filter(({verdict}) => verdict?.word?.startsWith("pass")).length;
   const refused = answers.filter(({refusal}) => refusal !== null).length;
   const hidden = shown < answers.length ? `${shown} of ${answers.length} shown; ` : "";
-  const isJudged = answers.some(({verdict}) => verdict);
+  const isJudged = answers.some(({question}) => Object.keys(question.slo).length > 0);
   const meeting = isJudged ? `${good} of ${answers.length} meet the limits` : `${answers.length} GPUs, no limit is set`;
   return `${hidden}${meeting}, ${refused} have no answer.`;
 }

@@ -12,6 +12,7 @@ import {caseText} from "./text.js";
 import {showWhy} from "./why.js";
 
 const UNITS_OF_LOADS = {concurrency: "users", request_rate: "requests/s", batch: "requests"};
+const ONE_TOKEN = "An answer of one token has no TPOT, and a user sees no speed.";
 const CHARTS = [frontierChart, loadChart, promptChart, rooflineChart, timeChart, memoryChart];
 
 /** Frames of all charts by their id, in the order in which they stand. */
@@ -31,7 +32,7 @@ export function* explainSteps(contents, frames, present, chosen) {
     frames.roofline.clear(refusal.message);
     return;
   }
-  const hint = "One pass that computes a prompt, and one decode step.";
+  const hint = "The pass that computes a prompt, and a decode step.";
   frames.time.show({...explained, hint}, caseText(question));
   yield;
   frames.roofline.show(explained, caseText(question));
@@ -44,12 +45,13 @@ export function* chartSteps(contents, frames, present, gpus, levels) {
   const about = caseText(question);
   const show = (frame, series, more) => {
     if (series.every(({points}) => points.length === 0)) {
-      frame.clear(refusal?.message ?? "There is no answer along this axis.");
+      frame.clear(refusal?.message ?? (question.osl > 1 ? "There is no answer along this axis." : ONE_TOKEN));
     } else {
       frame.show({question, levels, ...more, series}, about);
     }
   };
-  const onLoad = {names: ["ttft", "tpot"], now: question.amount, unit: UNITS_OF_LOADS[question.load]};
+  const names = question.osl > 1 ? ["ttft", "tpot"] : ["ttft"];
+  const onLoad = {names, now: question.amount, unit: UNITS_OF_LOADS[question.load]};
   yield* alongLoad(contents, question, gpus, (series) => show(frames.load, series, onLoad));
   yield;
   const onPrompt = {names: ["ttft"], now: question.isl, unit: "prompt tokens"};

@@ -7,7 +7,7 @@ import {percentText, quantityText, threeDigits} from "./text.js";
 
 const TALL_ROOFS = 306;
 const NAME_CHARACTER = 6.3;
-const CLOSE = 14;
+const CLOSE = 20;
 const NAMED_SHARE = 0.04;
 
 /** Kernels that have a place under the roofs. */
@@ -49,6 +49,7 @@ function placedNames(names, points, taken, right) {
       [x - long / 2, y + 20],
       [x + 8, y + 18],
       [x - long - 8, y - 10],
+      [x - long + 8, y + 22],
     ];
     const isFree = ([left, base]) =>
       left > MARGINS.left &&

@@ -66,8 +66,8 @@ function drawTime(svg, width, {kernels}) {
   svg.append(hatchDefinitions("time"));
   const points = [];
   let top = 0;
-  for (const [pass, title] of Object.entries(PASSES)) {
-    const x = d3.scaleLinear([0, totals[pass] || 1], [0, width - MARGINS.right]);
+  for (const [pass, title] of Object.entries(PASSES).filter(([each]) => totals[each] > 0)) {
+    const x = d3.scaleLinear([0, totals[pass]], [0, width - MARGINS.right]);
     const parts = groups.map((group, series) => ({
       value: group[pass],
       series,
@@ -80,7 +80,7 @@ function drawTime(svg, width, {kernels}) {
   const rows = groups.map(({text, prefill, decode}, series) => ({
     text,
     series,
-    values: [secondsText(prefill), secondsText(decode)],
+    values: [prefill, decode].map((time) => (time > 0 ? secondsText(time) : "-")),
   }));
   const table = {id: "time", top: top + 12, heads: ["prefill", "decode step"], rows};
   return {height: drawLegendTable(svg, width, table), points};

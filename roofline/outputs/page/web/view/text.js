@@ -1,6 +1,6 @@
 /** Numbers as people read them: three significant digits and a unit, as on the command line. */
 
-const PREFIXES = [
+const DECIMAL_PREFIXES = [
   ["E", 1e18],
   ["P", 1e15],
   ["T", 1e12],
@@ -95,7 +95,7 @@ export function quantityText(value, unit) {
   if (value === 0) {
     return `0 ${unit}`;
   }
-  const [prefix, size] = fitting(value, PREFIXES);
+  const [prefix, size] = fitting(value, DECIMAL_PREFIXES);
   return `${threeDigits(value / size)} ${prefix}${unit}`;
 }
 

@@ -113,7 +113,7 @@ export function showWhy(place, answer, {kernels, sensitivities}, chosen) {
   const of = (pass) => kernels.filter((kernel) => kernel.pass === pass);
   const bounds = [
     boundBlock("Prefill", answer.bound?.prefill, of("prefill")),
-    boundBlock("Decode", answer.bound?.decode, of("decode")),
+    of("decode").length > 0 ? boundBlock("Decode", answer.bound?.decode, of("decode")) : null,
     kneesBlock(answer.knees, answer.question.load),
   ];
   const left = make("div", {}, ...bounds.filter((block) => block !== null));
