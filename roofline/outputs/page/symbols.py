@@ -111,13 +111,15 @@ class PageGraph(Calls):
         if known is None:
             form = compute(*bound)
             outputs = [*_numbers_in(form)]
-            objects = () if name in _OF_ALL_NUMBERS else _OBJECTS
-            parameters = [*objects, *(f"a{place}" for place in range(len(numbers)))]
+            parameters = [
+                *(() if name in _OF_ALL_NUMBERS else _OBJECTS),
+                *(f"a{place}" for place in range(len(numbers))),
+            ]
             function = Function(self.library.name_of(name, outputs, parameters), len(outputs))
             known = self._outlined[key] = function, form
         function, form = known
-        objects = [] if name in _OF_ALL_NUMBERS else [self.input(each) for each in _OBJECTS]
-        return _formed(form, iter(self.call(function, (*objects, *numbers))))
+        shared = () if name in _OF_ALL_NUMBERS else tuple(map(self.input, _OBJECTS))
+        return _formed(form, iter(self.call(function, (*shared, *numbers))))
 
     def calls(self, home: Any) -> bool:
         """Whether it calls the functions of a deployment."""
@@ -270,7 +272,7 @@ class PageAssembly(Assembly):
 
     def kernel(self, name: str, kind: KernelKind, key: str, peak: str, count: Real, work: Work) -> Kernel:  # noqa: ARG002
         """A kernel, not added, whose roof is looked up by its kind and the part of the model it serves."""
-        roof = self.graph.input(f"e.roofs.{roof_name(kind.name, key, is_beside=self._starts_hidden)}")
+        roof: Any = self.graph.input(f"e.roofs.{roof_name(kind.name, key, is_beside=self._starts_hidden)}")
         amounts = [*work[:-1]]  # of which no kernel of a GPU alone sends any over a link
         while amounts and type(amounts[-1]) in (float, int) and amounts[-1] == 0:
             amounts.pop()
