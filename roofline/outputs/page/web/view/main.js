@@ -18,7 +18,7 @@ const PAUSE = 120;
 const SPEAKING_PAUSE = 700;
 const ADDRESS_PAUSE = 300;
 const FOLLOWING = ["ranking", "charts", "why"]; // what is busy until it follows the answer
-const BASIS_MARKS = {calibrated: "*", inherited: "+", generic: "?", ideal: ""};
+const LEGEND_MARKS = {calibrated: "*", inherited: "+", generic: "?", ideal: ""};
 
 const contents = openContents(JSON.parse(byId("contents").textContent));
 const first = defaultTexts(contents);
@@ -204,7 +204,7 @@ function makeAbout() {
     "cases. This file asks no server for anything.";
   byId("basis-legend").append(
     ...Object.entries(BASES).map(([basis, words]) => {
-      const mark = BASIS_MARKS[basis] ? `${BASIS_MARKS[basis]} ${basis}` : basis;
+      const mark = LEGEND_MARKS[basis] ? `${LEGEND_MARKS[basis]} ${basis}` : basis;
       return make("div", {}, make("dt", {}, mark), make("dd", {}, words));
     }),
   );
