@@ -105,7 +105,8 @@ export async function savePng(name, svg, title, subtitle) {
     height: image.naturalHeight * PIXELS,
   });
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  canvas.toBlob((blob) => blob && saveBlob(`${name}.png`, blob), "image/png");
+  const letters = atob(canvas.toDataURL("image/png").split(",")[1]); // toBlob may wait for seconds until all is idle
+  saveBlob(`${name}.png`, new Blob([Uint8Array.from(letters, (letter) => letter.charCodeAt(0))], {type: "image/png"}));
 }
 
 /** Copies a text; without the clipboard, which some browsers refuse to files, by a selection. */
