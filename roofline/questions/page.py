@@ -59,7 +59,7 @@ def page(
     >>> import tempfile
     >>> import roofline as rl
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     rl.page(f"{folder}/roofline.html", "llama-3.1-8b", "h100-sxm,b200") < 1_000_000
+    ...     rl.page(f"{folder}/roofline.html", "llama-3.1-8b", "h100-sxm,b200") < 2_000_000
     True
     """
     path = arguments.path("path", path)

@@ -70,13 +70,14 @@ class Library:
 
 
 def printed(name: str, outputs: Sequence[Any], parameters: Sequence[str]) -> str:
-    """A JavaScript function whose variables are numbered from 0, so that like functions are the same text."""
+    """A JavaScript function whose variables are numbered from 0, so that like functions are the same text; in short."""
     places: dict[str, str] = {}
-    return re.sub(
+    text = re.sub(
         r"(?<![.\w])(t|turn)(\d+)(?=\W|_)",
         lambda match: f"{match[1]}{places.setdefault(match[2], str(len(places)))}",
         javascript_source(name, outputs, (), parameters),
     )
+    return re.sub(r"(?<![\w.])(\d+)\.0(?![\de])", r"\1", re.sub(r"^ +", "", text, flags=re.MULTILINE))
 
 
 class PageGraph(Calls):
