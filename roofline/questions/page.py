@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from roofline.catalog import find
 from roofline.outputs.files import check_target, is_stream, write_whole
@@ -19,6 +19,9 @@ from roofline.specs.gpu import Gpu, Link
 from roofline.specs.model import Model
 from roofline.specs.workload import OF_REQUESTS, metric_and_level
 from roofline.support.errors import BadInput
+
+if TYPE_CHECKING:
+    from roofline.outputs.page.document import Parts
 
 _Record = TypeVar("_Record")
 
@@ -87,8 +90,15 @@ def _distinct(kind: str, named: Iterable[tuple[str, _Record]]) -> list[_Record]:
 
 
 def _text(models: list[Model], gpus: list[Gpu], specs: str | None) -> str:
+    from roofline.outputs.page.document import html
+
+    return html(*parts_of(models, gpus, specs))
+
+
+def parts_of(models: list[Model], gpus: list[Gpu], specs: str | None = None) -> tuple[Parts, dict[str, Any]]:
+    """What a page is made of: its texts, and the data that its script opens."""
     from roofline.outputs.page.contents import Contents
-    from roofline.outputs.page.document import html, shipped_parts
+    from roofline.outputs.page.document import shipped_parts
     from roofline.outputs.page.passes import Kinds
     from roofline.outputs.page.programs import programs
 
@@ -103,7 +113,7 @@ def _text(models: list[Model], gpus: list[Gpu], specs: str | None) -> str:
         "titles": {NATIVE: _NATIVE, **{name: _title(*formats) for name, formats in PRESETS.items()}},
     }
     parts = shipped_parts()
-    return html(parts._replace(modules={**parts.modules, "engine/programs.js": programs(kinds, sample)}), data)
+    return parts._replace(modules={**parts.modules, "engine/programs.js": programs(kinds, sample)}), data
 
 
 def _title(weights: str, cache: str | None) -> str:

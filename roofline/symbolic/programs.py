@@ -227,6 +227,8 @@ _THIRD = 1.0 / 3.0
 _WHOLE = 2.0**50
 _CUBES = {3.0: Form("{0} * {0} * {0}", PRODUCT, (ATOM,))}
 
+_SCRIPT_ROOTS = {0.5: _call("Math.sqrt"), _THIRD: _call("Math.cbrt")}
+
 #: For people; Python can read it.
 TEXT = Language("text", {**_COMMON, "ceil": _call("ceiling")}, _short)
 #: Statements on floats; `symbolic/programs.py` defines `cbrt`, `ceil` and `floor`.
@@ -309,7 +311,7 @@ JAVASCRIPT = Language(
         "where": Form("{0} ? {1} : {2}", ANYTHING, (OR, OR, ANYTHING)),
     },
     _script_number,
-    power=lambda order: _call("Math.sqrt") if order == 0.5 else _CUBES.get(order),
+    power=lambda order: _SCRIPT_ROOTS.get(order) or _CUBES.get(order),
     style=_SCRIPT_STYLE,
 )
 LANGUAGES = (TEXT, LATEX, PYTHON, SPREADSHEET, JAVASCRIPT)

@@ -72,7 +72,8 @@ def opened(browser, address, **options):
     yield page
     context.close()
     assert wrong == []
-    assert [url for url in requests if not url.startswith(("data:", "blob:", "about:blank", address))] == []
+    own = ("data:", "blob:", "about:blank", address.partition("#")[0])
+    assert [url for url in requests if not url.startswith(own)] == []
 
 
 def until(page, expression):

@@ -99,7 +99,7 @@ def traced(structure: Structure, sample: Deployment, library: Library) -> Traced
     graph.home, graph.ideal, graph.sample = home, ideal, sample
     isl, osl, prefix, amount = (graph.input(f"w.{name}") for name in ("isl", "osl", "prefix", "amount"))
     cache = PromptCache(hit=graph.input("w.hit")) if structure.is_mixed else None
-    return Traced(graph, home, Workload(isl, osl, structure.load(amount), prefix, cache=cache))
+    return Traced(graph, home, Workload(isl, osl, structure.load.of(amount), prefix, cache=cache))
 
 
 def served_source(structure: Structure, sample: Deployment, library: Library) -> str:
@@ -137,7 +137,7 @@ def predicted(structure: Structure, sample: Deployment, library: Library) -> tup
 
 
 #: Figures of an answer, in the order in which its function returns them.
-FIGURES: dict[str, Callable[[Prediction], Any]] = {
+FIGURES: dict[str, Callable[[Any], Any]] = {
     "ttft": lambda p: p.ttft,
     "tpot": lambda p: p._step,
     "itl": lambda p: p.itl,
@@ -246,7 +246,8 @@ def osl_of(case: Traced) -> Any:
 def beyond_texts(sample: Deployment, library: Library) -> list[str]:
     """Words for what `beyond_plain` says, with the model's name and its limit as placeholders."""
     case = traced(Structure(Burst, SCHEDULERS[0], is_single=False, is_mixed=False), sample, library)
-    model = replace(case.deployment.model, short_name="{model}", max_context=case.graph.input("limit", "{context}"))
+    context: Any = case.graph.input("limit", "{context}")
+    model = replace(case.deployment.model, short_name="{model}", max_context=context)
     return [text for _, text in beyond(replace(case.deployment, model=model), case.workload)]
 
 
@@ -282,8 +283,8 @@ def _verdict(name: str, *, is_timed: bool) -> str:
     graph = PageGraph()
     limited = []
     for key in OF_REQUESTS:
-        shares = (graph.input(f"{key}[{place}]") for place in range(4))
-        limited.append(Limited(key, *shares, graph.input(f"{key}[4]") > 0.0))
+        central, low, high, least, applies = (graph.input(f"{key}[{place}]") for place in range(5))
+        limited.append(Limited(key, central, low, high, least, applies > 0.0))
     unchecked = [(graph.input("outside") > 0.0, OUTSIDE)]
     found = verdict(limited, unchecked, (), IN_RANGE, is_timed=is_timed)
     outputs = [*found]

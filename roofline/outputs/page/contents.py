@@ -333,6 +333,8 @@ def _engine(engine: Engine) -> dict[str, Any]:
     start = {} if rule is None else {name: getattr(rule, name) for name in (*START_UP, "padded_experts")}
     return {
         "name": engine.name, "numbers": {name: getattr(engine, name) for name in ENGINE}, "scheduler": engine.scheduler,
+        "byGpu": {name: [[each.value, each.memory, list(each.other_than)] for each in defaults]
+                  for name, defaults in engine.by_gpu},
         "overlaps": list(engine.overlaps), "start": start, "rule": rule_of(rule), "versions": engine.versions,
         "sigma": [
             _or(engine.sigma_ttft, DEFAULT_SIGMA), _or(engine.sigma_tpot, DEFAULT_SIGMA),

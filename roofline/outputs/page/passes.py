@@ -32,7 +32,7 @@ from roofline.serving.load import server
 from roofline.serving.verdict import kernel_sigma, variance_of_groups
 from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST, StartUp
 from roofline.specs.gpu import ALL_REDUCE, GEMM, HEAD, HOST, KINDS, LOADING, NETWORK, Efficiency, KernelKind
-from roofline.specs.model import Ffn, Mixer, Model, MoeFfn
+from roofline.specs.model import Ffn, Mixer, Model, MoeFfn, Stage
 from roofline.support.records import NamedTuple, replace
 
 #: Contexts in which layers run.
@@ -157,11 +157,12 @@ def _kernel_time(order: float | None) -> str:
     graph = PageGraph()
     names = Work._fields[:-1]
     work = Work(*map(graph.input, names))
-    rates = [graph.input(f"r.{name}") for name in ("peak", "bandwidth", "exp_rate")]
+    peak, bandwidth, exp_rate = (graph.input(f"r.{name}") for name in ("peak", "bandwidth", "exp_rate"))
     efficiency = IDEAL
     if order is not None:
-        efficiency = Efficiency(**{name: graph.input(f"r.{name}") for name in EFFICIENCY}, p=order)
-    terms = kernel_time(work, Roof(*rates, efficiency))
+        constants: dict[str, Any] = {name: graph.input(f"r.{name}") for name in EFFICIENCY}
+        efficiency = Efficiency(**constants, p=order)
+    terms = kernel_time(work, Roof(peak, bandwidth, exp_rate, efficiency))
     name = "kernel_time_ideal" if order is None else f"kernel_time_{order:g}"
     return printed(name, list(terms), ("r", *names))
 
@@ -204,7 +205,8 @@ def _of_one_kernel() -> list[str]:
     """Time of a kernel by its bound, and both sides of its norm, from its count and terms."""
     graph = PageGraph()
     terms = Terms(*(graph.input(f"t[{place}]") for place in range(TERMS)))
-    kernel = Kernel("", GEMM, "", graph.input("count"), Work(), None, terms)
+    count: Any = graph.input("count")
+    kernel = Kernel("", GEMM, "", count, Work(), Roof.ideal(1.0, 1.0), terms)
     return [
         printed(name, list(read(Pass((kernel,)))), ("count", "t"))
         for name, read in (("bound_times", passes._bound_times), ("sides_of", knee._sides))
@@ -306,8 +308,8 @@ def _variance(classes: Sequence[Class]) -> str:
     for place, each in enumerate(classes):
         if each.part in (NETWORK, LOADING) or each.name == LAUNCHES:  # stated by the user; host time like the rest
             continue
-        sigma = kernel_sigma(KINDS[each.kind], graph.input(f"s[{place}]"), is_generic=False)
-        groups.append((graph.input(f"t[{place}]"), sigma))
+        residual: Any = graph.input(f"s[{place}]")
+        groups.append((graph.input(f"t[{place}]"), kernel_sigma(KINDS[each.kind], residual, is_generic=False)))
     outputs = [variance_of_groups(groups, is_novel=graph.input("e.is_novel") > 0.0)]
     return printed("variance_of_groups", outputs, ("e", "t", "s"))
 
@@ -336,9 +338,9 @@ def memory_of_layers(kinds: Kinds) -> str:
     for name, model in kinds.frames:
         graph = PageGraph()
         deployment = deployment_of(graph, model)
-        stage = deployment.model.whole
-        stage = stage._replace(is_first=graph.input("s.is_first") > 0.0, is_last=graph.input("s.is_last") > 0.0)
-        count = memory.ParameterCount(*(graph.input(f"n[{place}]") for place in range(len(SECTION_COUNTS))))
+        stage = Stage((), (), graph.input("s.is_first") > 0.0, graph.input("s.is_last") > 0.0)
+        counts: list[Any] = [graph.input(f"n[{place}]") for place in range(len(SECTION_COUNTS))]
+        count = memory.ParameterCount(*counts)
         outputs = [memory.stage_bytes(deployment.model, deployment.plan, deployment.quantization, stage, count)]
         parts.append(printed(f"{name}_stage", outputs, ("e", "s", "n")))
     return "\n".join(parts)
@@ -357,7 +359,7 @@ def memory_of_cases() -> str:
         graph = PageGraph()
         deployment = deployment_of(graph, _FRAME)
         if rule is not None:
-            numbers = {name: graph.input(f"e.start.{name}") for name in START_UP}
+            numbers: dict[str, Any] = {name: graph.input(f"e.start.{name}") for name in START_UP}
             deployment = replace(deployment, engine=replace(deployment.engine, start_up=(replace(rule, **numbers),)))
         held = memory.Held(*(graph.input(f"h.{name}") for name in memory.Held._fields))
         batch, length = graph.input("batch"), graph.input("length")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from roofline.outputs.page import answers, passes
-from roofline.outputs.page.passes import EFFICIENCY, Class, Kinds, Shape
-from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, roof_name
+from roofline.outputs.page.passes import EFFICIENCY, Class, Kinds
+from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, Shape, roof_name
 from roofline.physics.plan import Deployment
 from roofline.serving.load.region_errors import ERRORS
 from roofline.serving.load.regions import errors_text, leaves

@@ -70,13 +70,14 @@ class Library:
 
 
 def printed(name: str, outputs: Sequence[Any], parameters: Sequence[str]) -> str:
-    """A JavaScript function whose variables are numbered from 0, so that like functions are the same text."""
+    """A JavaScript function whose variables are numbered from 0, so that like functions are the same text; in short."""
     places: dict[str, str] = {}
-    return re.sub(
+    text = re.sub(
         r"(?<![.\w])(t|turn)(\d+)(?=\W|_)",
         lambda match: f"{match[1]}{places.setdefault(match[2], str(len(places)))}",
         javascript_source(name, outputs, (), parameters),
     )
+    return re.sub(r"(?<![\w.])(\d+)\.0(?![\de])", r"\1", re.sub(r"^ +", "", text, flags=re.MULTILINE))
 
 
 class PageGraph(Calls):
@@ -111,13 +112,15 @@ class PageGraph(Calls):
         if known is None:
             form = compute(*bound)
             outputs = [*_numbers_in(form)]
-            objects = () if name in _OF_ALL_NUMBERS else _OBJECTS
-            parameters = [*objects, *(f"a{place}" for place in range(len(numbers)))]
+            parameters = [
+                *(() if name in _OF_ALL_NUMBERS else _OBJECTS),
+                *(f"a{place}" for place in range(len(numbers))),
+            ]
             function = Function(self.library.name_of(name, outputs, parameters), len(outputs))
             known = self._outlined[key] = function, form
         function, form = known
-        objects = [] if name in _OF_ALL_NUMBERS else [self.input(each) for each in _OBJECTS]
-        return _formed(form, iter(self.call(function, (*objects, *numbers))))
+        shared = () if name in _OF_ALL_NUMBERS else tuple(map(self.input, _OBJECTS))
+        return _formed(form, iter(self.call(function, (*shared, *numbers))))
 
     def calls(self, home: Any) -> bool:
         """Whether it calls the functions of a deployment."""
@@ -270,7 +273,7 @@ class PageAssembly(Assembly):
 
     def kernel(self, name: str, kind: KernelKind, key: str, peak: str, count: Real, work: Work) -> Kernel:  # noqa: ARG002
         """A kernel, not added, whose roof is looked up by its kind and the part of the model it serves."""
-        roof = self.graph.input(f"e.roofs.{roof_name(kind.name, key, is_beside=self._starts_hidden)}")
+        roof: Any = self.graph.input(f"e.roofs.{roof_name(kind.name, key, is_beside=self._starts_hidden)}")
         amounts = [*work[:-1]]  # of which no kernel of a GPU alone sends any over a link
         while amounts and type(amounts[-1]) in (float, int) and amounts[-1] == 0:
             amounts.pop()

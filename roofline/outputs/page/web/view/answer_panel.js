@@ -35,7 +35,7 @@ const REFUSALS = {
   UnknownName: "Not in the catalog",
 };
 const FAR = 4;
-const BOUND_WORDS = {
+const BOUND_TEXTS = {
   compute: "compute-bound",
   memory: "memory-bound",
   latency: "latency-bound",
@@ -45,7 +45,7 @@ const BOUND_WORDS = {
 
 /** Word for what a pass waits for. */
 export function boundText(bound) {
-  return BOUND_WORDS[bound] ?? (bound ? `bound by ${bound}` : "-");
+  return BOUND_TEXTS[bound] ?? (bound ? `bound by ${bound}` : "-");
 }
 
 /** A sign of a verdict: a tick or a cross, in a circle that is dashed where the verdict is not certain. */
