@@ -77,7 +77,7 @@ def printed(name: str, outputs: Sequence[Any], parameters: Sequence[str]) -> str
         lambda match: f"{match[1]}{places.setdefault(match[2], str(len(places)))}",
         javascript_source(name, outputs, (), parameters),
     )
-    return re.sub(r"(?<![\w.])(\d+)\.0(?![\de])", r"\1", re.sub(r"^ +", "", text, flags=re.MULTILINE))
+    return re.sub(r"(?<![\w.])(\d+)\.0(?![\de])", r"\1", re.sub(r"^ +", " ", text, flags=re.MULTILINE))
 
 
 class PageGraph(Calls):
