@@ -176,6 +176,7 @@ def test_every_control_changes_the_answer_and_the_address_brings_all_of_it_back(
     with opened(browser, page.url) as other:
         assert texts(other) == texts(page)
         assert said(other) == seen[-1]
+        settle(other)
         other.evaluate("location.hash = '#m=llama-3.1-8b&g=l4&isl=2000&osl=100&batch=1'")
         until(other, "document.querySelector('#in-gpu').value === 'l4'")
         assert "l4" in said(other)
