@@ -49,7 +49,7 @@ async (text) => {
   field.dispatchEvent(new Event("input", {bubbles: true}));
   document.getElementById("answer-body").getBoundingClientRect();
   const answer = performance.now() - start;
-  while (document.querySelector("#ranking-body[aria-busy=true]")) await frame();
+  while (document.querySelector("#ranking[aria-busy=true]")) await frame();
   const ranking = performance.now() - start;
   let charts = ranking;
   const drawn = new MutationObserver(() => {

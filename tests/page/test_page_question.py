@@ -84,10 +84,11 @@ def test_what_cannot_be_written_is_one_message_and_no_file(tmp_path, monkeypatch
     assert (tmp_path / "there.html").read_text() == "kept"
 
 
-def test_force_overwrites_and_the_default_name_is_roofline_html(tmp_path, monkeypatch):
+def test_force_overwrites_and_the_default_name_is_roofline_html(tmp_path, monkeypatch, text):
     monkeypatch.chdir(tmp_path)
-    assert ask("page", "-m", MODEL_NAME, "-g", GPU_NAME).exit_code == 0
-    first = (tmp_path / "roofline.html").read_text(encoding="utf-8")
-    assert ask("page", "-m", MODEL_NAME, "-g", GPU_NAME).exit_code == 1
-    assert ask("page", "-m", MODEL_NAME, "-g", GPU_NAME, "--force").exit_code == 0
-    assert (tmp_path / "roofline.html").read_text(encoding="utf-8") == first
+    (tmp_path / "roofline.html").write_text("old")
+    asked = ("page", "-m", MODEL_NAME, "-g", f"{GPU_NAME},b200")
+    assert ask(*asked).exit_code == 1
+    assert (tmp_path / "roofline.html").read_text() == "old"
+    assert ask(*asked, "--force").exit_code == 0
+    assert (tmp_path / "roofline.html").read_text(encoding="utf-8") == text
