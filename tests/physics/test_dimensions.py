@@ -134,10 +134,10 @@ MISTAKES = [
     (assembly, "kernel_time", equation, "efficiency.eps * items", "efficiency.kappa_s * items"),
     (assembly, "collective_time", equation, "work.link_bytes / roof.bandwidth", "work.link_bytes"),
     (assembly, "collective_time", equation, "(efficiency.q * wire) ** 0.5", "efficiency.q * wire"),
-    (memory, "_start_up_memory", memory, "share * total - weights", "share - weights"),
+    (memory, "start_up_of", memory, "share * total - weights", "share - weights"),
     (memory, "_section_bytes", memory, 'count.attention * sections["attention"].weight_nbytes', "count.attention"),
     (assembly, "gemm", kernels, "columns * inner * scheme.weight_nbytes", "columns * inner"),
-    (passes, "_decode_kernels", passes, "engine.sequence * assembly.sequences", "assembly.sequences"),
+    (passes, "add_decode_host", passes, "engine.sequence * assembly.sequences", "assembly.sequences"),
 ]
 
 
