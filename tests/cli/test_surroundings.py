@@ -61,7 +61,7 @@ def examples():
         found += [line.split()[1:] for line in commands_alone if line.startswith("roofline ")]
     assert len(found) > len(ALL_COMMANDS)
     seen = [shlex.split(line) for line in on_screens()]  # work there
-    elsewhere = (["models", "import"], ["mcp"])  # of a network, of a client: tests/cli/test_mcp.py
+    elsewhere = (["models", "import"], ["mcp"], ["page"])  # of a network; tests/cli/test_mcp.py, tests/page
     return [
         words for words in found if words not in seen and not any(words[: len(start)] == start for start in elsewhere)
     ]

@@ -4,7 +4,6 @@ import csv
 import re
 import shlex
 import xml.etree.ElementTree as ET
-from contextlib import contextmanager
 
 import matplotlib.image
 import pytest
@@ -54,28 +53,6 @@ def address(tmp_path_factory):
     return (folder / "page.html").as_uri()
 
 
-@contextmanager
-def opened(browser, address, **options):
-    """The page; it has to end without an error, without a violation of its policy, and without a request."""
-    context = browser.new_context(viewport={"width": 1280, "height": 900}, **options)
-    wrong, requests = [], []
-    context.add_init_script(
-        "document.addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective))"
-    )
-    context.on("console", lambda message: wrong.append(message.text))
-    context.on("weberror", lambda error: wrong.append(str(error.error)))
-    context.on("dialog", lambda dialog: wrong.append(dialog.message))
-    context.on("request", lambda request: requests.append(request.url))
-    context.route(re.compile("^https?:"), lambda route: route.abort())
-    page = context.new_page()
-    page.goto(address)
-    yield page
-    context.close()
-    assert wrong == []
-    own = ("data:", "blob:", "about:blank", address.partition("#")[0])
-    assert [url for url in requests if not url.startswith(own)] == []
-
-
 def until(page, expression):
     """Wait for something to be true on the page, whose policy forbids the way in which Playwright would do that."""
     for _ in range(300):
@@ -92,19 +69,33 @@ def settle(page):
 
 
 @pytest.fixture(scope="module")
-def kept(browser, address):
-    with opened(browser, address) as found:
-        yield found
+def window(browser, address):
+    """A window in which all must happen without an error, a violation of the page's policy, and a request."""
+    context = browser.new_context()
+    wrong, requests = [], []
+    context.add_init_script(
+        "document.addEventListener('securitypolicyviolation', (event) => console.error(event.violatedDirective))"
+    )
+    context.on("console", lambda message: wrong.append(message.text))
+    context.on("weberror", lambda error: wrong.append(str(error.error)))
+    context.on("dialog", lambda dialog: wrong.append(dialog.message))
+    context.on("request", lambda request: requests.append(request.url))
+    context.route(re.compile("^https?:"), lambda route: route.abort())
+    yield context.new_page()
+    context.close()
+    assert wrong == []
+    assert address in requests
+    assert [url for url in requests if not url.startswith(("data:", "blob:", "about:blank", address))] == []
 
 
 @pytest.fixture
-def page(kept, address):
-    """The page as one opens it, in a window that was there before."""
-    kept.goto("about:blank")
-    kept.set_viewport_size({"width": 1280, "height": 900})
-    kept.emulate_media(media="screen")
-    kept.goto(address)
-    return kept
+def page(window, address):
+    """The page as one opens it."""
+    window.goto("about:blank")
+    window.set_viewport_size({"width": 1280, "height": 900})
+    window.emulate_media(media="screen")
+    window.goto(address)
+    return window
 
 
 def said(page):
@@ -165,7 +156,7 @@ def test_an_answer_is_there_at_once_and_is_that_of_the_line_of_python_and_of_the
     until(page, "document.querySelector('#live').textContent.includes('TTFT')")
 
 
-def test_every_control_changes_the_answer_and_the_address_brings_all_of_it_back(browser, address, page):
+def test_every_control_changes_the_answer_and_the_address_brings_all_of_it_back(page):
     seen = [said(page)]
     for control, text in CONTROLS.items():
         put(page, control, text)
@@ -173,16 +164,18 @@ def test_every_control_changes_the_answer_and_the_address_brings_all_of_it_back(
         seen.append(said(page))
     assert page.locator("[aria-invalid=true]").count() == 0
     until(page, "location.hash.includes('basis=ideal')")
-    with opened(browser, page.url) as other:
-        assert texts(other) == texts(page)
-        assert said(other) == seen[-1]
-        settle(other)
-        other.evaluate("location.hash = '#m=llama-3.1-8b&g=l4&isl=2000&osl=100&batch=1'")
-        until(other, "document.querySelector('#in-gpu').value === 'l4'")
-        assert "l4" in said(other)
-        assert said(other) != seen[-1]
-        other.click("#reset")
-        assert said(other) == seen[0]
+    link, asked = page.url, texts(page)
+    page.goto("about:blank")
+    page.goto(link)
+    assert texts(page) == asked
+    assert said(page) == seen[-1]
+    settle(page)
+    page.evaluate("location.hash = '#m=llama-3.1-8b&g=l4&isl=2000&osl=100&batch=1'")
+    until(page, "document.querySelector('#in-gpu').value === 'l4'")
+    assert "l4" in said(page)
+    assert said(page) != seen[-1]
+    page.click("#reset")
+    assert said(page) == seen[0]
 
 
 def test_a_workload_fills_lengths_and_limits_and_a_copied_link_asks_the_same(page):
