@@ -37,8 +37,8 @@ function passOf(e, context, x0, x1, x2) {
   add(pass, SHAPES[e.model.frame], LAYERS[e.model.frame](e, undefined, x0, around, x2), undefined);
   for (const layer of e.layerSet) {
     const name = LAYERS[layer.kind] ? layer.kind : `${layer.kind}_${context}`;
-    const isNetwork = name === layer.kind;
-    add(pass, SHAPES[name], LAYERS[name](e, layer, x0, isNetwork ? around : x1, x2), layer);
+    const seesNoTokens = name === layer.kind;
+    add(pass, SHAPES[name], LAYERS[name](e, layer, x0, seesNoTokens ? around : x1, x2), layer);
   }
   const time = pass_time(pass.times)[0];
   const hosts = context === "decode" ? decode_host(e, x0, pass.launches, time) : prefill_host(e, x0, pass.launches, time);
