@@ -900,6 +900,7 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("pp = 1", {"stages": lambda v: lambda _: (stage(v.layers),)}),
         Case("pp > 1", {"stages": lambda v: lambda _: stages(v)}),
     ),
+    "memory": (Case("", {}, {"_token_bytes": lambda v: lambda *_: v.token_bytes}),),
     "activation_bytes": (
         Case("dense", {"ffns": lambda v: ((v.layers, v.record(DenseFfn)),)}),
         Case("experts", {"ffns": lambda v: ((v.layers, v.record(MoeFfn, "ffn")),), **symbols("shared_width")}),

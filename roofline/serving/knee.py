@@ -23,6 +23,7 @@ from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import DataFrame
+    from roofline.serving.latency import Served, Workload
 
 # The batch at which decode stops being cheap: four knees, each with its formula.
 
@@ -240,6 +241,13 @@ def _sides(decode: Pass) -> tuple[Real, ...]:
             compute = compute + kernel.count * kernel.terms.compute
             memory = memory + kernel.count * kernel.terms.overlapped
     return compute, memory
+
+
+def held_at_once(deployment: Deployment, workload: Workload, under_load: Served | None) -> tuple[Real, Real]:
+    """Sequences of a replica that are in memory together, and the tokens of each."""
+    if under_load is None:
+        return workload.batch, workload.isl + workload.osl
+    return under_load.batch, workload.isl + deployment.engine.reserve * workload.osl
 
 
 # Valid parallel plans, the smallest that fits, and suggestions where none does.

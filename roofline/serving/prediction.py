@@ -28,7 +28,7 @@ from roofline.physics.passes import Pass, decode_pass
 from roofline.physics.plan import Deployment
 from roofline.serving.answers import Answer, rows_of_cases
 from roofline.serving.cost import ByPhase, TokenPrices, token_prices, usd_per_m_output_tok
-from roofline.serving.knee import Knees, knees, longest_context
+from roofline.serving.knee import Knees, held_at_once, knees, longest_context
 from roofline.serving.latency import (
     UNCORRECTED,
     Correction,
@@ -51,7 +51,10 @@ from roofline.serving.verdict import (
     Limited,
     Verdict,
     assumptions,
+    best_of,
     ends_of_gaps,
+    ends_of_percentile,
+    limited_by,
     load_sigma,
     pass_sigma,
     remaining_share,
@@ -859,22 +862,6 @@ pass?>
         return ByPhase(prefilled - cached, cached, busy * (1.0 - under_load.rho) / rate)
 
 
-def ends_of_percentile(ends: tuple[Real, Real], mean: Real, times: tuple[Real, Real]) -> tuple[Real, Real]:
-    """Ends of the range of a percentile [s], whose relative errors are those of the mean."""
-    return ends[0] * times[0] / mean, ends[1] * times[1] / mean
-
-
-def best_of(time: Real, mean: Real, least: Real) -> Real:
-    """A latency at the hardware limit at least [s]: percentiles below the mean scale with it."""
-    return least * minimum(time / mean, 1.0)
-
-
-def limited_by(key: str, limit: Real, time: Real, ends: tuple[Real, Real], at_best: Real, applies: Real) -> Limited:
-    """A latency over its limit."""
-    low, high = (end / limit for end in ends)
-    return Limited(key, time / limit, low, high, at_best / limit, applies)
-
-
 #: A prediction of many cases, for a type checker: its times are arrays.
 Predictions: TypeAlias = Prediction["Array", "Flags", "Words"]
 
@@ -931,10 +918,3 @@ def predict_deployment(
 def memory_of(deployment: Deployment, workload: Workload, under_load: Served | None) -> Memory:
     """Memory [B] of a burst at full length, or of the sequences that run under a load."""
     return memory(deployment, *held_at_once(deployment, workload, under_load))
-
-
-def held_at_once(deployment: Deployment, workload: Workload, under_load: Served | None) -> tuple[Real, Real]:
-    """Sequences of a replica that are in memory together, and the tokens of each."""
-    if under_load is None:
-        return workload.batch, workload.isl + workload.osl
-    return under_load.batch, workload.isl + deployment.engine.reserve * workload.osl

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from roofline.numbers.operations import Real, always, is_nan, largest_of, maximum, negated, never, where
+from roofline.numbers.operations import Real, always, is_nan, largest_of, maximum, minimum, negated, never, where
 from roofline.numbers.quantity import KIBI, MILLI
 from roofline.physics.equation import Kernel
 from roofline.physics.passes import Pass, every_kernel
@@ -154,6 +154,22 @@ def ends_of_gaps(latency: Callable[[str], Real | None], time: Real, level: float
     known = (latency(f"itl_p{100.0 - share!r}") for share in shares)
     low, high = (time if end is None else where(is_nan(end), time, end) for end in known)
     return low, high
+
+
+def ends_of_percentile(ends: tuple[Real, Real], mean: Real, times: tuple[Real, Real]) -> tuple[Real, Real]:
+    """Ends of the range of a percentile [s], whose relative errors are those of the mean."""
+    return ends[0] * times[0] / mean, ends[1] * times[1] / mean
+
+
+def best_of(time: Real, mean: Real, least: Real) -> Real:
+    """A latency at the hardware limit at least [s]: percentiles below the mean scale with it."""
+    return least * minimum(time / mean, 1.0)
+
+
+def limited_by(key: str, limit: Real, time: Real, ends: tuple[Real, Real], at_best: Real, applies: Real) -> Limited:
+    """A latency over its limit."""
+    low, high = (end / limit for end in ends)
+    return Limited(key, time / limit, low, high, at_best / limit, applies)
 
 
 def _without_times(word: Any, reason: Any, conditions: Iterable[tuple[Real, str]]) -> tuple[Any, Any]:

@@ -11,7 +11,7 @@ from dimensions import BYTE, SECOND, STATED, USD, altered, check_units, dimensio
 from every_case import each
 
 import roofline as rl
-from roofline.physics import passes
+from roofline.physics import passes, programs
 from roofline.physics.plan import Plan
 from roofline.serving import cost, latency
 from roofline.serving.cost import ByPhase
@@ -142,7 +142,7 @@ def test_prompts_of_a_pool_wait_and_are_sent_for_seconds():
 MISTAKES = [
     (equations, "_open_loop", "workload.request_rate / ranks", "ranks / workload.request_rate"),
     (rounds, "queue_wait", "rate * square", "rate * mean"),
-    (server, "_prompt_times", "engine.launch * chunk.launches", "chunk.launches"),
+    (server, "times_of_chunks", "engine.launch * chunk.launches", "chunk.launches"),
     (tails, "_recovery_rate", "(slope + met.prompt / case.server.steps)", "(slope + met.prompt * case.rate)"),
     (latency, "load_time", "prefix_bytes(deployment, prefix) / rate", "prefix_bytes(deployment, prefix)"),
 ]
@@ -152,4 +152,6 @@ MISTAKES = [
 def test_a_mistake_under_a_load_is_found(module, name, right, wrong):
     with pytest.MonkeyPatch.context() as patch, pytest.raises(AssertionError, match=r"\[\S+\] \S+ \[\S+\]|, not \["):
         altered(patch, module, name, right, wrong)
+        patch.setattr(programs, "_TEMPLATES", {})  # of the formulas as they were
+        patch.setattr(programs, "_ASKED", {})
         check_units(*measured(under_load, DENSE, LOADS["cached prefixes"]))

@@ -10,12 +10,21 @@ from roofline.outputs.page.symbols import FRAME, Library, PageGraph, deployment_
 from roofline.physics.memory import Memory
 from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment
-from roofline.serving.knee import knees_of_steps
+from roofline.serving.knee import held_at_once, knees_of_steps
 from roofline.serving.latency import Served, Workload
 from roofline.serving.load.equations import _capacity, outside, served_by_formulas
 from roofline.serving.load.regions import by_region, leaves, nearest
-from roofline.serving.prediction import Prediction, best_of, ends_of_percentile, held_at_once, limited_by
-from roofline.serving.verdict import IN_RANGE, OUTSIDE, Limited, beyond, verdict
+from roofline.serving.prediction import Prediction
+from roofline.serving.verdict import (
+    IN_RANGE,
+    OUTSIDE,
+    Limited,
+    best_of,
+    beyond,
+    ends_of_percentile,
+    limited_by,
+    verdict,
+)
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Burst, Load, Rate, Users
 from roofline.specs.workload import LATENCIES, LEVELS, OF_REQUESTS, key_of
