@@ -37,8 +37,7 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
     """
     layers = passes.passes_of(kinds)
     classes = passes.classes_of(layers.shapes)
-    library = Library()
-    asked = answers.printed_answers(sample, library)
+    asked, library = _printed_answers(sample)
     held = [f"{kind.name}_held" for kind in kinds.kinds] + [f"{name}_stage" for name, _ in kinds.frames]
     constants = {
         "SECTIONS": list(SECTIONS),
@@ -72,6 +71,17 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         f"export const ANSWERS = {{ {', '.join(asked.names)} }};",
     ]  # fmt: skip
     return "\n".join((*parts, f"export {{ {', '.join(EXPORTED)} }};", ""))
+
+
+_PRINTED: list[tuple[answers.Answers, Library]] = []
+
+
+def _printed_answers(sample: Deployment) -> tuple[answers.Answers, Library]:
+    """Programs of answers, which are the same for all models, and what they call; printed once."""
+    if not _PRINTED:
+        library = Library()
+        _PRINTED.append((answers.printed_answers(sample, library), library))
+    return _PRINTED[0]
 
 
 #: Functions that other modules import by name.
