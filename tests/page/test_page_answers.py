@@ -10,6 +10,7 @@ import roofline as rl
 from roofline.outputs.page.document import one_script
 from roofline.questions.page import _own_gpu, parts_of
 from roofline.questions.predict import kernel_rows
+from roofline.serving.latency import BENCHMARK, is_a_mixture
 
 CASES = 500
 METRICS = ("ttft", "tpot", "itl", "e2el")
@@ -122,6 +123,12 @@ def figures_of(answer, prediction):
     }
 
 
+def notes_of(prediction):
+    """Warnings, apart from one that a page leaves out: what a benchmark would report where some prompts are cached."""
+    is_mixed = is_a_mixture(prediction.workload.cache)
+    return [text for text in prediction.warnings if not (is_mixed and text.startswith(BENCHMARK))]
+
+
 def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
     data, call = data_and_engine
     generator = random.Random("a page")
@@ -134,6 +141,8 @@ def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
         assert (answer["refusal"] or {}).get("code") == code, (question, str(prediction), answer["refusal"])
         codes.add(code)
         if is_refused:
+            assert answer["refusal"]["message"] == str(prediction), question
+            assert answer["refusal"]["short"] == prediction.short
             continue
         kinds |= {(question["load"], type(layer).__name__) for _, layer in prediction.deployment.model.mixers}
         engines.add(question["engine"])
@@ -145,6 +154,7 @@ def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
         verdict, judged = answer["verdict"], prediction.slo_verdict
         shown = None if verdict is None else (verdict["word"], verdict["reason"], verdict["binding"])
         assert shown == (None if judged is None else tuple(judged)), question
+        assert answer["notes"] == notes_of(prediction), question
         assert answer["bound"]["prefill"] == prediction.bound["prefill"]
         assert answer["basis"] == prediction.basis
         assert answer["basisDetail"] == prediction.basis_detail

@@ -10,8 +10,7 @@ from roofline.outputs.page import answers, passes
 from roofline.outputs.page.passes import EFFICIENCY, Class, Kinds
 from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, Shape, roof_name
 from roofline.physics.plan import Deployment
-from roofline.serving.load.region_errors import ERRORS
-from roofline.serving.load.regions import errors_text, leaves
+from roofline.serving.load.regions import errors_text, leaves, nearest
 from roofline.serving.quantization import SECTIONS
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
@@ -54,7 +53,7 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         "OUTSIDE": asked.conditions,
         "BEYOND": answers.beyond_texts(sample, library),
         "LABELS": {kind.name: [kind.label, int(kind.goes_by_part), int(kind.is_minor)] for kind in KINDS.values()},
-        "REGIONS": {name: errors_text(name) for name in sorted(ERRORS) if name in leaves()},
+        "REGIONS": {name: errors_text(name) for name in sorted(map(nearest, leaves()))},
         "WORDS": {
             "inRange": IN_RANGE,
             "outside": OUTSIDE,

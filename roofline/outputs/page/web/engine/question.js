@@ -25,7 +25,7 @@ export function defaults(contents) {
     engine: "generic",
     network: 0,
     basis: "calibrated",
-    slo: { ttft: { limit: 1, level: 95 }, tpot: { limit: 0.03, level: 95 } },
+    slo: {ttft: {limit: 1, level: 95}, tpot: {limit: 0.03, level: 95}},
     price: null,
     ownGpu: null,
   };
@@ -45,14 +45,14 @@ export function numbersFault(question) {
       return `${name} = ${value} must be ${value > LONGEST ? "at most 1,000,000,000" : bound}`;
     }
   }
-  const { prefix, isl, cacheHit, network } = question;
+  const {prefix, isl, cacheHit, network} = question;
   if (!(prefix === 0 || prefix >= 1)) return `prefix = ${prefix} is less than one token`;
   if (!(prefix <= isl)) return `prefix = ${prefix} must not exceed the prompt, isl = ${isl}`;
   if (!Number.isInteger(question.replicas)) return `replicas = ${question.replicas} must be a whole number`;
   if (!(network >= 0 && network <= MOST_NETWORK)) return `network = ${network} must be a time of at most 60 s`;
   if (cacheHit !== null && !(cacheHit >= 0 && cacheHit <= 1)) return `cache_hit = ${cacheHit} must be a share`;
   if (cacheHit !== null && prefix === 0) return "a prompt cache needs a prefix, the prompt tokens that it holds";
-  for (const [metric, { limit }] of Object.entries(question.slo)) {
+  for (const [metric, {limit}] of Object.entries(question.slo)) {
     if (!(limit > 0 && limit <= LONGEST)) return `the limit on ${metric} must be above 0`;
   }
   if (question.price !== null && !(question.price > 0 && question.price <= 1e6)) return "a price must be above 0";
@@ -62,7 +62,7 @@ export function numbersFault(question) {
 /** Limits of a question as text, such as `ttft:300@p95,tpot:25`. */
 function sloText(slo) {
   return Object.entries(slo)
-    .map(([metric, { limit, level }]) => `${metric}:${plainNumber(1000 * limit)}${level === null ? "" : `@p${level}`}`)
+    .map(([metric, {limit, level}]) => `${metric}:${plainNumber(1000 * limit)}${level === null ? "" : `@p${level}`}`)
     .join(",");
 }
 
@@ -79,7 +79,7 @@ function optionsOf(question, planned) {
   };
   add("quantization", question.quantization, question.quantization === "native");
   add("kv_cache_dtype", question.kv, question.kv === "as quantization");
-  const { tp } = question;
+  const {tp} = question;
   add("tp", tp, tp === null);
   for (const name of ["pp", "ep", "dp"]) add(name, question[name], question[name] === 1);
   const perReplica = planned === null ? null : planned.tp * planned.pp * planned.dp;
@@ -97,7 +97,7 @@ function optionsOf(question, planned) {
 
 /** The case as a command of the shell. */
 export function commandLine(question, planned = null) {
-  const short = { quantization: "-q", concurrency: "-c" };
+  const short = {quantization: "-q", concurrency: "-c"};
   const words = optionsOf(question, planned).map(([name, value]) => {
     const flag = short[name] ?? `--${name.replaceAll("_", "-")}`;
     return `${flag} ${typeof value === "number" ? plainNumber(value) : quoted(value)}`;

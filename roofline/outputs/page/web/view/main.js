@@ -3,7 +3,7 @@
 import {answer} from "../engine/answer.js";
 import {openContents} from "../engine/contents.js";
 import {commandLine, pythonLine} from "../engine/question.js";
-import {ranked} from "../engine/ranking.js";
+import {inOrder} from "../engine/ranking.js";
 import {addressOf, textsOf} from "./address.js";
 import {showAnswer, spokenAnswer} from "./answer_panel.js";
 import {bindForm, showForm} from "./controls.js";
@@ -74,9 +74,12 @@ const showRest = debounced(() => {
 /** Steps that rank the GPUs. */
 function* rankingSteps(question) {
   const names = [...(question.ownGpu ? [question.ownGpu.name] : []), ...contents.gpus.map(({name}) => name)];
-  const answers = ranked(contents, question, names);
-  yield;
-  ranking.update({answers, levels: page.levels, current: question.gpu, compared: page.compare});
+  const answers = [];
+  for (const gpu of names) {
+    answers.push(answer(contents, {...question, gpu}));
+    yield;
+  }
+  ranking.update({answers: inOrder(answers), levels: page.levels, current: question.gpu, compared: page.compare});
   setAttributes(byId("ranking"), {"aria-busy": null});
   yield;
 }
