@@ -360,7 +360,7 @@ def _engine(engine: Engine) -> dict[str, Any]:
         "name": engine.name, "numbers": {name: getattr(engine, name) for name in ENGINE}, "scheduler": engine.scheduler,
         "byGpu": {name: [[each.value, each.memory, list(each.other_than)] for each in defaults]
                   for name, defaults in engine.by_gpu},
-        "overlaps": list(engine.overlaps), "start": start, "rule": rule_of(rule), "versions": engine.versions,
+        "overlaps": list(engine.overlaps), "start": start, "rule": rule_of(rule),
         "sigma": [
             _or(engine.sigma_ttft, DEFAULT_SIGMA), _or(engine.sigma_tpot, DEFAULT_SIGMA),
             _or(engine.sigma_loaded_ttft, LOADED_TTFT),

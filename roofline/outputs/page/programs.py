@@ -12,15 +12,7 @@ from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, Shape, roof
 from roofline.physics.plan import Deployment
 from roofline.serving.load.regions import errors_text, leaves, nearest
 from roofline.serving.quantization import SECTIONS
-from roofline.serving.verdict import (
-    AT_HARDWARE_LIMIT,
-    IN_RANGE,
-    INHERITED,
-    NOT_TIMED,
-    NOTHING_APPLIES,
-    OUTSIDE,
-    UNKNOWN,
-)
+from roofline.serving.verdict import AT_HARDWARE_LIMIT, IN_RANGE, INHERITED, OUTSIDE
 from roofline.specs.gpu import KINDS
 
 
@@ -54,14 +46,7 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         "BEYOND": answers.beyond_texts(sample, library),
         "LABELS": {kind.name: [kind.label, int(kind.goes_by_part), int(kind.is_minor)] for kind in KINDS.values()},
         "REGIONS": {name: errors_text(name) for name in sorted(map(nearest, leaves()))},
-        "WORDS": {
-            "inRange": IN_RANGE,
-            "outside": OUTSIDE,
-            "atLimit": AT_HARDWARE_LIMIT,
-            "unknown": UNKNOWN,
-            "notTimed": NOT_TIMED,
-            "nothing": NOTHING_APPLIES,
-        },
+        "WORDS": {"inRange": IN_RANGE, "outside": OUTSIDE, "atLimit": AT_HARDWARE_LIMIT},
     }
     parts = [
         *(f"export const {name} = {_json(value)};" for name, value in constants.items()),
