@@ -290,3 +290,35 @@ def test_the_lines_to_copy_ask_the_same(data_and_engine, tmp_path):
     prediction = eval(call("((_, question) => pythonLine(question))", question), {"rl": rl})
     assert prediction.ttft == pytest.approx(answer["latencies"]["ttft"]["mean"], rel=SAME)
     assert prediction.verdict == answer["verdict"]["word"] == row["slo_verdict"]
+
+
+def test_the_file_of_an_own_gpu_gives_the_figures_of_the_page(data_and_engine, tmp_path, monkeypatch):
+    import shlex
+
+    from cli.asking import ask
+
+    _, call = data_and_engine
+    monkeypatch.chdir(tmp_path)
+    for name, price in (("mine", 2.0), ("my <b>GPU: 2</b>", None), ("../dear", 5000.0)):
+        own = {"name": name, "peak": 5.1234e14, "bandwidth": 4e12, "memory": 1.2e11, "link": 3e11, "price": price}
+        question = plain(gpu=name, ownGpu=own, tp=2, slo={"ttft": {"limit": 0.3, "level": 99}})
+        answer = call("answer", question)
+        file, text, line = call(
+            "((page, asked) => [ownFile(asked.ownGpu), ownSpecification(page, asked.ownGpu), commandLine(asked)])",
+            question,
+        )
+        (tmp_path / file).write_text(text)
+        row = json.loads(ask(*shlex.split(line)[1:], "--format", "json").stdout)["rows"][0]
+        for metric in METRICS:
+            shown = answer["latencies"][metric]["p95"]["value"]
+            assert row[f"{metric}_p95_ms"] == pytest.approx(1000 * shown, rel=SAME), (name, metric)
+        assert row["usd_per_hour"] == answer["usdPerHour"] == (None if price is None else 2 * price)
+        assert (row["slo_verdict"], row["warnings"]) == (answer["verdict"]["word"], answer["notes"])
+
+
+def test_an_own_gpu_answers_for_itself_alone(data_and_engine):
+    _, call = data_and_engine
+    own = {"name": "mine", "peak": 5e14, "bandwidth": 4e12, "memory": 1.2e11, "link": 3e11, "price": None}
+    shown = {row["question"]["gpu"]: row for row in call("ranked", plain(gpu="mine", ownGpu=own), ["mine", "b200"])}
+    assert shown["mine"]["basis"] == "generic"
+    assert shown["b200"]["latencies"] == call("answer", plain(gpu="b200"))["latencies"]

@@ -1,5 +1,7 @@
 // A question: its defaults, its checks, and the same question for the shell and for Python.
 
+import {ownFile} from "./own_gpu.js";
+
 const LONGEST = 1e9; // tokens or sequences; anything above is a mistake
 const MOST_NETWORK = 60; // [s]
 
@@ -105,7 +107,7 @@ export function commandLine(question, planned = null) {
   if (question.network > 0) words.push(`--network ${plainNumber(1000 * question.network)}ms`);
   const slo = sloText(question.slo);
   if (slo) words.push(`--slo ${slo}`);
-  const gpu = question.ownGpu ? `${question.ownGpu.name}.yaml` : question.gpu;
+  const gpu = question.ownGpu?.name === question.gpu ? ownFile(question.ownGpu) : question.gpu;
   return ["roofline predict", `-m ${quoted(question.model)}`, `-g ${quoted(gpu)}`, ...words].join(" ");
 }
 
@@ -123,6 +125,6 @@ export function pythonLine(question, planned = null) {
   if (question.network > 0) words.push(`network=${plainNumber(question.network)}`);
   const slo = sloText(question.slo);
   if (slo) words.push(`slo="${slo}"`);
-  const gpu = question.ownGpu ? `${question.ownGpu.name}.yaml` : question.gpu;
+  const gpu = question.ownGpu?.name === question.gpu ? ownFile(question.ownGpu) : question.gpu;
   return `rl.predict(${[JSON.stringify(question.model), JSON.stringify(gpu), ...words].join(", ")})`;
 }

@@ -3,6 +3,7 @@
 import {answer} from "./answer.js";
 
 const MOST_AMOUNT = 4096; // of a load that is varied
+const DIGITS = 9; // in which two times differ
 const WIDEST = 16; // tensor-parallel degree on the frontier
 
 /** Answers of all GPUs: those that meet the SLO first, then by TTFT, then the refused ones. */
@@ -13,7 +14,7 @@ export function ranked(contents, question, gpus = contents.gpus.map(({name}) => 
 /** Answers of GPUs in the order of `ranked`. */
 export function inOrder(answers) {
   const place = ({refusal, verdict}) => (refusal ? 2 : ["pass", "pass?"].includes(verdict?.word) ? 0 : 1);
-  const time = ({latencies}) => latencies?.ttft.mean ?? Infinity;
+  const time = ({latencies}) => Number((latencies?.ttft.mean ?? Infinity).toPrecision(DIGITS));
   return [...answers].sort((one, other) => place(one) - place(other) || compared(time(one), time(other)));
 }
 
