@@ -22,9 +22,9 @@ CHARTS = 6
 #: Controls by their name in the form, with something else than they say at first.
 CONTROLS = {
     "model": "gpt-oss-20b", "gpu": "b200", "quantization": "fp8", "isl": "4k", "osl": "250", "prefix": "25%",
-    "cacheHit": "50%", "load": "request_rate", "amount": "0.3", "ttft": "900", "ttftLevel": "p90", "tpot": "40 ms",
-    "tpotLevel": "p99", "e2el": "9 s", "e2elLevel": "p50", "price": "1.25", "plan": "2", "engine": "vllm",
-    "kv": "fp8", "pp": "2", "ep": "2", "replicas": "2", "network": "30 ms", "basis": "ideal",
+    "cacheHit": "50%", "load": "request_rate", "amount": "0.3", "ttft": "900", "ttftLevel": "p90", "tpot": "40ms",
+    "tpotLevel": "p99", "e2el": "9s", "e2elLevel": "p50", "price": "1.25", "plan": "2", "engine": "vllm",
+    "kv": "bf16", "pp": "2", "ep": "2", "replicas": "2", "network": "30 ms", "basis": "ideal",
 }  # fmt: skip
 #: What nobody can answer, by the control that takes it.
 IMPOSSIBLE = {
@@ -74,7 +74,8 @@ def opened(browser, address, **options):
     yield page
     context.close()
     assert wrong == []
-    assert [url for url in requests if not url.startswith(("data:", "blob:", "about:blank", address))] == []
+    known = "data:", "blob:", "about:blank", address.partition("#")[0]
+    assert [url for url in requests if not url.startswith(known)] == []
 
 
 def until(page, expression):
@@ -129,7 +130,7 @@ def put(page, control, text):
 
 def texts(page):
     """What all controls say."""
-    return page.eval_on_selector_all("[id^=in-]", "all => Object.fromEntries(all.map((one) => [one.id, one.value]))")
+    return page.eval_on_selector_all(":is(input, select)[id^=in-]", "all => Object.fromEntries(all.map((one) => [one.id, one.value]))")
 
 
 def seconds(text):
@@ -152,7 +153,7 @@ def test_an_answer_is_there_at_once_and_is_that_of_the_line_of_python_and_of_the
         for control, text in changes.items():
             put(page, control, text)
         shown = [seconds(text) for text in page.locator("#answer-body .large").all_inner_texts()]
-        command, python = page.locator("#elsewhere-body code").all_inner_texts()
+        command, python = page.locator("#elsewhere-body .code:not([hidden]) code").all_inner_texts()
         answer = eval(python, {"rl": rl})
         wanted = [answer.latency("ttft_p95"), answer.latency("tpot_p95")]
         assert shown == [pytest.approx(value, rel=6e-3) for value in wanted], python
@@ -220,7 +221,7 @@ def test_an_address_with_nonsense_is_said_and_never_run(page, address):
     assert page.locator("img, main b").count() == 0
 
 
-def test_a_gpu_of_ones_own_takes_five_figures(page):
+def test_a_gpu_of_ones_own_takes_five_figures_and_comes_as_a_file(page, tmp_path):
     before = said(page)
     page.click("#more-toggle")
     figures = {"Name": "mine2", "Peak": "1.2 PFLOP/s", "Bandwidth": "5 TB/s", "Memory": "96 GB", "Link": "450 GB/s"}
@@ -232,6 +233,9 @@ def test_a_gpu_of_ones_own_takes_five_figures(page):
     assert "?" in page.inner_text("#answer-body .badge")
     settle(page)
     assert page.locator("#ranking-body tr[data-gpu=mine2]").count() == 1
+    command, _, file = page.locator("#elsewhere-body .code:not([hidden]) code").all_inner_texts()
+    assert saved(page, "Save", tmp_path).name in shlex.split(command)
+    assert (tmp_path / "mine2.yaml").read_text() == file
     put(page, "ownBandwidth", "5")
     assert page.get_attribute("#in-ownBandwidth", "aria-invalid") == "true"
 
