@@ -130,7 +130,9 @@ def put(page, control, text):
 
 def texts(page):
     """What all controls say."""
-    return page.eval_on_selector_all(":is(input, select)[id^=in-]", "all => Object.fromEntries(all.map((one) => [one.id, one.value]))")
+    return page.eval_on_selector_all(
+        ":is(input, select)[id^=in-]", "all => Object.fromEntries(all.map((one) => [one.id, one.value]))"
+    )
 
 
 def seconds(text):
