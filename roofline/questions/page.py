@@ -97,7 +97,7 @@ def _text(models: list[Model], gpus: list[Gpu], specs: str | None) -> str:
 
 def parts_of(models: list[Model], gpus: list[Gpu], specs: str | None = None) -> tuple[Parts, dict[str, Any]]:
     """What a page is made of: its texts, and the data that its script opens."""
-    from roofline.outputs.page.contents import PageContents
+    from roofline.outputs.page.contents import PageData
     from roofline.outputs.page.document import shipped_parts
     from roofline.outputs.page.passes import Kinds
     from roofline.outputs.page.programs import programs
@@ -105,7 +105,7 @@ def parts_of(models: list[Model], gpus: list[Gpu], specs: str | None = None) -> 
     engines = [find.load_engine(name, specs) for name in find.engine_names()]
     kinds, timed = Kinds(models), find.load_gpu(_TIMED)
     sample = Deployment(models[0], timed, Plan(), resolved_quantization(models[0], timed), engine=engines[0])
-    data = PageContents(models, gpus, engines, find.run_by, kinds).data(_own_gpu())
+    data = PageData(models, gpus, engines, find.run_by, kinds).data(_own_gpu())
     data |= {
         "version": version("roofline"),
         "built": datetime.now(UTC).date().isoformat(),

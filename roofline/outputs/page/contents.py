@@ -85,7 +85,7 @@ def _key(value: Any) -> Hashable:
     return tuple((name, _key(each)) for name, each in value.items()) if isinstance(value, dict) else value
 
 
-class PageContents:
+class PageData:
     """Data of a page about some models, GPUs and engines."""
 
     def __init__(

@@ -53,7 +53,8 @@ function passOf(e, context, x0, x1, x2) {
   add(pass, SHAPES[e.model.frame], LAYERS[e.model.frame](e, undefined, x0, around, x2), undefined);
   for (const layer of e.layerSet) {
     const name = LAYERS[layer.kind] ? layer.kind : `${layer.kind}_${context}`;
-    add(pass, SHAPES[name], LAYERS[name](e, layer, x0, name === layer.kind ? around : x1, x2), layer);
+    const isFfn = name === layer.kind;
+    add(pass, SHAPES[name], LAYERS[name](e, layer, x0, isFfn ? around : x1, x2), layer);
   }
   const time = pass_time(pass.times)[0];
   const hosts =
