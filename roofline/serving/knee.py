@@ -353,7 +353,7 @@ def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFi
     cached = f" + cached prefixes {need.prefixes / GIGA:.1f} GB" if deployment.prefix_cache else ""
     return DoesNotFit(
         f"{model.short_name} does not fit {gpu.name} at tp {plan.tp}, pp {plan.pp}, "
-        f"batch {batch:g}, {length:g} tokens: "
+        f"batch {batch:.12g}, {length:.12g} tokens: "
         f"weights {need.weights / GIGA:.1f} GB + KV cache {need.kv_cache / GIGA:.1f} GB + activations "
         f"{need.activations / GIGA:.1f} GB + reserve {need.reserve / GIGA:.1f} GB{cached} exceed the usable "
         f"{need.usable / GIGA:.1f} GB per GPU by {(need.used - need.usable) / GIGA:.1f} GB; "

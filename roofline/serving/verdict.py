@@ -392,6 +392,11 @@ def is_pressing(text: str) -> bool:
     return _BEYOND_CONTEXT in text
 
 
+def stand_in_note(kernels: str, calibration: str, instead: str) -> str:
+    """Warning that kernels were not measured, and which parameters replace theirs."""
+    return f"no {kernels} kernels measured on {calibration}: {instead} parameters used"
+
+
 def assumed_kernels(deployment: Deployment, *passes: Pass) -> tuple[str, ...]:
     """Dtype and kind of kernels with assumed constants; none on a generic basis, where all stand in for others."""
     return _assumed(deployment, (kernel for passed in passes for kernel in passed.kernels))

@@ -151,7 +151,7 @@ class Load:
     @property
     def brief(self) -> str:
         """The load of one case, whether of a run or not."""
-        return self.words(f"{self.amount:g}")
+        return self.words(f"{self.amount:.12g}")
 
     @property
     def asked(self) -> str:

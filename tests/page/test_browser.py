@@ -142,7 +142,7 @@ def test_an_answer_is_there_at_once_and_is_that_of_the_line_of_python_and_of_the
     for changes in ({}, {"load": "request_rate", "amount": "2", "ttft": "300", "ttftLevel": "mean", "gpu": "b200"}):
         for control, text in changes.items():
             put(page, control, text)
-        command, python = page.locator("#elsewhere-body code").all_inner_texts()
+        command, python = page.locator("#elsewhere-body .code:not([hidden]) code").all_inner_texts()
         answer = eval(python, {"rl": rl})
         (row,) = strict_json(ask(*shlex.split(command)[1:], "--format", "json").stdout)["rows"]
         shown = page.locator("#answer-body .large").all_inner_texts()
@@ -218,7 +218,7 @@ def test_an_address_with_nonsense_is_said_and_never_run(page, address):
     assert page.locator("img, main b").count() == 0
 
 
-def test_a_gpu_of_ones_own_takes_five_figures(page):
+def test_a_gpu_of_ones_own_takes_five_figures_and_comes_as_a_file(page, tmp_path):
     before = said(page)
     page.click("#more-toggle")
     figures = {"Name": "mine2", "Peak": "1.2 PFLOP/s", "Bandwidth": "5 TB/s", "Memory": "96 GB", "Link": "450 GB/s"}
@@ -230,6 +230,9 @@ def test_a_gpu_of_ones_own_takes_five_figures(page):
     assert "?" in page.inner_text("#answer-body .badge")
     settle(page)
     assert page.locator("#ranking-body tr[data-gpu=mine2]").count() == 1
+    command, _, file = page.locator("#elsewhere-body .code:not([hidden]) code").all_inner_texts()
+    assert saved(page, "Save", tmp_path).name in shlex.split(command)
+    assert (tmp_path / "mine2.yaml").read_text() == file
     put(page, "ownBandwidth", "5")
     assert page.get_attribute("#in-ownBandwidth", "aria-invalid") == "true"
 

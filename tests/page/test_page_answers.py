@@ -10,6 +10,7 @@ import roofline as rl
 from roofline.outputs.page.document import one_script
 from roofline.questions.page import _own_gpu, parts_of
 from roofline.questions.predict import kernel_rows
+from roofline.serving.latency import BENCHMARK, is_a_mixture
 
 CASES = 500
 METRICS = ("ttft", "tpot", "itl", "e2el")
@@ -122,6 +123,12 @@ def figures_of(answer, prediction):
     }
 
 
+def notes_of(prediction):
+    """Warnings, apart from one that a page leaves out: what a benchmark would report where some prompts are cached."""
+    is_mixed = is_a_mixture(prediction.workload.cache)
+    return [text for text in prediction.warnings if not (is_mixed and text.startswith(BENCHMARK))]
+
+
 def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
     data, call = data_and_engine
     generator = random.Random("a page")
@@ -134,6 +141,8 @@ def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
         assert (answer["refusal"] or {}).get("code") == code, (question, str(prediction), answer["refusal"])
         codes.add(code)
         if is_refused:
+            assert answer["refusal"]["message"] == str(prediction), question
+            assert answer["refusal"]["short"] == prediction.short
             continue
         kinds |= {(question["load"], type(layer).__name__) for _, layer in prediction.deployment.model.mixers}
         engines.add(question["engine"])
@@ -145,6 +154,7 @@ def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
         verdict, judged = answer["verdict"], prediction.slo_verdict
         shown = None if verdict is None else (verdict["word"], verdict["reason"], verdict["binding"])
         assert shown == (None if judged is None else tuple(judged)), question
+        assert answer["notes"] == notes_of(prediction), question
         assert answer["bound"]["prefill"] == prediction.bound["prefill"]
         assert answer["basis"] == prediction.basis
         assert answer["basisDetail"] == prediction.basis_detail
@@ -280,3 +290,35 @@ def test_the_lines_to_copy_ask_the_same(data_and_engine, tmp_path):
     prediction = eval(call("((_, question) => pythonLine(question))", question), {"rl": rl})
     assert prediction.ttft == pytest.approx(answer["latencies"]["ttft"]["mean"], rel=SAME)
     assert prediction.verdict == answer["verdict"]["word"] == row["slo_verdict"]
+
+
+def test_the_file_of_an_own_gpu_gives_the_figures_of_the_page(data_and_engine, tmp_path, monkeypatch):
+    import shlex
+
+    from cli.asking import ask
+
+    _, call = data_and_engine
+    monkeypatch.chdir(tmp_path)
+    for name, price in (("mine", 2.0), ("my <b>GPU: 2</b>", None), ("../dear", 5000.0)):
+        own = {"name": name, "peak": 5.1234e14, "bandwidth": 4e12, "memory": 1.2e11, "link": 3e11, "price": price}
+        question = plain(gpu=name, ownGpu=own, tp=2, slo={"ttft": {"limit": 0.3, "level": 99}})
+        answer = call("answer", question)
+        file, text, line = call(
+            "((page, asked) => [ownFile(asked.ownGpu), ownSpecification(page, asked.ownGpu), commandLine(asked)])",
+            question,
+        )
+        (tmp_path / file).write_text(text)
+        row = json.loads(ask(*shlex.split(line)[1:], "--format", "json").stdout)["rows"][0]
+        for metric in METRICS:
+            shown = answer["latencies"][metric]["p95"]["value"]
+            assert row[f"{metric}_p95_ms"] == pytest.approx(1000 * shown, rel=SAME), (name, metric)
+        assert row["usd_per_hour"] == answer["usdPerHour"] == (None if price is None else 2 * price)
+        assert (row["slo_verdict"], row["warnings"]) == (answer["verdict"]["word"], answer["notes"])
+
+
+def test_an_own_gpu_answers_for_itself_alone(data_and_engine):
+    _, call = data_and_engine
+    own = {"name": "mine", "peak": 5e14, "bandwidth": 4e12, "memory": 1.2e11, "link": 3e11, "price": None}
+    shown = {row["question"]["gpu"]: row for row in call("ranked", plain(gpu="mine", ownGpu=own), ["mine", "b200"])}
+    assert shown["mine"]["basis"] == "generic"
+    assert shown["b200"]["latencies"] == call("answer", plain(gpu="b200"))["latencies"]

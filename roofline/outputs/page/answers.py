@@ -37,6 +37,7 @@ SCHEDULERS = ("decode first", "prompts first")
 #: Figures of `Served` that a page keeps: all but the state and whether it is stable, which come last.
 SERVED = tuple(name for name in Served._fields if name not in ("state", "is_stable"))
 
+_STATES: dict[type[Load], int] = {Users: 3, Rate: 2}  # numbers of `Served.state`
 _FRAME: Any = SimpleNamespace(**dict.fromkeys(FRAME, 0))
 
 
@@ -125,7 +126,7 @@ def predicted(structure: Structure, sample: Deployment, library: Library) -> tup
     graph, under_load = case.graph, None
     if structure.load is not Burst:
         means = {name: graph.input(f"s.{name}") for name in SERVED}
-        state = tuple(graph.input(f"s.state[{place}]") for place in range(3 if structure.load is Users else 2))
+        state = tuple(graph.input(f"s.state[{place}]") for place in range(_STATES[structure.load]))
         under_load = Served(**means, state=state, is_stable=True)
 
     def asked(name: str, home: str) -> _Asked:
@@ -213,6 +214,8 @@ def printed_answers(sample: Deployment, library: Library) -> Answers:
         parts = {"figures": figures_source, "percentiles": percentiles_source}
         if structure.load is not Burst:
             parts |= {"served": served_source, "capacity": capacity_source}
+            if structure.load is Users and not structure.is_mixed:
+                parts["benchmark"] = benchmark_source
             source, words = domain_source(structure, sample, library)
             found.sources.append(source)
             found.names.append(f"outside_{structure.name}")
@@ -220,6 +223,15 @@ def printed_answers(sample: Deployment, library: Library) -> Answers:
         found.sources.extend(source_of(structure, sample, library) for source_of in parts.values())
         found.names.extend(f"{name}_{structure.name}" for name in parts)
     return found
+
+
+def benchmark_source(structure: Structure, sample: Deployment, library: Library) -> str:
+    """Mean TTFT of a benchmark of so many prompts that all users begin together [s]."""
+    case = traced(structure, sample, library)
+    start = [case.graph.input(f"s.state[{place}]") for place in range(_STATES[Users])]
+    run = Users(case.workload.concurrency, case.graph.input("prompts"))
+    found = served_by_formulas(case.deployment, replace(case.workload, load=run), start)
+    return printed(f"benchmark_{structure.name}", [found.ttft], ("e", "w", "s", "prompts"))
 
 
 def domain_source(structure: Structure, sample: Deployment, library: Library) -> tuple[str, list[str]]:

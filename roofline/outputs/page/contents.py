@@ -11,7 +11,15 @@ from roofline.numbers.quantity import HOUR
 from roofline.outputs.layer_kinds import fullest_stages
 from roofline.outputs.page.passes import EFFICIENCY, START_UP, Kinds, rule_of
 from roofline.outputs.page.symbols import COLLECTIVE, COLLECTIVE_KINDS, ENGINE, MODEL, numbers_of
-from roofline.physics.equation import basis_of, evidence, link_efficiency, roof, tuned
+from roofline.physics.equation import (
+    basis_of,
+    calibrated_set,
+    evidence,
+    link_efficiency,
+    measured_kind,
+    roof,
+    tuned,
+)
 from roofline.physics.layers.attention import score_dtype
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, mixer_kinds
 from roofline.physics.memory import active_parameters, parameters
@@ -26,7 +34,7 @@ from roofline.serving.quantization import (
     resolved_quantization,
     sixteen_bit_dtype,
 )
-from roofline.serving.verdict import LOADED_TTFT, kernel_sigma
+from roofline.serving.verdict import LOADED_TTFT, kernel_sigma, stand_in_note
 from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS, number_format
 from roofline.specs.gpu import (
@@ -87,7 +95,7 @@ class PageData:
         self.gpus = gpus
         self._efficiencies, self._tables, self._links, self._details = Pool(), Pool(), Pool(), Pool()
         self._schemes, self._texts, self._choices = Pool(), Pool(), Pool()
-        self._signatures, self._classes = Pool(), Pool()
+        self._signatures, self._classes, self._stand_in_notes = Pool(), Pool(), Pool()
         self._kept: dict[Hashable, tuple[int, Any]] = {}
 
     def data(self, own: Gpu) -> dict[str, Any]:
@@ -108,7 +116,7 @@ class PageData:
             "efficiencies": self._efficiencies.values, "links": self._links.values, "details": self._details.values,
             "schemes": self._schemes.values, "choices": self._choices.values, "texts": self._texts.values,
             "presets": [NATIVE, *PRESETS], "kvFormats": [*KV_FORMATS], "quantizations": quantizations,
-            "kvBytes": [number_format(name).nbytes for name in KV_FORMATS], "mostStages": MOST_STAGES,
+            "kvBytes": [number_format(name).nbytes for name in KV_FORMATS], "standIns": self._stand_in_notes.values,
         }  # fmt: skip
 
     # Models.
@@ -131,6 +139,7 @@ class PageData:
             "splits": _splits(model), "experts": _experts(model), "whole": gcd(*split_numbers(model)),
             "stages": self._stages(model, records), "signature": self._signatures.place(model, signature),
             "native": model.native["kv"], "cautions": list(model.cautions),
+            "kinds": [kind.name for kind in mixer_kinds(mixer for _, mixer in model.mixers)],
         }  # fmt: skip
 
     @staticmethod
@@ -170,7 +179,7 @@ class PageData:
                 "host_link": link.bandwidth if gpu.host_domain is None else gpu.host_link,
                 "host_domain": _or(gpu.host_domain, link.domain),
             },
-            "hostLink": gpu.host_link, "runs": [*by_engine],
+            "runs": [*by_engine], "standIns": self._stand_ins(gpu),
             "class": self._classes.place(gpu, _class_of(gpu)) if is_able else None,
         }  # fmt: skip
 
@@ -184,6 +193,22 @@ class PageData:
         detail = self._details.place(evidence(deployment))
         settings = [begun.max_num_batched_tokens, begun.max_num_seqs, begun.gpu_memory_utilization]
         return [self._table(gpu, begun), self._link(gpu), detail, *settings]
+
+    def _stand_ins(self, gpu: Gpu) -> int | None:
+        """Notes on what stands in for kernels that were not measured, by kind and dtype or by kind; None if all do."""
+        calibration = gpu.calibration
+        if calibration is None or basis_of(gpu, "calibrated") == "generic":
+            return None
+        sets, name, instead = calibration.kernels, calibration.name, {}
+        for kind, key in ((KINDS[kind], key) for kind, key in self._roof_keys if kind in (GEMM.name, MOE.name)):
+            _, measured = calibrated_set(sets, kind, key)
+            if measured != key:
+                instead[f"{kind.name} {key}"] = stand_in_note(f"{key} {kind.name}", name, measured)
+        for kind in mixer_kinds(mixer for model in self.models for _, mixer in model.mixers):
+            other = measured_kind(sets, kind)
+            if other is not kind:
+                instead[kind.name] = stand_in_note(kind.name, name, other.name)
+        return self._stand_in_notes.place(instead)
 
     def _table(self, gpu: Gpu, engine: Engine) -> int:
         """Efficiencies of all roofs."""
@@ -335,7 +360,7 @@ def _engine(engine: Engine) -> dict[str, Any]:
         "name": engine.name, "numbers": {name: getattr(engine, name) for name in ENGINE}, "scheduler": engine.scheduler,
         "byGpu": {name: [[each.value, each.memory, list(each.other_than)] for each in defaults]
                   for name, defaults in engine.by_gpu},
-        "overlaps": list(engine.overlaps), "start": start, "rule": rule_of(rule), "versions": engine.versions,
+        "overlaps": list(engine.overlaps), "start": start, "rule": rule_of(rule),
         "sigma": [
             _or(engine.sigma_ttft, DEFAULT_SIGMA), _or(engine.sigma_tpot, DEFAULT_SIGMA),
             _or(engine.sigma_loaded_ttft, LOADED_TTFT),

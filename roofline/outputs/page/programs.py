@@ -10,18 +10,9 @@ from roofline.outputs.page import answers, passes
 from roofline.outputs.page.passes import EFFICIENCY, Class, Kinds
 from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, Shape, roof_name
 from roofline.physics.plan import Deployment
-from roofline.serving.load.region_errors import ERRORS
-from roofline.serving.load.regions import errors_text, leaves
+from roofline.serving.load.regions import errors_text, leaves, nearest
 from roofline.serving.quantization import SECTIONS
-from roofline.serving.verdict import (
-    AT_HARDWARE_LIMIT,
-    IN_RANGE,
-    INHERITED,
-    NOT_TIMED,
-    NOTHING_APPLIES,
-    OUTSIDE,
-    UNKNOWN,
-)
+from roofline.serving.verdict import AT_HARDWARE_LIMIT, IN_RANGE, INHERITED, OUTSIDE
 from roofline.specs.gpu import KINDS
 
 
@@ -53,15 +44,8 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         "OUTSIDE": asked.conditions,
         "BEYOND": answers.beyond_texts(sample, library),
         "LABELS": {kind.name: [kind.label, int(kind.goes_by_part), int(kind.is_minor)] for kind in KINDS.values()},
-        "REGIONS": {name: errors_text(name) for name in sorted(ERRORS) if name in leaves()},
-        "WORDS": {
-            "inRange": IN_RANGE,
-            "outside": OUTSIDE,
-            "atLimit": AT_HARDWARE_LIMIT,
-            "unknown": UNKNOWN,
-            "notTimed": NOT_TIMED,
-            "nothing": NOTHING_APPLIES,
-        },
+        "REGIONS": {name: errors_text(name) for name in sorted(map(nearest, leaves()))},
+        "WORDS": {"inRange": IN_RANGE, "outside": OUTSIDE, "atLimit": AT_HARDWARE_LIMIT},
     }
     parts = [
         *(f"export const {name} = {_json(value)};" for name, value in constants.items()),

@@ -42,7 +42,7 @@ from roofline.serving.latency import (
 )
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import PRESETS, preset_name
-from roofline.serving.verdict import DERATED, beyond, deployment_name, is_pressing, is_within
+from roofline.serving.verdict import DERATED, beyond, deployment_name, is_pressing, is_within, stand_in_note
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
@@ -346,11 +346,11 @@ def _stand_ins(deployment: Deployment) -> list[str]:
     for kind, key in used:
         _, measured_key = calibrated_set(sets, kind, key)
         if measured_key != key:
-            notes.append(f"no {key} {kind.name} kernels measured on {calibration.name}: {measured_key} parameters used")
+            notes.append(stand_in_note(f"{key} {kind.name}", calibration.name, measured_key))
     for kind in mixer_kinds(mixer for _, mixer in deployment.model.mixers):
         instead = measured_kind(sets, kind)
         if instead is not kind:
-            notes.append(f"no {kind.name} kernels measured on {calibration.name}: {instead.name} parameters used")
+            notes.append(stand_in_note(kind.name, calibration.name, instead.name))
     return notes
 
 

@@ -635,4 +635,4 @@ def benchmark_note(deployment: Deployment, workload: Workload, under_load: Serve
         return ()
     run = served(deployment, replace(workload, load=Users(workload.concurrency, prompts)), under_load.state)
     report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (`num_prompts` {prompts:.0f})"
-    return (f"{BENCHMARK} {prompts:.0f} requests that all {workload.concurrency:g} users begin together {report}",)
+    return (f"{BENCHMARK} {prompts:.0f} requests that all {workload.concurrency:.12g} users begin together {report}",)

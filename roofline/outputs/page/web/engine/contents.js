@@ -8,8 +8,8 @@ export function openContents(data) {
     raw: data,
     models: data.models,
     gpus: data.gpus,
-    engines: data.engines.map(({ name }) => name),
-    quantizations: data.presets.map((name) => ({ name, title: data.titles[name] ?? "" })),
+    engines: data.engines.map(({name}) => name),
+    quantizations: data.presets.map((name) => ({name, title: data.titles[name] ?? ""})),
     kvFormats: data.kvFormats,
     workloads: data.workloads,
     modelOf: byName(data.models, (model) => [model.name, model.id, ...model.aliases]),
@@ -41,17 +41,18 @@ export function recordOf(records, name) {
 export function formatsOf(contents, model, gpu, preset, kvFormat) {
   const data = contents.raw;
   if (gpu.class === null) {
-    return { refusal: `${gpu.name} has no 16-bit peak (bf16 or fp16), which every model needs` };
+    return {refusal: `${gpu.name} has no 16-bit peak (bf16 or fp16), which every model needs`};
   }
-  const { chosen, classes, sections } = data.quantizations;
+  const {chosen, classes, sections} = data.quantizations;
   const choice = data.choices[chosen[model.signature][gpu.class][data.presets.indexOf(preset)]];
-  if (choice.length === 1) return { refusal: textOf(data, choice[0], gpu) };
+  if (choice.length === 1) return {refusal: textOf(data, choice[0], gpu)};
   const schemes = Object.fromEntries(sections.map((name, place) => [name, schemeOf(data.schemes[choice[place]])]));
   const place = kvFormat === null ? choice[sections.length] : data.kvFormats.indexOf(kvFormat);
   const [key, peak] = classes[gpu.class].kv[place];
   return {
+    name: `${preset} ${kvFormat}`,
     schemes,
-    kv: { format: data.kvFormats[place], nbytes: data.kvBytes[place], key, peak },
+    kv: {format: data.kvFormats[place], nbytes: data.kvBytes[place], key, peak},
     sixteenBit: classes[gpu.class].sixteenBit,
     scores: classes[gpu.class].scores,
     notes: choice[sections.length + 1].map((text) => cacheNoted(textOf(data, text, gpu), data.kvFormats[place])),
@@ -59,7 +60,7 @@ export function formatsOf(contents, model, gpu, preset, kvFormat) {
 }
 
 function schemeOf([format, nbytes, activation, peak, key, isDynamic]) {
-  return { format, nbytes, activation, peak, key, isDynamic };
+  return {format, nbytes, activation, peak, key, isDynamic};
 }
 
 /** A note on the formats of a preset, with the KV cache that is used. */

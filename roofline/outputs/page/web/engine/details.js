@@ -1,23 +1,24 @@
 // Why: the kernels of an answer, their equations with numbers, and what moves it most.
 
-import { LABELS } from "./programs.js";
-import { answer, caseOf, meansOf } from "./answer.js";
-import { boundsOf, passesOf } from "./passes.js";
+import {LABELS} from "./programs.js";
+import {answer} from "./answer.js";
+import {caseOf, meansOf} from "./case.js";
+import {quantity} from "./figures.js";
+import {boundsOf, passesOf} from "./passes.js";
 
 const BOUND_NAMES = ["compute", "memory", "exponentials", "link", "latency"];
 const STEP = 1e-4; // relative change of an input, to each side
-const UNIT_PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"], [1e-12, "p"]];
 
 /** Kernels, roofs and sensitivities of a question; empty where it has no answer. */
 export function details(contents, question) {
   const found = answer(contents, question);
-  if (found.refusal) return { kernels: [], roofs: [], sensitivities: [] };
+  if (found.refusal) return {kernels: [], roofs: [], sensitivities: []};
   const asked = caseOf(contents, question);
   const means = meansOf(asked);
   const passes = passesOf(asked.e, asked.w, means);
   const kernels = rowsOf("prefill", passes.prefill);
   if (question.osl > 1) kernels.push(...rowsOf("decode", passes.decode));
-  return { kernels, roofs: roofRows(kernels, asked.gpu), sensitivities: sensitivitiesOf(contents, asked, found) };
+  return {kernels, roofs: roofRows(kernels, asked.gpu), sensitivities: sensitivitiesOf(contents, asked, found)};
 }
 
 /** Rows of the kernels of a pass, those of the host last. */
@@ -27,12 +28,28 @@ function rowsOf(name, pass) {
     const [count, terms, shape, layer] = pass.kernels.slice(at, at + 4);
     rows.push(terms.link ? rowOfLink(name, count, terms, shape, layer) : rowOfKernel(name, count, terms, shape, layer));
   }
-  const hosts = [["network", pass.network, "network"], ["request", pass.request, ""], ["host, launches", pass.waiting, ""], [pass.hostName, pass.host, ""]];
+  const hosts = [
+    ["network", pass.network, "network"],
+    ["request", pass.request, ""],
+    ["host, launches", pass.waiting, ""],
+    [pass.hostName, pass.host, ""],
+  ];
   for (const [kernel, time, part] of hosts) {
     if (!time) continue;
     rows.push({
-      pass: name, name: kernel, kind: "host", label: part || LABELS.host[0], dtype: "", count: 1, flop: 0, nbytes: 0,
-      linkBytes: 0, time, total: time, bound: "latency", equation: `time of the host = ${quantity(time, "s")}`,
+      pass: name,
+      name: kernel,
+      kind: "host",
+      label: part || LABELS.host[0],
+      dtype: "",
+      count: 1,
+      flop: 0,
+      nbytes: 0,
+      linkBytes: 0,
+      time,
+      total: time,
+      bound: "latency",
+      equation: `time of the host = ${quantity(time, "s")}`,
     });
   }
   const all = boundsOf(pass).reduce((sum, time) => sum + time, 0);
@@ -42,8 +59,12 @@ function rowsOf(name, pass) {
 
 function common(name, count, terms, [kernel], layer) {
   return {
-    pass: name, name: kernel.replace(/\{(\w+)\}/g, (_, field) => layer?.[field] ?? ""), count, time: terms[0],
-    total: count * terms[0], bound: largestOf(terms),
+    pass: name,
+    name: kernel.replace(/\{(\w+)\}/g, (_, field) => layer?.[field] ?? ""),
+    count,
+    time: terms[0],
+    total: count * terms[0],
+    bound: largestOf(terms),
   };
 }
 
@@ -55,24 +76,38 @@ function largestOf(terms) {
 
 function rowOfKernel(name, count, terms, shape, layer) {
   const [flop, weights, kv, activations, serial] = terms.work;
-  const { roof } = terms;
+  const {roof} = terms;
   const [label, isByPart] = LABELS[roof.kind];
   return {
-    ...common(name, count, terms, shape, layer), kind: roof.kind, label: isByPart && shape[4] ? shape[4] : label,
-    dtype: roof.dtype, flop, nbytes: weights + kv + activations + serial, linkBytes: 0, peak: roof.peak,
-    bandwidth: roof.bandwidth, equation: `${equationOf(terms)}${timesOf(count)}`,
+    ...common(name, count, terms, shape, layer),
+    kind: roof.kind,
+    label: isByPart && shape[4] ? shape[4] : label,
+    dtype: roof.dtype,
+    flop,
+    nbytes: weights + kv + activations + serial,
+    linkBytes: 0,
+    peak: roof.peak,
+    bandwidth: roof.bandwidth,
+    equation: `${equationOf(terms)}${timesOf(count)}`,
   };
 }
 
 function rowOfLink(name, count, terms, shape, layer) {
-  const { kind, sent } = terms.link;
+  const {kind, sent} = terms.link;
   const [rate, least] = terms.slice(9);
-  const text = terms[3] === 0
-    ? `${figure(least * sent)}/${figure(rate)}`
-    : `${quantity(terms[3], "s")} + ${figure(sent)} B over ${quantity(rate, "B/s")}: ${quantity(terms[5], "s")}`;
+  const text =
+    terms[3] === 0
+      ? `${figure(least * sent)}/${figure(rate)}`
+      : `${quantity(terms[3], "s")} + ${figure(sent)} B over ${quantity(rate, "B/s")}: ${quantity(terms[5], "s")}`;
   return {
-    ...common(name, count, terms, shape, layer), kind, label: LABELS[kind][0], dtype: "", flop: 0, nbytes: 0,
-    linkBytes: sent, equation: `${text} = ${quantity(terms[0], "s")}${timesOf(count)}`,
+    ...common(name, count, terms, shape, layer),
+    kind,
+    label: LABELS[kind][0],
+    dtype: "",
+    flop: 0,
+    nbytes: 0,
+    linkBytes: sent,
+    equation: `${text} = ${quantity(terms[0], "s")}${timesOf(count)}`,
   };
 }
 
@@ -83,7 +118,7 @@ function timesOf(count) {
 /** The one equation with the numbers of a kernel. */
 function equationOf(terms) {
   const [flop, weights, kv, activations, serial, exponentials, depth, serialDepth, items] = terms.work;
-  const { roof } = terms;
+  const {roof} = terms;
   const total = quantity(terms[0], "s");
   if (roof.order === 0) {
     const all = weights + kv + activations + serial;
@@ -103,20 +138,16 @@ function equationOf(terms) {
 /** Three significant digits. */
 function figure(value) {
   if (value === 0 || !Number.isFinite(value)) return String(value);
-  return value >= 1e6 || value < 1e-3 ? value.toExponential(2).replace(/\.?0+e/, "e") : String(Number(value.toPrecision(3)));
-}
-
-/** A quantity with a prefix on its unit. */
-function quantity(value, unit) {
-  const [scale, prefix] = UNIT_PREFIXES.find(([least]) => value >= least) ?? [1, ""];
-  return `${Number((value / scale).toPrecision(3))} ${prefix}${unit}`;
+  return value >= 1e6 || value < 1e-3
+    ? value.toExponential(2).replace(/\.?0+e/, "e")
+    : String(Number(value.toPrecision(3)));
 }
 
 /** Roofs of the dtypes at which kernels multiply. */
 function roofRows(kernels, gpu) {
   const found = new Map();
-  for (const { dtype, peak } of kernels) {
-    if (peak) found.set(peak, { dtype, peak, bandwidth: gpu.bandwidth });
+  for (const {dtype, peak} of kernels) {
+    if (peak) found.set(peak, {dtype, peak, bandwidth: gpu.bandwidth});
   }
   return [...found.values()];
 }
@@ -124,12 +155,12 @@ function roofRows(kernels, gpu) {
 // What moves an answer most: elasticities, by small changes to both sides.
 
 const INPUTS = [
-  ["bandwidth", "HBM bandwidth", changedGpu("bandwidth", (gpu, by) => ({ bandwidth: by * gpu.bandwidth }))],
-  ["peak", "tensor-core peak", changedGpu("peak", (gpu, by) => ({ peaks: mapped(gpu.peaks, by) }))],
-  ["link", "link between GPUs", changedGpu("link", (gpu, by) => ({ numbers: linked(gpu.numbers, by) }))],
-  ["isl", "prompt length", (asked, by) => ({ question: { ...asked.question, isl: by * asked.question.isl } })],
-  ["osl", "answer length", (asked, by) => ({ question: { ...asked.question, osl: by * asked.question.osl } })],
-  ["amount", "load", (asked, by) => ({ question: { ...asked.question, amount: by * asked.question.amount } })],
+  ["bandwidth", "HBM bandwidth", changedGpu("bandwidth", (gpu, by) => ({bandwidth: by * gpu.bandwidth}))],
+  ["peak", "tensor-core peak", changedGpu("peak", (gpu, by) => ({peaks: mapped(gpu.peaks, by)}))],
+  ["link", "link between GPUs", changedGpu("link", (gpu, by) => ({numbers: linked(gpu.numbers, by)}))],
+  ["isl", "prompt length", (asked, by) => ({question: {...asked.question, isl: by * asked.question.isl}})],
+  ["osl", "answer length", (asked, by) => ({question: {...asked.question, osl: by * asked.question.osl}})],
+  ["amount", "load", (asked, by) => ({question: {...asked.question, amount: by * asked.question.amount}})],
 ];
 
 function mapped(record, by) {
@@ -137,12 +168,12 @@ function mapped(record, by) {
 }
 
 function linked(numbers, by) {
-  return { ...numbers, link: by * numbers.link, peer: by * numbers.peer };
+  return {...numbers, link: by * numbers.link, peer: by * numbers.peer};
 }
 
 /** A change of some figures of the GPU. */
 function changedGpu(name, change) {
-  return (asked, by) => ({ gpu: { ...asked.gpu, ...change(asked.gpu, by) }, tag: `${name} ${by}` });
+  return (asked, by) => ({gpu: {...asked.gpu, ...change(asked.gpu, by)}, tag: `${name} ${by}`});
 }
 
 /** Change of TTFT and TPOT in per cent for one per cent of an input, the largest first. */
@@ -153,19 +184,19 @@ function sensitivitiesOf(contents, asked, found) {
     if (name === "link" && found.plan.tp * found.plan.pp * found.plan.dp === 1) continue;
     const [low, high] = [1 - STEP, 1 + STEP].map((by) => meansAt(contents, asked, found.plan, change(asked, by)));
     if (low === null || high === null) continue;
-    const row = { name, text, ttft: null, tpot: null };
+    const row = {name, text, ttft: null, tpot: null};
     for (const metric of times) {
       row[metric] = Math.log(high[metric] / low[metric]) / Math.log((1 + STEP) / (1 - STEP));
     }
     rows.push(row);
   }
-  const size = ({ ttft, tpot }) => Math.max(Math.abs(ttft ?? 0), Math.abs(tpot ?? 0));
+  const size = ({ttft, tpot}) => Math.max(Math.abs(ttft ?? 0), Math.abs(tpot ?? 0));
   return rows.sort((one, other) => size(other) - size(one));
 }
 
 /** Mean latencies of a changed case at the same plan; null where it has none. */
-function meansAt(contents, asked, { tp, pp, ep, dp }, { question = asked.question, gpu = null }) {
-  const changed = answer(contents, { ...question, tp, pp, ep, dp, slo: {} }, gpu);
+function meansAt(contents, asked, {tp, pp, ep, dp}, {question = asked.question, gpu = null}) {
+  const changed = answer(contents, {...question, tp, pp, ep, dp, slo: {}}, gpu);
   if (changed.refusal) return null;
-  return { ttft: changed.latencies.ttft.mean, tpot: changed.latencies.tpot.mean };
+  return {ttft: changed.latencies.ttft.mean, tpot: changed.latencies.tpot.mean};
 }

@@ -1,23 +1,49 @@
 // The numbers of a deployment, under the names that the printed formulas read: `e`.
 
-import { SECTIONS, ROOFS, CLASSES, COLLECTIVES, CONSTANTS, WIDER } from "./programs.js";
+import {SECTIONS, ROOFS, CLASSES, COLLECTIVES, CONSTANTS, WIDER} from "./programs.js";
 
+const MOST_ENVIRONMENTS = 600; // that are kept
 const UNLIMITED = 1e9; // tokens of a step, sequences of a rank
 const HOST_TIMES = [
-  "request", "network", "prefill", "step", "layer", "sequence", "all_reduce", "arrival", "launch", "launch_decode",
+  "request",
+  "network",
+  "prefill",
+  "step",
+  "layer",
+  "sequence",
+  "all_reduce",
+  "arrival",
+  "launch",
+  "launch_decode",
 ];
 const LINK = ["a0", "a1", "a2", "q", "eta", "eta_switch"];
 
 /**
- * The numbers of a deployment.
+ * The numbers of a deployment, kept for the next question about it.
  * @param contents of the page.
- * @param parts model, gpu, engine (records), formats (of `formatsOf`), plan, replicas, price [USD/h], network [s], basis.
+ * @param parts model, gpu, engine (records), formats (of `formatsOf`), plan, replicas, price [USD/h], network [s], basis,
+ *   own: figures of a planner's own GPU, or null, isChanged: whether the GPU is not that of its name, and is not kept.
  */
-export function environment(contents, parts) {
-  const { model, gpu, engine, formats, plan, replicas, price, network } = parts;
+export function environmentOf(contents, parts) {
+  const {model, gpu, engine, formats, plan, replicas, price, network, basis, own, isChanged} = parts;
+  if (isChanged) return environment(contents, parts);
+  const names = [model.name, gpu.name, engine.name, formats.name, Object.values(plan), replicas, price, network, basis];
+  const key = [...names, JSON.stringify(own)].join("|");
+  let found = contents.environments.get(key);
+  if (found === undefined) {
+    if (contents.environments.size >= MOST_ENVIRONMENTS) contents.environments.clear();
+    found = environment(contents, parts);
+    contents.environments.set(key, found);
+  }
+  return found;
+}
+
+/** The numbers of a deployment. */
+function environment(contents, parts) {
+  const {model, gpu, engine, formats, plan, replicas, price, network} = parts;
   const run = gpu.runs[contents.engines.indexOf(engine.name)];
   const [table, link, , budget, sequences, utilization] = run;
-  const e = { ...model.numbers, ...engine.numbers, ...gpu.numbers, ...plan };
+  const e = {...model.numbers, ...engine.numbers, ...gpu.numbers, ...plan};
   e.replicas = replicas;
   e.price = price === null ? 0 : price / 3600;
   e.network += network;
@@ -35,7 +61,8 @@ export function environment(contents, parts) {
   }
   e.start = engine.start;
   e.rule = engine.rule;
-  e.pads = engine.rule > 0 && engine.start.padded_experts > 1 && formats.schemes.experts.format === "mxfp4" && model.moe;
+  e.pads =
+    engine.rule > 0 && engine.start.padded_experts > 1 && formats.schemes.experts.format === "mxfp4" && model.moe;
   [e.sigma_ttft, e.sigma_tpot, e.sigma_loaded_ttft] = engine.sigma;
   e.links = linksOf(contents.raw.links[link], plan, gpu);
   e.roofs = roofsOf(contents, parts, contents.raw.tables[table]);
@@ -47,24 +74,24 @@ export function environment(contents, parts) {
   e.passes = new Map();
   e.held = new Map();
   e.ideal = idealOf(e);
-  return parts.basis === "ideal" ? Object.assign(e.ideal, { ideal: e.ideal }) : e;
+  return parts.basis === "ideal" ? Object.assign(e.ideal, {ideal: e.ideal}) : e;
 }
 
 /** The same at the hardware limit: full rates, and no host. */
 function idealOf(e) {
-  const ideal = { ...e, is_ideal: true, passes: new Map(), measured: e };
+  const ideal = {...e, is_ideal: true, passes: new Map(), measured: e};
   for (const name of HOST_TIMES) ideal[name] = 0;
   ideal.prefill_slowdown = 1;
   ideal.max_num_batched_tokens = UNLIMITED;
   ideal.roofs = {};
-  for (const [name, roof] of Object.entries(e.roofs)) ideal.roofs[name] = { ...roof, order: 0, peak: roof.rated };
+  for (const [name, roof] of Object.entries(e.roofs)) ideal.roofs[name] = {...roof, order: 0, peak: roof.rated};
   return ideal;
 }
 
 /** Layers with their numbers by name, as the printed functions take them. */
 function layersOf(model) {
   return model.layers.map(([kind, count, numbers]) => {
-    const layer = { kind, count };
+    const layer = {kind, count};
     ROOFS.numbers[kind].forEach((name, place) => {
       layer[name] = numbers[place];
     });
@@ -76,7 +103,10 @@ function layersOf(model) {
 function linksOf(rows, plan, gpu) {
   const links = {};
   COLLECTIVES.forEach((kind, place) => {
-    for (const [name, row] of [[kind, rows[2 * place]], [`${kind}_pcie`, rows[2 * place + 1]]]) {
+    for (const [name, row] of [
+      [kind, rows[2 * place]],
+      [`${kind}_pcie`, rows[2 * place + 1]],
+    ]) {
       links[name] = Object.fromEntries(LINK.map((constant, at) => [constant, row[at]]));
     }
     const used = isBeyond(gpu, ranksOf(kind, plan, gpu)) ? rows[2 * place + 1] : rows[2 * place];
@@ -91,7 +121,7 @@ function isBeyond(gpu, ranks) {
 }
 
 /** Ranks of the last collective of a kind in a pass. */
-function ranksOf(kind, { tp, pp, ep, dp }, gpu) {
+function ranksOf(kind, {tp, pp, ep, dp}, gpu) {
   const sharing = (tp * dp) / ep;
   if (kind === "all_reduce") return tp;
   if (kind === "all_gather") return tp > 1 ? tp : sharing;
@@ -112,14 +142,14 @@ function keyOf(formats, key) {
 
 /** Roofs of all kinds of kernels. */
 function roofsOf(contents, parts, table) {
-  const { gpu, formats, plan, engine } = parts;
+  const {gpu, formats, plan, engine} = parts;
   const roofs = {};
   for (const [name, kind, key, order] of ROOFS.roofs) {
     const [dtype, peakName] = keyOf(formats, key);
     const place = contents.roofPlace.get(`${kind} ${dtype}`);
     if (place === undefined) continue; // no model of the page has such kernels
     const row = contents.raw.efficiencies[table[place]];
-    const roof = { order, kind, dtype, bandwidth: gpu.bandwidth, exp_rate: gpu.numbers.exp_rate ?? Infinity };
+    const roof = {order, kind, dtype, bandwidth: gpu.bandwidth, exp_rate: gpu.numbers.exp_rate ?? Infinity};
     CONSTANTS.forEach((constant, at) => {
       roof[constant] = row[at];
     });
@@ -131,7 +161,7 @@ function roofsOf(contents, parts, table) {
     roof.isMeasured = isMeasured;
     if (kind === "moe" && plan.ep > 1) roof.t0 = spread;
     roofs[name] = roof;
-    roofs[`${name}_beside`] = engine.overlaps.length ? { ...roof, t0: 0 } : roof;
+    roofs[`${name}_beside`] = engine.overlaps.length ? {...roof, t0: 0} : roof;
   }
   return roofs;
 }

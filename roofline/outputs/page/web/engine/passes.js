@@ -1,8 +1,24 @@
 // Passes of a deployment: kernels of its layers from the printed formulas, their sums, and what follows from them.
 
 import {
-  LAYERS, SHAPES, CLASSES, averaged_steps, bound_times, chunk, decode_host, memory_rules, padding_bytes, part_times,
-  pass_time, per_sequence, prefill_host, prompt, times_of_chunks, token_bytes, variance_of_groups, sides_of,
+  LAYERS,
+  SHAPES,
+  CLASSES,
+  averaged_steps,
+  bound_times,
+  chunk,
+  decode_host,
+  memory_rules,
+  padding_bytes,
+  part_times,
+  pass_time,
+  per_sequence,
+  prefill_host,
+  prompt,
+  times_of_chunks,
+  token_bytes,
+  variance_of_groups,
+  sides_of,
 } from "./programs.js";
 
 const MOST_KEPT = 4000; // passes of a deployment
@@ -32,7 +48,7 @@ function kept(e, key, make) {
 
 /** A pass: its kernels as [count, terms, shape] in turn, time of each class, launches. */
 function passOf(e, context, x0, x1, x2) {
-  const pass = { kernels: [], times: new Float64Array(CLASSES.length), launches: 0 };
+  const pass = {kernels: [], times: new Float64Array(CLASSES.length), launches: 0};
   const around = context === "decode" ? 1 : x1; // tokens that a sequence computes
   add(pass, SHAPES[e.model.frame], LAYERS[e.model.frame](e, undefined, x0, around, x2), undefined);
   for (const layer of e.layerSet) {
@@ -41,7 +57,8 @@ function passOf(e, context, x0, x1, x2) {
     add(pass, SHAPES[name], LAYERS[name](e, layer, x0, isFfn ? around : x1, x2), layer);
   }
   const time = pass_time(pass.times)[0];
-  const hosts = context === "decode" ? decode_host(e, x0, pass.launches, time) : prefill_host(e, x0, pass.launches, time);
+  const hosts =
+    context === "decode" ? decode_host(e, x0, pass.launches, time) : prefill_host(e, x0, pass.launches, time);
   pass.waiting = hosts[0];
   pass.host = hosts[1];
   pass.hostName = context === "decode" ? "host, decode step" : "host, prefill";
@@ -67,14 +84,20 @@ function scaled(pass, factor) {
   if (factor === 1) return pass;
   const kernels = pass.kernels.map((each, place) => (place % 4 ? each : factor * each));
   const times = pass.times.map((time) => factor * time);
-  return { ...pass, kernels, times, waiting: factor * pass.waiting, host: factor * pass.host };
+  return {...pass, kernels, times, waiting: factor * pass.waiting, host: factor * pass.host};
 }
 
 /** Prompts of a case with the host's time before: of hits and misses of a cache by their shares. */
 function promptsPass(e, w) {
   return kept(e, `prompts ${w.isl} ${w.batch} ${w.prefix} ${w.hit}`, () => {
-    const kinds = w.hit === null ? [[1, w.prefix]] : [[w.hit, w.prefix], [1 - w.hit, 0]];
-    const all = { kernels: [], times: new Float64Array(CLASSES.length), launches: 0, waiting: 0, host: 0, chunks: 1 };
+    const kinds =
+      w.hit === null
+        ? [[1, w.prefix]]
+        : [
+            [w.hit, w.prefix],
+            [1 - w.hit, 0],
+          ];
+    const all = {kernels: [], times: new Float64Array(CLASSES.length), launches: 0, waiting: 0, host: 0, chunks: 1};
     for (const [weight, prefix] of kinds) {
       const [computed, cached] = prompt(e, w.isl, prefix);
       const [count, fresh, before] = chunk(e, computed, cached);
@@ -183,7 +206,7 @@ export function step_variance(e, w, s) {
 
 /** Both passes of a case: prompts, and a mean decode step. */
 export function passesOf(e, w, s) {
-  return { prefill: promptsPass(e, s ? { ...w, batch: 1 } : w), decode: stepPass(e, w, s) };
+  return {prefill: promptsPass(e, s ? {...w, batch: 1} : w), decode: stepPass(e, w, s)};
 }
 
 // Memory.
@@ -197,8 +220,12 @@ function heldOf(e, length) {
   const widest = Math.max(...parts.map((part, place) => (isNetwork(e, place) ? part[8] : 0)));
   const most = (name) => Math.max(...stages.map((stage) => stage[name]));
   found = {
-    weights: most("weights"), sequence: most("kept"), prefix: most("read"), token: token_bytes(e, widest)[0],
-    layers: most("layers"), padding: e.pads ? padding_bytes(e, most("experts"), paddingOf(e, parts))[0] : 0,
+    weights: most("weights"),
+    sequence: most("kept"),
+    prefix: most("read"),
+    token: token_bytes(e, widest)[0],
+    layers: most("layers"),
+    padding: e.pads ? padding_bytes(e, most("experts"), paddingOf(e, parts))[0] : 0,
   };
   if (e.held.size >= MOST_KEPT) e.held.clear();
   e.held.set(length, found);
@@ -215,7 +242,7 @@ function paddingOf(e, parts) {
 
 function stageOf(e, row, parts) {
   const numbers = new Float64Array(8);
-  const stage = { read: 0, kept: 0, layers: 0, experts: 0 };
+  const stage = {read: 0, kept: 0, layers: 0, experts: 0};
   parts.forEach((part, place) => {
     for (let section = 0; section < 8; section += 1) numbers[section] += row[place] * part[section];
     if (isNetwork(e, place)) return;
@@ -225,7 +252,7 @@ function stageOf(e, row, parts) {
   });
   const [isFirst, isLast] = row.slice(-2);
   stage.experts = numbers[3];
-  stage.weights = LAYERS[`${e.model.frame}_stage`](e, { is_first: isFirst, is_last: isLast }, numbers)[0];
+  stage.weights = LAYERS[`${e.model.frame}_stage`](e, {is_first: isFirst, is_last: isLast}, numbers)[0];
   return stage;
 }
 

@@ -1,9 +1,10 @@
 // Parallel plans: which divide a model, and the smallest that holds a load.
 
-import { ANSWERS } from "./programs.js";
-import { memory } from "./passes.js";
+import {ANSWERS} from "./programs.js";
+import {memory} from "./passes.js";
 
 const MOST_RANKS = 1_000_000;
+const MOST_SUGGESTED = 512; // tensor-parallel degree
 const GAIN_OF_WIDER = 0.01; // relative gain in capacity that does not justify a wider plan
 
 /** Why tensor parallelism does not divide a model; null if it does. */
@@ -22,7 +23,7 @@ function tpFault(model, tp) {
 }
 
 /** Why experts cannot be spread so; null if they can. */
-function expertFault(model, { tp, dp, ep }) {
+function expertFault(model, {tp, dp, ep}) {
   if (ep > 1 && !model.experts.length) return `ep = ${ep} needs a mixture of experts; ${model.name} is dense`;
   if ((tp * dp) % ep > 0) return `ep = ${ep} must divide tp x dp = ${tp * dp}, the ranks that hold the experts`;
   const sharing = (tp * dp) / ep;
@@ -45,7 +46,7 @@ function possibleTp(model, most) {
 }
 
 /** Why degrees are impossible for a model; null if they are not. */
-function degreesFault(contents, model, plan) {
+function degreesFault(model, plan) {
   for (const name of ["tp", "pp", "ep", "dp"]) {
     const degree = plan[name];
     if (!Number.isInteger(degree) || degree < 1 || degree > MOST_RANKS) {
@@ -60,23 +61,23 @@ function degreesFault(contents, model, plan) {
 }
 
 /** Why a plan does not divide a model; null if it does. */
-export function planFault(contents, model, plan) {
-  const fault = degreesFault(contents, model, plan);
+export function planFault(model, plan) {
+  const fault = degreesFault(model, plan);
   if (fault !== null) return fault;
   const why = tpFault(model, plan.tp);
   if (why !== null) {
-    return `tp = ${plan.tp} does not divide ${model.name} (${why}); choose from ${possibleTp(model, 512).join(", ")}`;
+    return `tp = ${plan.tp} does not divide ${model.name} (${why}); choose from ${possibleTp(model, MOST_SUGGESTED).join(", ")}`;
   }
   return expertFault(model, plan);
 }
 
 /** Why the ranks of a plan do not reach each other on a GPU; null if they do. */
-export function linkFault(model, gpu, { tp, pp, ep, dp }) {
+export function linkFault(model, gpu, {tp, pp, ep, dp}) {
   const spread = dp > 1 && model.moe ? Math.max(ep, (tp * dp) / ep) : 1;
   const ranks = Math.max(tp, spread);
   const crossings = Math.min(pp - 1, Math.floor(((pp - 1) * tp * dp) / gpu.node));
   if ((ranks <= gpu.node && crossings === 0) || gpu.hasNetwork) return null;
-  const most = crossings ? gpu.node + 1 : ranks;
+  const most = [tp, spread].find((each) => each > gpu.node) ?? gpu.node + 1; // of a collective, or of a hand-over
   if (gpu.isAlone) {
     return `${most} ranks: ${gpu.name} works alone, as its specification has neither scale_up nor scale_out; use one`;
   }
@@ -86,21 +87,48 @@ export function linkFault(model, gpu, { tp, pp, ep, dp }) {
   );
 }
 
+/** Largest tensor-parallel degree within a node; pipeline stages may lie in other nodes. */
+function widestOf(gpu, plan) {
+  return Math.max(Math.floor(gpu.node / plan.dp), 1);
+}
+
+/** Tensor-parallel degrees in a node that divide a model and its experts, in ascending order. */
+function degreesOf(model, gpu, plan) {
+  return possibleTp(model, widestOf(gpu, plan)).filter((tp) => expertFault(model, {...plan, tp}) === null);
+}
+
+/** The smallest tensor-parallel degree in a node at which a case fits; null where there is none. */
+export function smallestTp(model, gpu, plan, fits) {
+  return degreesOf(model, gpu, plan).find((tp) => fits({...plan, tp})) ?? null;
+}
+
+/** The fewest further pipeline stages at which a case fits, at the widest degree of a node; null where it never does. */
+export function deeperPlan(model, gpu, plan, fits) {
+  const tp =
+    possibleTp(model, gpu.node)
+      .reverse()
+      .find((each) => expertFault(model, {...plan, tp: each}) === null) ?? 1;
+  for (let pp = plan.pp + 1; pp <= model.stages.length; pp += 1) {
+    if (!gpu.hasNetwork && tp * pp * plan.dp > gpu.node) return null;
+    if (fits({...plan, tp, pp})) return {...plan, tp, pp};
+  }
+  return null;
+}
+
 /**
  * The tensor-parallel degree of a case where none is stated; 0 where no degree of a node fits.
  * A burst takes the smallest that holds it, users the smallest that holds all of them, a rate the smallest with a
  * saturation above it; where none does, the smallest of those that take the most.
  */
 export function openTp(model, gpu, plan, w, name, environmentAt) {
-  const widest = Math.max(Math.floor(gpu.node / plan.dp), 1);
-  const degrees = possibleTp(model, widest).filter((tp) => expertFault(model, { ...plan, tp }) === null);
   let chosen = 0;
   let best = 0;
-  for (const tp of degrees) {
-    const e = environmentAt({ ...plan, tp });
+  for (const tp of degreesOf(model, gpu, plan)) {
+    const e = environmentAt({...plan, tp});
     const [weights, cache, activations, reserve, usable, prefixes] = memory(e, w.batch, w.isl + w.osl);
     if (weights + cache + activations + reserve + prefixes > usable) continue;
     if (w.load === "batch") return tp;
+    if (linkFault(model, gpu, {...plan, tp}) !== null) return tp; // for its caller to refuse
     const takes = ANSWERS[`capacity_${name(e)}`](e, w)[0];
     if (chosen === 0 || takes > best * (1 + GAIN_OF_WIDER)) {
       chosen = tp;
@@ -115,12 +143,11 @@ export function openTp(model, gpu, plan, w, name, environmentAt) {
 
 /** The widest degree of a node that divides a model, where none fits. */
 export function widestTp(model, gpu, plan) {
-  const widest = Math.max(Math.floor(gpu.node / plan.dp), 1);
-  const possible = possibleTp(model, widest).filter((tp) => (tp * plan.dp) % plan.ep === 0);
+  const possible = possibleTp(model, widestOf(gpu, plan)).filter((tp) => (tp * plan.dp) % plan.ep === 0);
   return possible.at(-1) ?? 1;
 }
 
 /** Why the degrees beside an open tp are impossible; null if they are not. */
-export function openFault(contents, model, plan) {
-  return degreesFault(contents, model, { ...plan, tp: 1 });
+export function openFault(model, plan) {
+  return degreesFault(model, {...plan, tp: 1});
 }

@@ -1,5 +1,7 @@
 // A question: its defaults, its checks, and the same question for the shell and for Python.
 
+import {ownFile} from "./own_gpu.js";
+
 const LONGEST = 1e9; // tokens or sequences; anything above is a mistake
 const MOST_NETWORK = 60; // [s]
 
@@ -25,7 +27,7 @@ export function defaults(contents) {
     engine: "generic",
     network: 0,
     basis: "calibrated",
-    slo: { ttft: { limit: 1, level: 95 }, tpot: { limit: 0.03, level: 95 } },
+    slo: {ttft: {limit: 1, level: 95}, tpot: {limit: 0.03, level: 95}},
     price: null,
     ownGpu: null,
   };
@@ -45,14 +47,14 @@ export function numbersFault(question) {
       return `${name} = ${value} must be ${value > LONGEST ? "at most 1,000,000,000" : bound}`;
     }
   }
-  const { prefix, isl, cacheHit, network } = question;
+  const {prefix, isl, cacheHit, network} = question;
   if (!(prefix === 0 || prefix >= 1)) return `prefix = ${prefix} is less than one token`;
   if (!(prefix <= isl)) return `prefix = ${prefix} must not exceed the prompt, isl = ${isl}`;
   if (!Number.isInteger(question.replicas)) return `replicas = ${question.replicas} must be a whole number`;
   if (!(network >= 0 && network <= MOST_NETWORK)) return `network = ${network} must be a time of at most 60 s`;
   if (cacheHit !== null && !(cacheHit >= 0 && cacheHit <= 1)) return `cache_hit = ${cacheHit} must be a share`;
   if (cacheHit !== null && prefix === 0) return "a prompt cache needs a prefix, the prompt tokens that it holds";
-  for (const [metric, { limit }] of Object.entries(question.slo)) {
+  for (const [metric, {limit}] of Object.entries(question.slo)) {
     if (!(limit > 0 && limit <= LONGEST)) return `the limit on ${metric} must be above 0`;
   }
   if (question.price !== null && !(question.price > 0 && question.price <= 1e6)) return "a price must be above 0";
@@ -62,7 +64,7 @@ export function numbersFault(question) {
 /** Limits of a question as text, such as `ttft:300@p95,tpot:25`. */
 function sloText(slo) {
   return Object.entries(slo)
-    .map(([metric, { limit, level }]) => `${metric}:${plainNumber(1000 * limit)}${level === null ? "" : `@p${level}`}`)
+    .map(([metric, {limit, level}]) => `${metric}:${plainNumber(1000 * limit)}${level === null ? "" : `@p${level}`}`)
     .join(",");
 }
 
@@ -79,7 +81,7 @@ function optionsOf(question, planned) {
   };
   add("quantization", question.quantization, question.quantization === "native");
   add("kv_cache_dtype", question.kv, question.kv === "as quantization");
-  const { tp } = question;
+  const {tp} = question;
   add("tp", tp, tp === null);
   for (const name of ["pp", "ep", "dp"]) add(name, question[name], question[name] === 1);
   const perReplica = planned === null ? null : planned.tp * planned.pp * planned.dp;
@@ -97,7 +99,7 @@ function optionsOf(question, planned) {
 
 /** The case as a command of the shell. */
 export function commandLine(question, planned = null) {
-  const short = { quantization: "-q", concurrency: "-c" };
+  const short = {quantization: "-q", concurrency: "-c"};
   const words = optionsOf(question, planned).map(([name, value]) => {
     const flag = short[name] ?? `--${name.replaceAll("_", "-")}`;
     return `${flag} ${typeof value === "number" ? plainNumber(value) : quoted(value)}`;
@@ -105,7 +107,7 @@ export function commandLine(question, planned = null) {
   if (question.network > 0) words.push(`--network ${plainNumber(1000 * question.network)}ms`);
   const slo = sloText(question.slo);
   if (slo) words.push(`--slo ${slo}`);
-  const gpu = question.ownGpu ? `${question.ownGpu.name}.yaml` : question.gpu;
+  const gpu = question.ownGpu?.name === question.gpu ? ownFile(question.ownGpu) : question.gpu;
   return ["roofline predict", `-m ${quoted(question.model)}`, `-g ${quoted(gpu)}`, ...words].join(" ");
 }
 
@@ -123,6 +125,6 @@ export function pythonLine(question, planned = null) {
   if (question.network > 0) words.push(`network=${plainNumber(question.network)}`);
   const slo = sloText(question.slo);
   if (slo) words.push(`slo="${slo}"`);
-  const gpu = question.ownGpu ? `${question.ownGpu.name}.yaml` : question.gpu;
+  const gpu = question.ownGpu?.name === question.gpu ? ownFile(question.ownGpu) : question.gpu;
   return `rl.predict(${[JSON.stringify(question.model), JSON.stringify(gpu), ...words].join(", ")})`;
 }

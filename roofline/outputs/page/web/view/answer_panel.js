@@ -201,8 +201,12 @@ function notesBlock({notes, domain}) {
   return others.length === 0 ? null : make("ul", {class: "notes"}, ...others.map((note) => make("li", {}, note)));
 }
 
-/** Mean and percentiles of all latencies as a table. */
+/** Mean and percentiles of all latencies as a table; none where all are the mean, as in a burst. */
 function percentiles(answer) {
+  const {ttft} = answer.latencies;
+  if (ttft.p50?.value === ttft.mean && ttft.p99?.value === ttft.mean) {
+    return null;
+  }
   const columns = ["", "mean", "p50", "p90", "p95", "p99"].map((title, index) => ({title, numeric: index > 0}));
   const rows = Object.keys(LATENCIES)
     .filter((name) => answer.latencies[name])

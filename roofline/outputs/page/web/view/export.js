@@ -137,8 +137,13 @@ export function bindCopy(element, text, say) {
   });
 }
 
-/** A line of code with a button that copies it. */
-export function codeLine(label, say) {
+/** Saves a text as a file. */
+export function saveText(name, text) {
+  saveBlob(name, new Blob([text], {type: "text/plain;charset=utf-8"}));
+}
+
+/** A text of code with a button that copies it, and any other ones. */
+export function codeLine(label, say, ...others) {
   const code = make("code", {});
   const copy = button("Copy", () => {}, {"aria-label": `Copy: ${label}`});
   bindCopy(copy, () => code.textContent, say);
@@ -148,6 +153,7 @@ export function codeLine(label, say) {
     make("p", {class: "code-label"}, label),
     make("pre", {tabindex: 0}, code),
     copy,
+    ...others,
   );
   return {
     box,

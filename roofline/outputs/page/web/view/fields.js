@@ -185,8 +185,8 @@ function readOwn(reader, contents) {
   const name = texts.ownName.trim();
   if (entryNamed(contents.gpus, name) !== null) {
     reader.errors.ownName = `The catalog has a GPU "${name}"; choose another name.`;
-  } else if (/[,;]/.test(name) || name.length > 40) {
-    reader.errors.ownName = "At most 40 characters, without commas and semicolons.";
+  } else if (/[,;"'`\\]/.test(name) || name.length > 40) {
+    reader.errors.ownName = "At most 40 characters, without commas, semicolons, quotes and backslashes.";
   }
   const [peak, bandwidth, memory, link] = Object.entries(OWN).map(([field, [dimension, example]]) =>
     reader.read(field, (text) => typedQuantity(text, dimension, example)),

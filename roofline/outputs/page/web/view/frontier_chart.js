@@ -1,6 +1,6 @@
 /** Throughput of a GPU against the speed that one user sees. */
 
-import {frontier} from "../engine/ranking.js";
+import {frontierDegrees, marked, pointsAt} from "../engine/ranking.js";
 import {
   MARGINS,
   bounds,
@@ -25,8 +25,12 @@ const BOLD_CHARACTER = 7.2;
 export function* alongFrontier(contents, question, gpus, done) {
   const series = [];
   for (const gpu of gpus) {
-    series.push({gpu, points: frontier(contents, {...question, gpu})});
-    yield;
+    const points = [];
+    for (const tp of frontierDegrees(question)) {
+      points.push(...pointsAt(contents, {...question, gpu}, tp));
+      yield;
+    }
+    series.push({gpu, points: marked(points)});
   }
   done(series);
 }

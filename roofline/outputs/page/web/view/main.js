@@ -2,13 +2,14 @@
 
 import {answer} from "../engine/answer.js";
 import {openContents} from "../engine/contents.js";
+import {ownFile, ownSpecification} from "../engine/own_gpu.js";
 import {commandLine, pythonLine} from "../engine/question.js";
-import {ranked} from "../engine/ranking.js";
+import {inOrder} from "../engine/ranking.js";
 import {addressOf, textsOf} from "./address.js";
 import {showAnswer, spokenAnswer} from "./answer_panel.js";
 import {bindForm, showForm} from "./controls.js";
 import {button, byId, debounced, make, setAttributes, stepper} from "./dom.js";
-import {bindCopy, codeLine, saveCsv} from "./export.js";
+import {bindCopy, codeLine, saveCsv, saveText} from "./export.js";
 import {defaultTexts, questionOf} from "./fields.js";
 import {rankingRows, rankingTable} from "./ranking_table.js";
 import {chartSteps, explainSteps, makeFrames} from "./reports.js";
@@ -74,9 +75,12 @@ const showRest = debounced(() => {
 /** Steps that rank the GPUs. */
 function* rankingSteps(question) {
   const names = [...(question.ownGpu ? [question.ownGpu.name] : []), ...contents.gpus.map(({name}) => name)];
-  const answers = ranked(contents, question, names);
-  yield;
-  ranking.update({answers, levels: page.levels, current: question.gpu, compared: page.compare});
+  const answers = [];
+  for (const gpu of names) {
+    answers.push(answer(contents, {...question, gpu}));
+    yield;
+  }
+  ranking.update({answers: inOrder(answers), levels: page.levels, current: question.gpu, compared: page.compare});
   setAttributes(byId("ranking"), {"aria-busy": null});
   yield;
 }
@@ -116,6 +120,8 @@ function ask() {
   showAnswer(byId("answer-body"), page.answer, page.levels);
   lines.command.show(commandLine(question, page.answer.plan));
   lines.python.show(pythonLine(question, page.answer.plan));
+  lines.own.box.hidden = question.ownGpu === null;
+  lines.own.show(question.ownGpu === null ? "" : ownSpecification(contents, question.ownGpu));
   document.title = `${question.model} on ${question.gpu} - roofline`;
   for (const place of FOLLOWING) {
     setAttributes(byId(place), {"aria-busy": "true"});
@@ -187,12 +193,15 @@ function saveCharts() {
 function makeElsewhere() {
   const command = codeLine("In a shell", say);
   const python = codeLine("In Python, after import roofline as rl", say);
+  const save = button("Save", () => saveText(ownFile(page.good.ownGpu), ownSpecification(contents, page.good.ownGpu)));
+  const own = codeLine("The file of your own GPU, which both lines read", say, save);
   byId("elsewhere-body").append(
     command.box,
     python.box,
+    own.box,
     make("p", {class: "tools"}, button("Answer as CSV", saveAnswer), button("All charts as CSV", saveCharts)),
   );
-  return {command, python};
+  return {command, python, own};
 }
 
 /** Says what the page is and what its marks mean. */

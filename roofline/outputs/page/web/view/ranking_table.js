@@ -117,7 +117,11 @@ export function rankingRows(answers, levels) {
 /** Cells of an answer beside the name of its GPU; the reason where there is none. */
 function answerCells(answer, levels) {
   if (answer.refusal) {
-    return [make("td", {colspan: 5, class: "reason", title: answer.refusal.message}, answer.refusal.short)];
+    const reason = make("td", {colspan: 5, class: "reason"}, answer.refusal.short);
+    reason.addEventListener("pointerenter", () => {
+      reason.title = answer.refusal.message; // which takes longer to find than the answer
+    });
+    return [reason];
   }
   const word = answer.verdict?.word ?? "-";
   const look = {p: "good", f: "bad"}[word[0]] ?? null;
