@@ -181,16 +181,25 @@ def driven(cases, cwd, **env):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A working directory with a benchmark's result."""
+    """A working directory with the files that commands name."""
     here = tmp_path_factory.mktemp("panes")
-    shutil.copy(RESULT, here)
+    for name in ("vllm.json", "result.json", "before.json", "after.json"):
+        shutil.copy(RESULT, here / name)
+    shutil.copy(RESULT.parents[3] / "examples" / "sweep.csv", here)
+    (here / "specs").mkdir()
     return here
 
 
 @pytest.fixture(scope="module")
-def outputs(folder):
-    """What every command writes at every size: one process answers them all."""
-    return driven(CASES, folder)[0]
+def answers(folder):
+    """What commands write at their sizes, and their exit codes: one process answers them all."""
+    return driven([*CASES, *((command, "80x24") for command in [*examples(), *FURTHER])], folder)
+
+
+@pytest.fixture(scope="module")
+def outputs(answers):
+    """What every command writes at every size."""
+    return {case: answers[0][case] for case in CASES}
 
 
 @cache
@@ -317,17 +326,11 @@ def test_a_pipe_is_a_terminal_of_80_columns_without_colours(narrow, folder, comm
 
 
 @pytest.fixture(scope="module")
-def screens(tmp_path_factory):
+def screens(answers):
     """Lines of the terminal after each example of help, which all work, and what is further, to the next prompt."""
-    here = tmp_path_factory.mktemp("screens")
-    for name in ("vllm.json", "result.json", "before.json", "after.json"):
-        shutil.copy(RESULT, here / name)
-    shutil.copy(RESULT.parents[3] / "examples" / "sweep.csv", here)
-    (here / "specs").mkdir()
-    commands = [*examples(), *FURTHER]
-    outputs, codes = driven([(command, "80x24") for command in commands], here)
+    outputs, codes = answers
     assert {command: codes[command, "80x24"] for command in examples() if codes[command, "80x24"]} == {}
-    return {command: left_by(command, text) for (command, _), text in outputs.items()}
+    return {command: left_by(command, outputs[command, "80x24"]) for command in [*examples(), *FURTHER]}
 
 
 def left_by(command, written):
