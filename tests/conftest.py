@@ -2,7 +2,6 @@
 
 import gc
 import os
-import pickle
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -106,21 +105,21 @@ def _shipped_catalog_only():
         yield
 
 
+@pytest.fixture(scope="session")
+def _figures_remembered():
+    from remembered_figures import remembering
+
+    return remembering()
+
+
 @pytest.fixture(scope="module")
-def _figures_predicted_once():
+def _figures_predicted_once(_figures_remembered):
     """Diagnoses of one server under one load predict the same figures hundreds of times: here, each once."""
-    from roofline.questions import diagnosis
-
-    known, predict = {}, diagnosis.predicted_figures
-
-    def remembered(run):
-        content = pickle.dumps((run.deployment, run.workload, run.kernels, run.near))
-        if content not in known:
-            known[content] = predict(run)
-        return known[content]
+    from remembered_figures import ASKING
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(diagnosis, "predicted_figures", remembered)
+        for module in ASKING:
+            patch.setattr(module, "predicted_figures", _figures_remembered)
         yield
 
 

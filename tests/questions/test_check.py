@@ -508,11 +508,12 @@ def test_what_is_missing_is_asked_for_in_one_message():
 
 
 def test_every_fixture_can_be_compared_once_the_rest_is_said():
-    missing = {"sglang.jsonl": ("-m", "deepseek-r1"), "guidellm.json": ("-m", "qwen3-8b")}
+    missing = {"sglang.jsonl": {"model": "deepseek-r1"}, "guidellm.json": {"model": "qwen3-8b"}}
     for path in sorted(FOLDER.iterdir()):
         if path.suffix != ".md":
-            found = rows("check", path, "-g", "h200", "--tp", 8, *missing.get(path.name, ()))
-            assert all((row["tpot_ratio"] or row["ttft_ratio"]) > 0.0 for row in found)
+            found = rl.check(path, gpu="h200", tp=8, **missing.get(path.name, {}))
+            assert len(found) > 0
+            assert all((run.ratio("tpot") or run.ratio("ttft")) > 0.0 for run in found)
 
 
 def test_what_can_be_compared_is_shown_though_the_rest_fails():
