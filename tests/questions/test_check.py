@@ -513,6 +513,7 @@ def test_every_fixture_can_be_compared_once_the_rest_is_said():
         if path.suffix != ".md":
             found = rl.check(path, gpu="h200", tp=8, **missing.get(path.name, {}))
             assert len(found) > 0
+            assert found.findings is not None  # found for any of them
             assert all((run.ratio("tpot") or run.ratio("ttft")) > 0.0 for run in found)
 
 

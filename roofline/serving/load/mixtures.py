@@ -55,7 +55,10 @@ def survival(parts: Sequence[Component], time: Real) -> Real:
     total: Real = 0.0
     for part in parts:
         rest = time - part.least
-        beyond = outlined("gamma_survival", gamma_survival, rest, rest, part.mean, part.variance)
+        if type(rest) is float:
+            beyond = gamma_survival(rest, part.mean, part.variance)
+        else:
+            beyond = outlined("gamma_survival", gamma_survival, rest, rest, part.mean, part.variance)
         if not never(part.most < float("inf")):
             beyond = where(rest < part.most, beyond, 0.0)
         total = total + part.weight * beyond
