@@ -414,7 +414,9 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
     place = _write_table(book, sheets["Formats"], catalog.quantizations, 0)
     place = _write_table(book, sheets["Formats"], catalog.formats, place)
     place = _write_table(book, sheets["Formats"], catalog.caches, place)
-    _write_table(book, sheets["Formats"], catalog.dtypes, place)
+    place = _write_table(book, sheets["Formats"], catalog.dtypes, place)
+    place = _write_table(book, sheets["Formats"], catalog.bases, place)
+    _write_table(book, sheets["Formats"], catalog.names, place)
     place = _write_table(book, sheets["Efficiency"], catalog.kernels, 0)
     _write_table(book, sheets["Efficiency"], catalog.collectives, place)
 

@@ -14,6 +14,7 @@ from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
 from roofline.outputs.workbook.cells import INFINITE, Cell, spreadsheet_formula
+from roofline.outputs.workbook.typed import READINGS
 from roofline.support.errors import BadInput, printable
 
 _SHARED_FORMULA = "\2"  # before range, number and text of a formula that rows share
@@ -129,7 +130,7 @@ class Sheet:
     ) -> None:
         """Write a cell as a formula, anything else as a value; `line` is the case whose value is shown."""
         if isinstance(cell, Cell):
-            self.formula(row, column, spreadsheet_formula(cell, places), _at(cell.value, line), style)
+            self.formula(row, column, spreadsheet_formula(cell, places), _beside(cell, _at(cell.value, line)), style)
         else:
             self.value(row, column, cell, style)
 
@@ -149,6 +150,7 @@ class Sheet:
                     self.value(first + line, column, cell, style)
                 continue
             values = np.broadcast_to(np.asarray(cell.value).reshape(-1), (count,)).tolist()
+            values = [_beside(cell, value) for value in values]
             chosen, text = self.book.styles[style], spreadsheet_formula(cell, places)
             if not (share and _CAN_SHARE and count > 1):
                 for line, value in enumerate(values):
@@ -195,6 +197,12 @@ def cached(value: Any) -> Any:
     if isinstance(plain, float) and math.isnan(plain):
         return "#N/A"
     return INFINITE if isinstance(plain, float) and math.isinf(plain) else plain
+
+
+def _beside(cell: Cell, value: Any) -> Any:
+    """The value of a formula; what reads a blank, which is NaN among numbers, shows a blank."""
+    is_blank = cell.operation in READINGS and isinstance(value, float) and math.isnan(value)
+    return "" if is_blank else value
 
 
 def _at(value: Any, line: int) -> Any:

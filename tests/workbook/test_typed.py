@@ -1,0 +1,104 @@
+"""What people type is read as Python reads it, by the formulas of a workbook and by the values beside them."""
+
+import math
+
+import numpy as np
+import pytest
+from recalculation import Live, libreoffice_is_installed, recalculated
+
+import roofline as rl
+from roofline.outputs.workbook.case import CHOICES
+from roofline.outputs.workbook.cells import CellPool
+from roofline.outputs.workbook.tables import read_count, read_time
+from roofline.outputs.workbook.typed import UNREADABLE
+from roofline.outputs.workbook.writer import Book
+
+#: Text, what it is as a count, and what it is as a time [ms].
+TYPED = (
+    ("2000", 2000.0, 2000.0),
+    ("2k", 2048.0, UNREADABLE),
+    (" 1.5 K ", 1536.0, UNREADABLE),
+    ("1M", 1048576.0, UNREADABLE),
+    (".5k", 512.0, UNREADABLE),
+    ("2 000", 2000.0, 2000.0),
+    ("7.25", 7.25, 7.25),
+    ("300 ms", UNREADABLE, 300.0),
+    ("0.3s", UNREADABLE, 300.0),
+    ("250us", UNREADABLE, 0.25),
+    ("-3", -3.0, -3.0),
+    ("", "", ""),
+    ("   ", "", ""),
+    *((text, UNREADABLE, UNREADABLE) for text in (
+        "1,5", "1,000", "2kk", "k", "ms", "1.2.3", "1-2", "1/2", "12:30", "5%", "1e5", "two", "2k tokens", "--1", ".",
+    )),
+)  # fmt: skip
+
+
+def test_numbers_with_a_k_or_a_unit_are_read_and_other_texts_are_not(tmp_path):
+    pool = CellPool()
+    texts = np.array([text for text, _, _ in TYPED], dtype=object)
+    both = [
+        [read(pool.input(f"$A${row}", texts[row - 1 : row])) for row in range(1, len(TYPED) + 1)]
+        for read in (read_count, read_time)
+    ]
+    book = Book(tmp_path / "typed.xlsx")
+    sheet = book.sheet("Typed")
+    for row, text in enumerate(texts):
+        sheet.value(row, 0, text)
+        for column, cells in enumerate(both, 1):
+            sheet.cell(row, column, cells[row], {})
+    book.close()
+    engines = ["betteroffice", *(["libreoffice"] if libreoffice_is_installed() else [])]
+    for engine in engines:
+        anew = recalculated(tmp_path / "typed.xlsx", engine)
+        for row, (text, *known) in enumerate(TYPED):
+            for column, (cells, value) in enumerate(zip(both, known, strict=True)):
+                assert cells[row].value.tolist() == [value], text
+                shown = anew.value("Typed", f"{'BC'[column]}{row + 1}")
+                assert shown in (value, None if value == "" else value), (engine, text)
+
+
+def test_numbers_and_blanks_stay_what_they_are():
+    pool = CellPool()
+    column = read_count(pool.input("$A$1", np.array([3.5, math.nan])))
+    assert column.value[0] == 3.5
+    assert math.isnan(column.value[1])
+
+
+#: What is typed, and what Python is asked instead.
+SPELLED = (
+    ({"model": " LLAMA-3.1-8B "}, {}),
+    ({"model": "meta-llama/Llama-3.1-8B-Instruct", "gpu": "H100"}, {}),
+    ({"model": "llama 3.1 8b", "gpu": "h100_sxm"}, {}),
+    ({"quantization": "FP8_E4M3", "kv_cache_dtype": "fp8_e5m2"}, {"quantization": "fp8", "kv_cache_dtype": "fp8"}),
+    ({"quantization": "awq"}, {"quantization": "int4"}),
+    ({"basis": "Ideal"}, {"basis": "ideal"}),
+    ({"isl": "2k", "osl": "0.25k", "batch": "16"}, {"isl": 2048, "osl": 256, "batch": 16}),
+    ({"tp": "4"}, {"tp": 4}),
+    ({"tp": " "}, {"tp": None}),
+    ({"model": "gpt-oss", "tp": ""}, None),
+)
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory):
+    path = tmp_path_factory.mktemp("typed") / "sizing.xlsx"
+    rl.sheet(str(path), ["llama-3.1-8b", "gpt-oss-20b"], ["h100-sxm", "l40s"], isl=1000, spare=len(SPELLED))
+    return Live(path)
+
+
+def test_names_in_any_spelling_and_numbers_as_typed_give_the_answer_that_python_gives(live):
+    plain = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "isl": 1000, "osl": 100, "batch": 2}
+    changes = {}
+    for row, (typed, _) in enumerate(SPELLED, 6):
+        for name, value in {**plain, **typed}.items():
+            changes["Scenarios", f"{'ABCDEFGHIJKLMN'[CHOICES.index(name)]}{row}"] = value
+    live.set_many(changes)
+    heads = {live.value("Scenarios", f"{column}1"): column for column in "OPQRSTUVW"}
+    for row, (typed, meant) in enumerate(SPELLED, 6):
+        shown = live.value("Scenarios", f"{heads['TTFT [ms]']}{row}")
+        if meant is None:
+            assert live.value("Scenarios", f"{heads['reason']}{row}").startswith("unknown model gpt-oss"), typed
+            continue
+        known = rl.predict(**{**plain, **meant})
+        assert math.isclose(shown, known.ttft * 1000, rel_tol=1e-9), (typed, live.value("Scenarios", f"O{row}"))
