@@ -340,18 +340,33 @@ def own(tmp_path_factory):
     return path, live
 
 
+TEXT = "is text where a number belongs; write a number, or"
 WRONG = (
-    ("GPUs", "HBM bandwidth [B/s]", "fast", "my-gpu: HBM bandwidth [B/s] must be above 0"),
-    ("GPUs", "GPUs per scale-up domain", None, "my-gpu: GPUs per scale-up domain must be above 0"),
+    (
+        "GPUs",
+        "HBM bandwidth [B/s]",
+        "fast",
+        "my-gpu: HBM bandwidth [B/s] is text where a number belongs; write a number, or 900 GB/s",
+    ),
+    (
+        "GPUs",
+        "usable HBM [B]",
+        "80 Gb",
+        "my-gpu: usable HBM [B] is text where a number belongs; write a number, or 80 GB",
+    ),
+    ("GPUs", "HBM bandwidth [B/s]", 0, "my-gpu: HBM bandwidth [B/s] must be a number above 0"),
+    ("GPUs", "GPUs per scale-up domain", None, "my-gpu: GPUs per scale-up domain must be a number above 0"),
     ("GPUs", "link per direction [B/s]", -1, "my-gpu: link per direction [B/s] must be a number, or blank"),
+    ("GPUs", "GPUs per scale-up domain", "8 GPUs", "my-gpu: GPUs per scale-up domain must be a number above 0"),
     ("GPUs", "kernels like", "h900", "my-gpu: kernels like must name a GPU of this sheet"),
     ("GPUs", "bf16 peak, dense [FLOP/s]", None, "my-gpu cannot multiply in native; choose another quantization"),
-    ("Models", "hidden", None, "my-model: hidden must be above 0"),
+    ("Models", "hidden", None, "my-model: hidden must be a number above 0"),
     ("Models", "gqa 1 kv heads", 3, "my-model: kv heads of gqa_1 must divide its heads"),
     ("Models", "gqa 1 layers", 3, "my-model: mixers and networks must have the same number of layers"),
     ("Calculator", "routing skew", 0, "routing skew must be a number from 0.01 to 1e+06"),
     ("Calculator", "request [ms]", None, "request must be at least 0 ms"),
     ("Calculator", "SLO ttft [ms]", 0, "SLO ttft must be above 0 ms, or blank"),
+    ("Calculator", "request [ms]", "long", "long is text where a number belongs: request must be at least 0 ms"),
 )
 
 
@@ -381,7 +396,7 @@ def test_figures_of_ones_own_that_cannot_be_are_refused_and_a_link_is_missed_whe
 
 
 ALLOWED = frozenset(
-    "ABS AND FIND IF IFERROR INDEX INT ISNUMBER LEFT LEN LN MATCH MAX MIN MOD NA NOT OR POWER RIGHT ROUND "  # noqa: SIM905
+    "ABS AND EXACT FIND IF IFERROR INDEX INT ISNUMBER LEFT LEN LN MATCH MAX MIN MOD NA NOT OR POWER RIGHT ROUND "  # noqa: SIM905
     "SQRT SUBSTITUTE SUM TRIM VALUE".split()
 )
 

@@ -102,3 +102,38 @@ def test_names_in_any_spelling_and_numbers_as_typed_give_the_answer_that_python_
             continue
         known = rl.predict(**{**plain, **meant})
         assert math.isclose(shown, known.ttft * 1000, rel_tol=1e-9), (typed, live.value("Scenarios", f"O{row}"))
+
+
+#: Column of GPUs, what is typed, and its number in SI units.
+RATES = (
+    ("HBM bandwidth [B/s]", "12 TB/s", 12e12),
+    ("HBM bandwidth [B/s]", "3.35TB/s", 3.35e12),
+    ("usable HBM [B]", "72 GiB", 72 * 1024.0**3),
+    ("usable HBM [B]", "80 GB", 80e9),
+    ("bf16 peak, dense [FLOP/s]", "2.5 PFLOP/s", 2.5e15),
+    ("fp8 peak, dense [FLOP/s]", "1979 TFLOPS", 1979e12),
+    ("link per direction [B/s]", "450 GB/s", 450e9),
+    ("network per GPU [B/s]", "400 Gbit/s", 50e9),
+    ("typical price [USD/h]", "2.5", 2.5),
+    ("typical price [USD/h]", " 2.5 USD/h", 2.5),
+    ("network per GPU [B/s]", "", 0.0),
+    *(("HBM bandwidth [B/s]", text, 0.0) for text in ("fast", "12 TB", "12 Tb/s", "12,5 TB/s", "1.2.3 TB/s", "TB/s")),
+)  # fmt: skip
+
+
+def test_figures_of_ones_own_gpu_are_read_with_their_units(live):
+    heads = {live.value("GPUs", f"{column}1"): column for column in "ABCDEFGHIJKLMNOPQRS"}
+    read = {live.value("Read", f"{column}2"): column for column in "JKLMNOPQRSTUVWXY"}
+    for heading, text, number in RATES:
+        before = live.value("GPUs", f"{heads[heading]}4")
+        live.set_many({("GPUs", f"{heads[heading]}4"): text})
+        assert live.value("Read", f"{read[heading]}5") == number, text
+        check = live.value("GPUs", f"{_last(live)}4")
+        assert (check == "ok") == (number > 0 or not text), (text, check)
+        live.set_many({("GPUs", f"{heads[heading]}4"): before})
+
+
+def _last(live):
+    """Column of the checks of GPUs."""
+    letters = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", *(f"A{letter}" for letter in "ABCDEFGH")]
+    return next(column for column in letters if live.value("GPUs", f"{column}1") == "check")

@@ -33,24 +33,16 @@ from roofline.outputs.workbook.case import (
     one_trial,
     times_shown,
 )
+from roofline.outputs.workbook.catalogs import write_notes, write_tables
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, homes, named, scope, shared, unmarked
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
     EFFICIENCY,
-    HOST_COLUMNS,
-    MOST_STAGES,
-    OWN_GPU,
-    OWN_MODEL,
-    Catalog,
-    Table,
-    stages_of_one_kind,
 )
 from roofline.outputs.workbook.writer import Book, Sheet, address
 from roofline.physics.equation import Kernel, Roof
 from roofline.physics.memory import largest_batch
 from roofline.serving.prediction import Prediction
-from roofline.serving.quantization import NATIVE
-from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import HOST
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple
@@ -61,6 +53,13 @@ _FIRST = 3  # row of the first input and of the first result
 _VALUE, _LABEL, _RESULT = 1, 4, 5  # columns
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _PROMPTS = tuple(2**power for power in range(7, 17))
+
+
+#: Sheets in order.
+SHEETS = (
+    "Calculator", "Scenarios", "Kernels", "Curves", "GPUs", "Models", "Sources", "About",
+    "Lookups", "Knees", "Stages", "Formats", "Efficiency", "Read",
+)  # fmt: skip
 
 
 class _Result(NamedTuple):
@@ -364,192 +363,6 @@ def _chart(book: Book, sheet: Sheet, label: str, points: tuple[int, int, int], r
     chart.set_y2_axis({"name": "TPOT [ms]"})
     chart.set_title({"name": f"TTFT and TPOT against {label.split(maxsplit=1)[0]}"})
     sheet.sheet.insert_chart(row, _RESULT + 3, chart)
-
-
-# Sheets of the catalogs: tables that formulas look up, sources, and notes about the workbook.
-
-#: Sheets in order.
-SHEETS = (
-    "Calculator", "Scenarios", "Kernels", "Curves", "GPUs", "Models", "Sources", "About",
-    "Lookups", "Knees", "Stages", "Formats", "Efficiency",
-)  # fmt: skip
-
-_OWN_MODEL_NOTE = (
-    f"{OWN_MODEL} is yours to fill in: change any yellow cell, also its name. Each kind of layer has its number of "
-    "layers (0: none) and its shape; a kind that a model lacks shows the shape of another model. With pp > 1, memory "
-    "is exact if all layers are of one kind, else an upper bound. kv cache: the format that 'auto' stands for."
-)
-_GAP = 5  # rows between a table and its rules
-
-_STYLES = {
-    "bandwidth": "rate", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
-    "host_link": "link", "exp_rate": "rate", "usd_per_hour": "number", **dict.fromkeys(COMPUTE, "flops"),
-}  # fmt: skip
-_HEADINGS = {
-    "kernels_like": "kernels like", "bandwidth": "HBM bandwidth [B/s]", "memory": "usable HBM [B]",
-    "link_bandwidth": "link per direction [B/s]", "peer_bandwidth": "link to one peer [B/s]",
-    "domain": "GPUs per scale-up domain", "host_link": "PCIe beyond a bridge [B/s]",
-    "host_domain": "GPUs of a host, where bridges join fewer", "in_switch": "in-switch reduction",
-    "exp_rate": "exponentials [1/s]", "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical price [USD/h]",
-    "formats_like": "formats like", "max_num_batched_tokens": "tokens per step at most",
-    "gpu_memory_utilization": "share of memory that the engine uses",
-    **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
-}  # fmt: skip
-
-
-def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> None:
-    """Write the tables that formulas look up, and name their columns."""
-    _write_table(book, sheets["GPUs"], catalog.gpus, 0, own=1)
-    columns = [catalog.gpus.names.index(dtype) for dtype in COMPUTE]
-    rows = len(catalog.gpus.rows)
-    book.define(catalog.peaks.name, f"{address(1, columns[0], 'GPUs')}:{address(rows, columns[-1])}")
-    sheets["GPUs"].choices(rows, rows, 1, f"={address(1, 0)}:{address(rows - 1, 0)}")
-    sheets["GPUs"].text(
-        rows + 2, 0, f"{OWN_GPU} is yours to fill in: change any yellow cell, also its name. Its kernels are as "
-        "efficient as those of the GPU in 'kernels like'. Blank: not stated.", "note",
-    )  # fmt: skip
-    _check_gpu(sheets["GPUs"], catalog)
-    _write_models(book, sheets["Models"], catalog)
-    _write_stages(book, sheets["Stages"], catalog)
-    place = _write_table(book, sheets["Formats"], catalog.quantizations, 0)
-    place = _write_table(book, sheets["Formats"], catalog.formats, place)
-    place = _write_table(book, sheets["Formats"], catalog.caches, place)
-    place = _write_table(book, sheets["Formats"], catalog.dtypes, place)
-    place = _write_table(book, sheets["Formats"], catalog.bases, place)
-    _write_table(book, sheets["Formats"], catalog.names, place)
-    place = _write_table(book, sheets["Efficiency"], catalog.kernels, 0)
-    _write_table(book, sheets["Efficiency"], catalog.collectives, place)
-
-
-def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
-    """Write the sources of all figures, and the notes about the workbook."""
-    sheet = sheets["Sources"]
-    sheet.texts(0, ("of", "figure", "value", "source", "address", "date", "note"))
-    for line, figure in enumerate(contents.figures, 1):
-        for column, text in enumerate(figure):
-            sheet.value(line, column, text)
-    sheet.head(1, 0, (len(contents.figures), 7) if contents.figures else None)
-    for column, width in enumerate((22, 26, 26, 60, 40, 12, 60)):
-        sheet.widen(column, column, width)
-    sheet = sheets["About"]
-    for line, (label, text) in enumerate(contents.about):
-        sheet.text(line, 0, label, "bold")
-        sheet.text(line, 1, text, "wrapped")
-    sheet.widen(0, 0, 22)
-    sheet.widen(1, 1, 110)
-
-
-def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
-    """Write a table from a column on; returns the next free column, after a gap."""
-    last = len(table.rows)
-    for column, name in enumerate(table.names, place):
-        sheet.text(0, column, _HEADINGS.get(name, name.replace("_", " ")), "head")
-        book.define(f"{table.prefix}_{name}", f"{address(1, column, sheet.name)}:{address(last, column)}")
-        style = _STYLES.get(name, "general")
-        for line, row in enumerate(table.rows, 1):
-            cell_style = f"{style} input" if line > last - own else style
-            sheet.value(line, column, row[column - place], cell_style)
-    sheet.head(1, 1)
-    sheet.widen(place, place, 24)
-    sheet.widen(place + 1, place + len(table.names) - 1, 13)
-    return place + len(table.names) + 1
-
-
-def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
-    table = catalog.models
-    _write_table(book, sheet, table, 0, own=1)
-    last = len(table.rows)
-    mixers = [f"{name}_layers" for name in catalog.mixer_names]
-    layers = [address(last, table.names.index(name)).replace("$", "") for name in mixers]
-    column = table.names.index("layers")
-    sheet.formula(last, column, "+".join(layers), table.rows[-1][column])
-    sheet.choices(last, last, table.names.index("formats_like"), f"={address(1, 0)}:{address(last - 1, 0)}")
-    sheet.text(last + 2, 0, _OWN_MODEL_NOTE, "note")
-    _check_model(sheet, catalog)
-
-
-def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
-    """Write the rules for the planner's own GPU."""
-    table = catalog.gpus
-    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
-    rules = [
-        (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0")
-        for name in ("bandwidth", "memory", "domain", *catalog.settings)
-    ]
-    host = HOST_COLUMNS if catalog.has_bridges else ()
-    optional = ("link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
-    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in (*host, *optional)]
-    known = f'MATCH({at["kernels_like"]}&"|gemm|16-bit",{catalog.kernels.column("key").name},0)'
-    rules += [(f"NOT(ISNUMBER({known}))", "kernels like must name a GPU of this sheet")]
-    rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "the bf16 or fp16 peak is missing")]
-    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
-
-
-def _check_model(sheet: Sheet, catalog: Catalog) -> None:
-    """Write the rules for the planner's own model."""
-    table = catalog.models
-    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
-    rules = [(_not_positive(at[name]), f"{name} must be above 0") for name in ("layers", "hidden", "vocab")]
-    layers = {kind.name: at[f"{kind.name}_layers"] for kind in catalog.layer_kinds}
-    rules += [(_negative(cell), f"layers of {name} must be a number") for name, cell in layers.items()]
-    networks = [cell for name, cell in layers.items() if name not in catalog.mixer_names]
-    mixers = [layers[name] for name in catalog.mixer_names]
-    rules += [(f"{'+'.join(mixers)}<>{'+'.join(networks)}", "mixers and networks must have the same number of layers")]
-    for kind in catalog.layer_kinds:
-        numbers = [at[f"{kind.name}_{name}"] for name in kind.numbers]
-        if numbers:
-            good = ",".join(f"ISNUMBER({cell}),{cell}>0" for cell in numbers)
-            rule = f"IF({layers[kind.name]}>0,NOT(AND({good})),FALSE)"
-            rules.append((rule, f"numbers of {kind.name} must be above 0"))
-        if "kv_heads" in kind.numbers:
-            heads, shared = at[f"{kind.name}_heads"], at[f"{kind.name}_kv_heads"]
-            rule = f"IF({layers[kind.name]}>0,MOD({heads},{shared})<>0,FALSE)"
-            rules.append((rule, f"kv heads of {kind.name} must divide its heads"))
-    known = f"ISNUMBER(MATCH({at['kv_cache']},{catalog.caches.column('name').name},0))"
-    rules.append((f"NOT({known})", "kv cache must be a known format"))
-    known = f'MATCH({at["formats_like"]}&"|{NATIVE}",{catalog.quantizations.column("key").name},0)'
-    rules.append((f"NOT(ISNUMBER({known}))", "formats like must name a model of this sheet"))
-    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
-
-
-def _not_positive(cell: str) -> str:
-    return f"IF(ISNUMBER({cell}),{cell}<=0,TRUE)"
-
-
-def _negative(cell: str) -> str:
-    return f'IF(ISNUMBER({cell}),{cell}<0,{cell}<>"")'
-
-
-def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str, str]]) -> None:
-    """Write rules for the last row of a table; that row then names the first broken rule, or ok."""
-    first = rows + _GAP
-    sheet.texts(first - 1, ("rules", "broken"))
-    for line, (condition, rule) in enumerate(rules, first):
-        sheet.text(line, 0, rule)
-        sheet.formula(line, 1, f"IF({condition},1,0)", 0)
-    last = first + len(rules) - 1
-    texts, broken = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
-    sheet.formula(rows, place, f'IFERROR(INDEX({texts},MATCH(1,{broken},0)),"ok")', "ok")
-
-
-def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
-    """Write the fullest pipeline stages; those of the planner's own model are formulas of its row."""
-    table = catalog.stages
-    _write_table(book, sheet, table, 0)
-    last = len(catalog.models.rows)
-    start = len(table.rows) - MOST_STAGES
-    name = address(last, 0, "Models")
-    pool, kinds = CellPool(), [kind.name for kind in catalog.layer_kinds]
-    place = catalog.models.names.index
-    held = [catalog.models.rows[-1][place(f"{kind}_layers")] for kind in kinds]
-    at = (address(last, place(f"{kind}_layers"), "Models") for kind in kinds)
-    counts = [pool.input(cell, np.array([float(count)])) for cell, count in zip(at, held, strict=True)]
-    for pp in range(1, MOST_STAGES + 1):
-        line = start + pp
-        sheet.formula(line, 0, f'{name}&"|{pp}"', table.rows[line - 1][0])
-        for number, stage in enumerate(stages_of_one_kind(counts, pp), 1):
-            for kind, cell in zip(kinds, stage, strict=False):  # without its ends, which do not change
-                sheet.cell(line, table.names.index(f"{number}_{kind}"), cell, {})
 
 
 # The sheet Scenarios: a row for each case, with its own look-ups, kernels and answer.

@@ -206,7 +206,9 @@ class Catalog:
     @cached_property
     def names(self) -> Table:
         """Every spelling of the choices that are texts, and the name that formulas look up."""
-        pairs = [("model", model.short_name, (model.name, *model.aliases)) for model in self.chosen_models]
+        pairs: list[tuple[str, str, Sequence[str]]] = [
+            ("model", model.short_name, (model.name, *model.aliases)) for model in self.chosen_models
+        ]
         pairs += [("gpu", gpu.name, gpu.aliases) for gpu in self.chosen_gpus]
         pairs += [("quantization", preset, spellings) for preset, spellings in _spellings([NATIVE, *PRESETS]).items()]
         caches = [AS_QUANTIZATION, AUTO, *KV_FORMATS]

@@ -80,7 +80,7 @@ READINGS: Mapping[str, Callable[..., Any]] = {
 }  # fmt: skip
 
 
-def number_formula(bare: str, typed: str) -> str:
+def number_formula(bare: str) -> str:
     """Formula for the number of a text without its unit; an error where it is none.
 
     The point is taken out and divided away, and an exponent added, so that the formula reads the same in countries
@@ -90,13 +90,13 @@ def number_formula(bare: str, typed: str) -> str:
     digits = f'VALUE(SUBSTITUTE({bare},".","")&"E0")'
     plain = f"{digits}/POWER(10,IFERROR(LEN({bare})-{point},0))"
     several = f'LEN({bare})-LEN(SUBSTITUTE({bare},".",""))>1'
-    plainer = f'SUBSTITUTE(SUBSTITUTE(SUBSTITUTE({typed},",",""),":",""),"/","")'
-    return f"IF(LEN({plainer})<LEN({typed}),NA(),IF({several},NA(),{plain}))"
+    plainer = f'SUBSTITUTE(SUBSTITUTE(SUBSTITUTE({bare},",",""),":",""),"/","")'
+    return f"IF(LEN({plainer})<LEN({bare}),NA(),IF({several},NA(),{plain}))"
 
 
 def reading(typed: str, bare: str, factor: str) -> str:
     """Formula for a cell that is a number, a blank or a text; the text without its unit, and the unit's factor."""
-    number = f'IFERROR({number_formula(bare, typed)}*{factor},"{UNREADABLE}")'
+    number = f'IFERROR({number_formula(bare)}*{factor},"{UNREADABLE}")'
     return f'IF(ISNUMBER({typed}),{typed},IF(TRIM({typed})="","",{number}))'
 
 
