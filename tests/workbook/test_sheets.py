@@ -68,6 +68,12 @@ def placed(book, sheet, column):
     return {cell.value: cell.row for cell in cells[column] if cell.value}
 
 
+def placed_inputs(book):
+    """Row of each input of the sheet Answer: below its figures, some of which have the same name."""
+    cells = opened(book)["Answer"]
+    return {cell.value: cell.row for cell in cells["A"] if cell.value and cell.row > 16}
+
+
 def headed(book, sheet):
     """Column of each heading, the first where there are several."""
     cells = opened(book)[sheet][1]
@@ -113,7 +119,8 @@ def test_whatever_is_computed_apart_says_what_it_belongs_to(book):
     steps = [row[0].value for row in lookups.iter_rows(min_row=2) if row[1].value is not None]
     headings = [cell.value for sheet in ("Knees", "Curves", "Scenarios") for cell in opened(book)[sheet][1]]
     assert len(steps) > 300
-    assert all(name and "\1" not in name for name in (*steps, *headings))
+    assert all("\1" not in name for name in (*steps, *filter(None, headings)))
+    assert all(steps)
     kernels = {"qkv", "attention", "experts", "dispatch", "head"}
     assert {"kernel time", "collective time", "link roof", "rank batch", "weight bytes", "crossing", *kernels} <= {
         *steps
@@ -131,18 +138,18 @@ def test_every_value_beside_a_formula_is_what_another_engine_calculates(book, re
 
 
 def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
-    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, answered, refused = random.Random(11), 0, 0
     grid = [(model, gpu, quantization) for model in MODELS for gpu in GPUS for quantization in ("native", "fp8")]
     for model, gpu, quantization in draw.sample(grid, 9):
         case = {**drawn(draw), "model": model, "gpu": gpu, "quantization": quantization}
         limits = {"ttft": draw.choice([None, 90, 2000]), "tpot": draw.choice([None, 12, 60])}
-        changes = {("Calculator", f"B{inputs[name]}"): case[name] for name in CHOICES}
-        changes |= {("Calculator", f"B{inputs[f'SLO {key} [ms]']}"): limit for key, limit in limits.items()}
+        changes = {("Answer", f"B{inputs[name]}"): case[name] for name in CHOICES}
+        changes |= {("Answer", f"B{inputs[f'SLO {key}']}"): limit for key, limit in limits.items()}
         live.set_many(changes)
         slo = {key: limit / 1000 for key, limit in limits.items() if limit}
         known = answer(case, slo=slo or None)
-        shown = {label: live.value("Calculator", f"F{row}") for label, row in results.items()}
+        shown = {label: live.value("Details", f"B{row}") for label, row in results.items()}
         if isinstance(known, rl.RooflineError):
             refused += 1
             assert shown["answer"] != "ok", (case, known)
@@ -167,21 +174,21 @@ def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
 
 
 def test_a_blank_tp_is_the_one_that_python_takes(book, live):
-    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, degrees = random.Random(5), set()
     plain = {"kv_cache_dtype": "as quantization", "pp": 1, "ep": 1, "dp": 1, "replicas": 1, "prefix": 0}
     for model, batch in itertools.product(MODELS, (1, 400)):
         case = {**plain, "model": model, "gpu": draw.choice(GPUS), "quantization": "native", "batch": batch}
         case |= {"isl": draw.choice([150, 2500]), "osl": 300, "basis": "calibrated", "tp": ""}
-        live.set_many({("Calculator", f"B{inputs[name]}"): case[name] for name in CHOICES})
+        live.set_many({("Answer", f"B{inputs[name]}"): case[name] for name in CHOICES})
         asked = {name: case[name] for name in ("isl", "osl", "batch")}
         try:
             known = rl.predict(model, case["gpu"], **asked)
         except rl.RooflineError:
-            assert live.value("Calculator", f"F{results['answer']}") != "ok", case
+            assert live.value("Details", f"B{results['answer']}") != "ok", case
             continue
-        assert live.value("Calculator", f"F{results['GPUs']}") == known.deployment.plan.tp, case
-        assert agrees(live.value("Calculator", f"F{results['TTFT [ms]']}"), known.to_dict()["ttft_ms"]), case
+        assert live.value("Details", f"B{results['GPUs']}") == known.deployment.plan.tp, case
+        assert agrees(live.value("Details", f"B{results['TTFT [ms]']}"), known.to_dict()["ttft_ms"]), case
         degrees.add(known.deployment.plan.tp)
     assert len(degrees) >= 2
 
@@ -274,20 +281,20 @@ def test_a_gpu_and_a_model_of_ones_own_may_be_filled_in(tmp_path):
         "name": "my-3b", "hidden": 3072, "vocab": 128256, "tied": 1, "gqa 1 layers": 28, "gqa 1 heads": 24,
         "denseffn 1 layers": 28, "denseffn 1 width": 8192,
     }  # fmt: skip
-    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    inputs, results = placed_inputs(book), placed(book, "Details", "A")
     case = {"model": "my-3b", "gpu": "next-gpu", "isl": 2000, "pp": 2}
     live.set_many(
         {
             **{("GPUs", f"{gpus[heading]}{line}"): value for heading, value in gpu.items()},
             **{("Models", f"{models[heading]}{row}"): value for heading, value in model.items()},
-            **{("Calculator", f"B{inputs[name]}"): value for name, value in case.items()},
+            **{("Answer", f"B{inputs[name]}"): value for name, value in case.items()},
         }
     )
     h100 = rl.load_gpu("h100-sxm")
     own = replace(h100, bandwidth=9e12, peaks={**h100.peaks, "bf16": 4e15})
     known = rl.predict("llama-3.2-3b", own, isl=2000, osl=128, batch=1, tp=1, pp=2).to_dict()
     for label in ("TTFT [ms]", "TPOT [ms]", "weights [GB/GPU]", "HBM used", "half knee"):
-        assert agrees(live.value("Calculator", f"F{results[label]}"), known[CALCULATOR[label]]), label
+        assert agrees(live.value("Details", f"B{results[label]}"), known[CALCULATOR[label]]), label
 
 
 REFUSED = (
@@ -334,9 +341,9 @@ def own(tmp_path_factory):
     """A small book whose calculator asks for the planner's own model on the planner's own GPU."""
     path = tmp_path_factory.mktemp("own") / "own.xlsx"
     rl.sheet(str(path), MODELS[0], GPUS[0], spare=0)
-    live, inputs = Live(path), placed(path, "Calculator", "A")
+    live, inputs = Live(path), placed_inputs(path)
     choices = {"model": "my-model", "gpu": "my-gpu"}
-    live.set_many({("Calculator", f"B{inputs[name]}"): value for name, value in choices.items()})
+    live.set_many({("Answer", f"B{inputs[name]}"): value for name, value in choices.items()})
     return path, live
 
 
@@ -363,36 +370,37 @@ WRONG = (
     ("Models", "hidden", None, "my-model: hidden must be a number above 0"),
     ("Models", "gqa 1 kv heads", 3, "my-model: kv heads of gqa_1 must divide its heads"),
     ("Models", "gqa 1 layers", 3, "my-model: mixers and networks must have the same number of layers"),
-    ("Calculator", "routing skew", 0, "routing skew must be a number from 0.01 to 1e+06"),
-    ("Calculator", "request [ms]", None, "request must be at least 0 ms"),
-    ("Calculator", "SLO ttft [ms]", 0, "SLO ttft must be above 0 ms, or blank"),
-    ("Calculator", "request [ms]", "long", "long is text where a number belongs: request must be at least 0 ms"),
+    ("Engine", "routing skew", 0, "routing skew must be a number from 0.01 to 1e+06"),
+    ("Engine", "request", None, "request must be at least 0 ms"),
+    ("Answer", "SLO ttft", 0, "SLO ttft must be above 0 ms, or blank"),
+    ("Engine", "request", "long", "long is text where a number belongs: request must be at least 0 ms"),
 )
 
 
 def test_figures_of_ones_own_that_cannot_be_are_refused_and_a_link_is_missed_where_several_need_it(own):
     path, live = own
-    inputs, results = placed(path, "Calculator", "A"), placed(path, "Calculator", "E")
+    inputs, results = placed_inputs(path), placed(path, "Details", "A")
+    constants = placed(path, "Engine", "A")
     last = {}
     for sheet, name, value, said in WRONG:
-        cell = f"B{inputs[name]}" if sheet == "Calculator" else f"{headed(path, sheet)[name]}3"
+        cell = f"B{(inputs | constants)[name]}" if sheet in ("Answer", "Engine") else f"{headed(path, sheet)[name]}3"
         before = live.value(sheet, cell)
         live.set_many({**last, (sheet, cell): value})  # with the last one as it was: it would still be named
         last = {(sheet, cell): before}
-        shown = {label: live.value("Calculator", f"F{row}") for label, row in results.items()}
+        shown = {label: live.value("Details", f"B{row}") for label, row in results.items()}
         assert shown["answer"] == said
         assert not [word for word in shown.values() if isinstance(word, str) and word.startswith("#")], said
     live.set_many(last)
-    assert live.value("Calculator", f"F{results['answer']}") == "ok"
+    assert live.value("Details", f"B{results['answer']}") == "ok"
     path, live = own
-    link, tp = f"{headed(path, 'GPUs')['link per direction [B/s]']}3", f"B{placed(path, 'Calculator', 'A')['tp']}"
-    answer_ = f"F{placed(path, 'Calculator', 'E')['answer']}"
+    link, tp = f"{headed(path, 'GPUs')['link per direction [B/s]']}3", f"B{placed_inputs(path)['tp']}"
+    answer_ = f"B{placed(path, 'Details', 'A')['answer']}"
     before = live.value("GPUs", link)
     live.set_many({("GPUs", link): None})
-    assert live.value("Calculator", answer_) == "ok"
-    live.set_many({("Calculator", tp): 2})
-    assert live.value("Calculator", answer_) == "my-gpu has no link between GPUs"
-    live.set_many({("Calculator", tp): 1, ("GPUs", link): before})
+    assert live.value("Details", answer_) == "ok"
+    live.set_many({("Answer", tp): 2})
+    assert live.value("Details", answer_) == "my-gpu has no link between GPUs"
+    live.set_many({("Answer", tp): 1, ("GPUs", link): before})
 
 
 ALLOWED = frozenset(
@@ -446,10 +454,10 @@ def test_names_point_into_the_book_and_nothing_leaves_it(book):
     with zipfile.ZipFile(book) as archive:
         assert not [part for part in archive.namelist() if "vba" in part.lower() or "externalLink" in part]
         assert not any("://" in text for text in formulas(book))
-    engine, labels = load_engine("generic"), placed(book, "Calculator", "A")
+    engine, labels = load_engine("generic"), placed(book, "Engine", "A")
     times = {name for name in HOST_TIMES if getattr(engine, name) > 0.0}
     assert {"arrival", "launch", "prefill"} <= times
-    assert {name for name in times if f"{name} [ms]" in labels} == times - {"arrival"}  # which a load alone asks for
+    assert {name for name in times if name in labels} == times - {"arrival"}  # which a load alone asks for
 
 
 def test_sheets_stand_in_their_order_and_every_figure_names_its_source(book):
@@ -503,24 +511,24 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
     rl.sheet(str(uniform), "gpt-oss-20b", "h100-sxm", isl=8000, routing="uniform", spare=0)
     rl.sheet(str(many), ["jamba-v0.1", "qwen3-next-80b-a3b", "gemma-3-27b"], ["b300"], spare=0)
     rl.sheet(str(book), MODELS, GPUS[:2], tp=8, slo={"ttft": 0.5, "tpot": 0.025}, spare=0)
-    inputs, results = placed(book, "Calculator", "A"), placed(book, "Calculator", "E")
+    inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, cases, paths = random.Random(2), [], []
     while len(cases) < 3:
         case = drawn(draw)
         if case["gpu"] not in GPUS[:2] or isinstance(answer(case), rl.RooflineError):
             continue
         paths.append(tmp_path / f"case{len(cases)}.xlsx")
-        edit(book, paths[-1], {("Calculator", f"B{inputs[name]}"): case[name] for name in CHOICES})
+        edit(book, paths[-1], {("Answer", f"B{inputs[name]}"): case[name] for name in CHOICES})
         cases.append(case)
     *edited, of_uniform, of_many = recalculated_many([*paths, uniform, many], "libreoffice")
     for case, anew in zip(cases, edited, strict=True):
         row = answer(case, slo={"ttft": 0.5, "tpot": 0.025}).to_dict()
         for label, key in CALCULATOR.items():
-            assert agrees(anew.value("Calculator", f"F{results[label]}"), row[key]), (label, case)
+            assert agrees(anew.value("Details", f"B{results[label]}"), row[key]), (label, case)
     for path, anew in ((uniform, of_uniform), (many, of_many)):
         says = Cells(path)
-        for label, row in placed(path, "Calculator", "E").items():
-            here, there = (cells.value("Calculator", f"F{row}") for cells in (says, anew))
+        for label, row in placed(path, "Details", "A").items():
+            here, there = (cells.value("Details", f"B{row}") for cells in (says, anew))
             assert agrees(there, None if here == "" else here), (path.name, label, here, there)
 
 
@@ -536,7 +544,7 @@ def test_five_hundred_scenarios_stay_small_and_nothing_is_overwritten_unasked(tm
     assert path.read_text() == "a planner's work"
     rl.sheet(str(path), "llama-3.1-8b", "h100-sxm", spare=0, force=True)
     with closing(openpyxl.load_workbook(path, read_only=True)) as written:
-        assert written.sheetnames[0] == "Calculator"
+        assert written.sheetnames[0] == "Answer"
     with pytest.raises(rl.BadInput, match="cannot be written"):
         rl.sheet(str(tmp_path / "none" / "sizing.xlsx"), "llama-3.1-8b", "h100-sxm")
     with pytest.raises(rl.BadInput, match="cannot be written"):
@@ -576,21 +584,22 @@ def test_text_of_a_catalog_never_becomes_a_formula(tmp_path):
     models = [replace(model, short_name="=1+1"), replace(model, name="other", short_name="-1")]
     rl.sheet(str(path), models, [replace(gpu, name="@SUM(A1)"), replace(gpu, name="+1")], spare=0)
     sheets = openpyxl.load_workbook(path)
-    names = {("Calculator", "B4"): "=1+1", ("Scenarios", "A2"): "=1+1", ("Models", "A3"): "-1", ("GPUs", "A3"): "+1"}
-    names |= {("Calculator", "B5"): "@SUM(A1)", ("GPUs", "A2"): "@SUM(A1)"}
+    inputs = placed_inputs(path)
+    names = {("Answer", f"B{inputs['model']}"): "=1+1", ("Scenarios", "A2"): "=1+1", ("Models", "A3"): "-1", ("GPUs", "A3"): "+1"}
+    names |= {("Answer", f"B{inputs['gpu']}"): "@SUM(A1)", ("GPUs", "A2"): "@SUM(A1)"}
     for (sheet, address), name in names.items():
         cell = sheets[sheet][address]
         assert cell.value == name
         assert cell.data_type == "s", "text, not a formula"
-    known, results = rl.predict(model, gpu), placed(path, "Calculator", "E")
-    assert agrees(Live(path).value("Calculator", f"F{results['TTFT [ms]']}"), known.ttft * 1000)
+    known, results = rl.predict(model, gpu), placed(path, "Details", "A")
+    assert agrees(Live(path).value("Details", f"B{results['TTFT [ms]']}"), known.ttft * 1000)
 
 
 @pytest.mark.parametrize("engine", ["none", "trtllm-0.9", "eager"])
 def test_engines_and_uniform_routing_hold_for_the_whole_workbook(tmp_path, engine):
     path = tmp_path / "engine.xlsx"
     rl.sheet(str(path), "qwen3-30b-a3b", "h100-sxm", isl=1500, batch=8, engine=engine, routing="uniform", spare=0)
-    anew, results = recalculated(path), placed(path, "Calculator", "E")
+    anew, results = recalculated(path), placed(path, "Details", "A")
     known = rl.predict("qwen3-30b-a3b", "h100-sxm", isl=1500, batch=8, engine=engine, routing="uniform").to_dict()
     for label in KEYS:
-        assert agrees(anew.value("Calculator", f"F{results[label]}"), known[KEYS[label]]), label
+        assert agrees(anew.value("Details", f"B{results[label]}"), known[KEYS[label]]), label

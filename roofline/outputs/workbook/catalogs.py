@@ -20,9 +20,9 @@ from roofline.outputs.workbook.tables import (
     stages_of_one_kind,
 )
 from roofline.outputs.workbook.typed import FORMS, JOINT, UNREADABLE, WILDCARDS, reading
-from roofline.outputs.workbook.writer import Book, Sheet, address
+from roofline.outputs.workbook.writer import Book, Rule, Sheet, address
 from roofline.serving.quantization import NATIVE
-from roofline.specs.formats import COMPUTE
+from roofline.specs.formats import COMPUTE, KV_FORMATS
 
 _OWN_MODEL_NOTE = (
     f"{OWN_MODEL} is yours to fill in: change any yellow cell, also its name. Each kind of layer has its number of "
@@ -56,8 +56,21 @@ UNITS: Mapping[str, Mapping[str, float]] = {
     **dict.fromkeys(COMPUTE, _PEAKS),
 }  # fmt: skip
 _EXAMPLES = {"memory": "80 GB", "exp_rate": "4 Texp/s", "usd_per_hour": "2.5", **dict.fromkeys(COMPUTE, "990 TFLOP/s")}
+_NUMBER, _NUMBER_OR_TEXT = "IF(ISNUMBER({0}),{0}>=0,FALSE)", "IF(ISNUMBER({0}),{0}>=0,LEN(TRIM({0}))>0)"
+_NAME_MESSAGE = f"A name of your own, without {' '.join(WILDCARDS + JOINT)}."
 _PREFIXES, _BINARY = "kMGTPE", "KiMiGiTi"
 _OWN_FIRST = 2  # row of the first figure on the sheet Read
+
+
+_BEHIND = {
+    "Kernels": "Every kernel of a prompt and of a mean decode step: work, rates, efficiencies and time.",
+    "Lookups": "Intermediate values that several formulas of the answer share.",
+    "Knees": "The search for the batch beyond which decode stops being cheap: each row tries another batch.",
+    "Stages": "Layers of the pipeline stages that may be the fullest.",
+    "Formats": "Number formats of weights and caches, and every spelling of a name.",
+    "Efficiency": "Constants of the kernels and collectives, by GPU and format.",
+    "Read": "Figures of your own GPU, as read from what was typed.",
+}
 
 
 def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> None:
@@ -65,12 +78,25 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
     _write_table(book, sheets["GPUs"], catalog.gpus, 0, own=1)
     rows = len(catalog.gpus.rows)
     read = _write_read(book, sheets["Read"], catalog)
-    sheets["GPUs"].choices(rows, rows, 1, f"={address(1, 0)}:{address(rows - 1, 0)}")
+    listed = f"={address(1, 0)}:{address(rows - 1, 0)}"
+    for column, name in enumerate(catalog.gpus.names):
+        if name == "kernels_like":
+            rule = Rule("kernels like", "The GPU of this sheet whose kernels are as efficient.", listed)
+        elif name == "name":
+            rule = Rule("name", _NAME_MESSAGE)
+        elif name in UNITS:
+            message = f"A number in the unit of the heading, or text such as {_EXAMPLES.get(name, '900 GB/s')}."
+            rule = Rule(_HEADINGS[name], f"{message} Blank: not stated.", allowed=_NUMBER_OR_TEXT)
+        else:
+            rule = Rule(_HEADINGS.get(name, name), "A number of at least 0; blank: not stated.", allowed=_NUMBER)
+        if name != "check":
+            sheets["GPUs"].rule(rows, rows, column, rule)
     sheets["GPUs"].text(
         rows + 2, 0, f"{OWN_GPU} is yours to fill in: change any yellow cell, also its name. Its kernels are as "
         "efficient as those of the GPU in 'kernels like'. Blank: not stated.", "note",
     )  # fmt: skip
     _check_gpu(sheets["GPUs"], catalog, read)
+    sheets["GPUs"].prints(rows + 3, len(catalog.gpus.names))
     _write_models(book, sheets["Models"], catalog)
     _write_stages(book, sheets["Stages"], catalog)
     place = _write_table(book, sheets["Formats"], catalog.quantizations, 0)
@@ -89,16 +115,31 @@ def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
     sheet.texts(0, ("of", "figure", "value", "source", "address", "date", "note"))
     for line, figure in enumerate(contents.figures, 1):
         for column, text in enumerate(figure):
-            sheet.value(line, column, text)
+            sheet.value(line, column, text, "wrapped")
     sheet.head(1, 0, (len(contents.figures), 7) if contents.figures else None)
-    for column, width in enumerate((22, 26, 26, 60, 40, 12, 60)):
+    for column, width in enumerate((18, 26, 22, 50, 40, 12, 50)):
         sheet.widen(column, column, width)
+    sheet.prints(1 + len(contents.figures), 7)
+    _write_behind(sheets["Behind"])
     sheet = sheets["About"]
     for line, (label, text) in enumerate(contents.about):
         sheet.text(line, 0, label, "bold")
         sheet.text(line, 1, text, "wrapped")
     sheet.widen(0, 0, 22)
     sheet.widen(1, 1, 110)
+    sheet.prints(len(contents.about), 2)
+
+
+def _write_behind(sheet: Sheet) -> None:
+    """Write the divider: what the sheets after it hold."""
+    sheet.text(0, 0, "Behind the answers", "title")
+    sheet.text(1, 0, "The sheets after this one hold the formulas in steps. They are not printed.", "note")
+    for line, (name, text) in enumerate(_BEHIND.items(), 3):
+        sheet.text(line, 0, name, "bold")
+        sheet.text(line, 1, text, "wrapped")
+    sheet.widen(0, 0, 22)
+    sheet.widen(1, 1, 110)
+    sheet.prints(4 + len(_BEHIND), 2, pages=1)
 
 
 def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
@@ -113,7 +154,7 @@ def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 
             cell_style = f"{style} input" if line > last - own else style
             sheet.value(line, column, row[column - place], cell_style)
     sheet.head(1, 1)
-    sheet.widen(place, place, 24)
+    sheet.widen(place, place, 22)
     sheet.widen(place + 1, place + len(table.names) - 1, 13)
     return place + len(table.names) + 1
 
@@ -126,9 +167,23 @@ def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
     layers = [address(last, table.names.index(name)).replace("$", "") for name in mixers]
     column = table.names.index("layers")
     sheet.formula(last, column, "+".join(layers), table.rows[-1][column])
-    sheet.choices(last, last, table.names.index("formats_like"), f"={address(1, 0)}:{address(last - 1, 0)}")
+    listed = f"={address(1, 0)}:{address(last - 1, 0)}"
+    for place, name in enumerate(table.names):
+        if name == "formats_like":
+            rule = Rule("formats like", "The model of this sheet whose number formats it has.", listed)
+        elif name == "name":
+            rule = Rule("name", _NAME_MESSAGE)
+        elif name == "model_id":
+            rule = Rule("model id", "For people; no formula reads it.")
+        elif name == "kv_cache":
+            rule = Rule("kv cache", "The format that 'auto' stands for.", list(KV_FORMATS))
+        else:
+            rule = Rule(name.replace("_", " "), "A number of at least 0.", allowed=_NUMBER)
+        if name not in ("check", "layers"):
+            sheet.rule(last, last, place, rule)
     sheet.text(last + 2, 0, _OWN_MODEL_NOTE, "note")
     _check_model(sheet, catalog)
+    sheet.prints(last + 3, table.names.index("kv_cache") + 1)  # and not the shape of every kind of layer
 
 
 def _write_read(book: Book, sheet: Sheet, catalog: Catalog) -> dict[str, str]:
@@ -272,12 +327,12 @@ def _negative(cell: str) -> str:
 def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str, str]]) -> None:
     """Write rules for the last row of a table; that row then names the first broken rule, or ok."""
     first = rows + _GAP
-    sheet.texts(first - 1, ("rules", "broken"))
+    sheet.texts(first - 1, ("1 where the rule is broken", "rule"))
     for line, (condition, rule) in enumerate(rules, first):
-        sheet.text(line, 0, rule)
-        sheet.formula(line, 1, f"IF({condition},1,0)", 0)
+        sheet.formula(line, 0, f"IF({condition},1,0)", 0)
+        sheet.text(line, 1, rule)
     last = first + len(rules) - 1
-    texts, broken = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
+    broken, texts = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
     sheet.formula(rows, place, f'IFERROR(INDEX({texts},MATCH(1,{broken},0)),"ok")', "ok")
 
 

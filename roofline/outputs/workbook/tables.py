@@ -46,7 +46,6 @@ STORED = " as stored"
 OWN_MODEL, OWN_GPU = "my-model", "my-gpu"
 MOST_STAGES = 16
 _LONGEST_NAME = 120  # characters; a key joins two names
-_MOST_LAYER_KINDS = 24
 _WILD = WILDCARDS + JOINT
 
 #: Sections whose matrices run as GEMM kernels.
@@ -87,7 +86,7 @@ class Catalog:
 
     def __init__(self, models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> None:
         self.chosen_models, self.chosen_gpus, self.engine = tuple(models), tuple(gpus), engine
-        self.layer_kinds, self._held = layer_kinds_of(models, _MOST_LAYER_KINDS)
+        self.layer_kinds, self._held = layer_kinds_of(models)
         self.dtypes = Table("GPUs", "d", ("dtype",), [(dtype,) for dtype in COMPUTE])
 
     @cached_property
