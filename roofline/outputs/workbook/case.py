@@ -113,6 +113,7 @@ class LookupCase(NamedTuple):
     note: Any  # limits of the timed kernels that the case exceeds
     is_asked: Any  # whether a model is named
     is_ideal: Any  # whether the basis is the hardware limit
+    choices: Mapping[str, Cell]  # by `CHOICES`, as read
     pool: CellPool
 
 
@@ -178,7 +179,7 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     reason = where(impossible == "", too_large, impossible)
     ideal = replace(deployment, basis="ideal")
     note = where(is_ideal, _noted(rows.pool, ideal, workload), _noted(rows.pool, deployment, workload))
-    return LookupCase(prediction, reason, impossible, note, cells["model"] != "", is_ideal, rows.pool)
+    return LookupCase(prediction, reason, impossible, note, cells["model"] != "", is_ideal, cells, rows.pool)
 
 
 @scope("read")

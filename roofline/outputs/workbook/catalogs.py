@@ -69,6 +69,7 @@ _BEHIND = {
     "Stages": "Layers of the pipeline stages that may be the fullest.",
     "Formats": "Number formats of weights and caches, and every spelling of a name.",
     "Efficiency": "Constants of the kernels and collectives, by GPU and format.",
+    "Pairs": "The case of the sheet Answer on every GPU, for the sheet Fleet.",
     "Read": "Figures of your own GPU, as read from what was typed.",
 }
 

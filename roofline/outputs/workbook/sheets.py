@@ -32,9 +32,11 @@ from roofline.outputs.workbook.case import (
 from roofline.outputs.workbook.catalogs import write_notes, write_tables
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, homes, named, shared, unmarked
 from roofline.outputs.workbook.inputs import choice_rule, number_rule
+from roofline.outputs.workbook.planning import Answered, pair_formulas, write_fleet, write_summary
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
     EFFICIENCY,
+    joined,
 )
 from roofline.outputs.workbook.typed import FORMS
 from roofline.outputs.workbook.writer import Book, Sheet, address
@@ -55,11 +57,11 @@ _PROMPTS = tuple(2**power for power in range(7, 17))
 
 #: Sheets that people read, in order, with the colour of their tab; then those that stand behind.
 READ = {
-    "Answer": "#2E7D32", "Scenarios": "#2E7D32", "Curves": "#2E7D32", "Details": "#2E7D32",
-    "GPUs": "#1565C0", "Models": "#1565C0", "Engine": "#1565C0", "Sources": "#1565C0", "About": "#1565C0",
+    **dict.fromkeys(("Answer", "Fleet", "Summary", "Scenarios", "Curves", "Details"), "#2E7D32"),
+    **dict.fromkeys(("GPUs", "Models", "Engine", "Sources", "About"), "#1565C0"),
     "Behind": "#9E9E9E",
-}  # fmt: skip
-BEHIND = ("Kernels", "Lookups", "Knees", "Stages", "Formats", "Efficiency", "Read")
+}
+BEHIND = ("Kernels", "Lookups", "Knees", "Stages", "Formats", "Efficiency", "Read", "Pairs")
 SHEETS = (*READ, *BEHIND)
 
 
@@ -267,14 +269,19 @@ def _chart(book: Book, title: str, axes: tuple[str, str], points: tuple[int, int
 _WIDTHS = (18, 13, 11, 11, 5, 5, 5, 5, 8, 7, 7, 7, 7, 10)
 
 
-def write_scenarios(sheet: Sheet, contents: Contents) -> None:
-    count = len(contents.scenarios) + contents.spare
+def write_scenarios(sheet: Sheet, pairs: Sheet, contents: Contents) -> tuple[Answered, Answered]:
+    """Write a row for each scenario, and one for each GPU behind Fleet, with the same formulas.
+
+    Returns the answers of both sheets.
+    """
+    count, others = len(contents.scenarios) + contents.spare, len(contents.catalog.gpus.rows)
     pool = CellPool()
     cells = {name: pool.input(address(None, place), _column(contents, name)) for place, name in enumerate(CHOICES)}
     case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
     answers = list(_answers(case, limits(contents, pool)))
     for answer in answers:
         answer.name_cell()
+    key = named("key", where(case.is_asked, joined(case.choices["model"], *_after(case)), ""))
     prediction = case.prediction
     kernels = [
         (f"{name}: {unmarked(kernel.name)} [s]", kernel.time)
@@ -283,9 +290,9 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     ]
     kernels = [(heading, cell) for heading, cell in kernels if isinstance(cell, Cell)]
     times = [cell for _, cell in kernels]
-    roots = [*(answer.cell for answer in answers), *times]
+    roots = [*(answer.cell for answer in answers), *times, key]
     staged, steps = shared(roots, times, [answer.cell for answer in answers]), homes(roots)
-    behind = [*((steps[id(cell)], cell) for cell in staged), *kernels]
+    behind = [*((steps[id(cell)], cell) for cell in staged), *kernels, ("key", key)]
     first = len(CHOICES) + len(answers)
     places: dict[int, str] = {}
     for place, (_, cell) in enumerate(behind):
@@ -304,7 +311,15 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     columns += [(first + place, cell, "small") for place, (_, cell) in enumerate(behind)]
     headings = [*(answer.label for answer in answers), *(heading for heading, _ in behind)]
     sheet.texts(0, headings, first=len(CHOICES))
-    sheet.rows(1, columns, places, count)
+    sheet.rows(1, columns, places, count, total=count + others)
+    for column, name in enumerate(CHOICES):
+        pairs.text(0, column, name, "head")
+    for line, formulas in enumerate(pair_formulas(others)):
+        for column, (cell, formula) in enumerate(zip(cells.values(), formulas, strict=True)):
+            pairs.formula(1 + line, column, formula, _shown(cell.value[count + line]))
+    pairs.texts(0, headings, first=len(CHOICES))
+    pairs.rows(1, columns, places, others, total=count + others, start=count)
+    pairs.head(1, 2)
     for column, name in enumerate(CHOICES):
         sheet.rule(1, count, column, choice_rule(name))
     sheet.head(1, 2, (count, first))
@@ -314,6 +329,31 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     sheet.widen(len(CHOICES), first - 1, 9)
     sheet.widen(len(CHOICES), len(CHOICES), 20)
     sheet.widen(first, first + len(behind) - 1, 11, folded=True)
+    at = {answer.label: len(CHOICES) + place for place, answer in enumerate(answers)}
+    at["key"] = first + len(behind) - 1
+    held = {answer.label: _values(answer.cell, count + others) for answer in answers}
+    held["key"] = _values(key, count + others)
+    return (
+        Answered(sheet.name, at, {label: values[:count] for label, values in held.items()}),
+        Answered(pairs.name, at, {label: values[count:] for label, values in held.items()}),
+    )
+
+
+def _after(case: LookupCase) -> Iterator[Any]:
+    """What follows the model in the key of a scenario."""
+    for name in ("gpu", "quantization", "isl", "osl", "batch"):
+        yield "|"
+        yield case.choices[name]
+
+
+def _shown(value: Any) -> Any:
+    """A choice as a sheet shows it."""
+    return "" if isinstance(value, float) and np.isnan(value) else value
+
+
+def _values(cell: Any, count: int) -> list[Any]:
+    values = cell.value if isinstance(cell, Cell) else cell
+    return list(np.broadcast_to(np.asarray(values).reshape(-1), (count,)).tolist())
 
 
 def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[Figure]:
@@ -350,11 +390,13 @@ def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[Figure]:
 
 
 def _column(contents: Contents, name: str) -> Any:
-    """A choice in all rows; blanks are empty texts, or NaN among numbers."""
-    known = [row[name] for row in contents.scenarios]
-    if name in TEXTS:
-        return np.array([*known, *[""] * contents.spare], dtype=object)
-    return np.array([*known, *[float("nan")] * contents.spare], dtype=float)
+    """A choice in all rows, those behind Fleet included; blanks are empty texts, or NaN among numbers."""
+    known: list[Any] = [row[name] for row in contents.scenarios]
+    gpus = [row[0] for row in contents.catalog.gpus.rows]
+    alone: dict[str, Any] = {**contents.case, **dict.fromkeys(("pp", "ep", "dp", "replicas"), 1.0), "tp": float("nan")}
+    behind = gpus if name == "gpu" else [alone[name]] * len(gpus)
+    blank = "" if name in TEXTS else float("nan")
+    return np.array([*known, *[blank] * contents.spare, *behind], dtype=object if name in TEXTS else float)
 
 
 # Rows of the sheet Kernels: work, roof, terms and time of each kernel of a pass.
@@ -434,6 +476,8 @@ def write_workbook(path: Path, contents: Contents, start: Prediction) -> None:
     sheets |= {name: book.sheet(name, READ["Behind"], is_read=False) for name in BEHIND}
     write_tables(book, sheets, contents.catalog)
     write_answers(book, sheets, contents, start)
-    write_scenarios(sheets["Scenarios"], contents)
+    scenarios, pairs = write_scenarios(sheets["Scenarios"], sheets["Pairs"], contents)
+    write_fleet(book, sheets["Fleet"], contents, pairs)
+    write_summary(book, sheets["Summary"], contents, scenarios)
     write_notes(sheets, contents)
     book.close()

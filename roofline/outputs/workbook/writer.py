@@ -179,15 +179,17 @@ class Sheet:
         count: int,
         *,
         share: bool = True,
+        total: int | None = None,
+        start: int = 0,
     ) -> None:
-        """Write columns with a row for each case."""
+        """Write columns with a row for each of `count` cases, from the case `start` on, of all that cells hold."""
         for column, cell, style in columns:
             if not isinstance(cell, Cell):
                 for line in range(count):
                     self.value(first + line, column, cell, style)
                 continue
-            values = np.broadcast_to(np.asarray(cell.value).reshape(-1), (count,)).tolist()
-            values = [_beside(cell, value) for value in values]
+            values = np.broadcast_to(np.asarray(cell.value).reshape(-1), (total or count,)).tolist()
+            values = [_beside(cell, value) for value in values[start : start + count]]
             chosen, text = self.book.styles[style], spreadsheet_formula(cell, places)
             if not (share and _CAN_SHARE and count > 1):
                 for line, value in enumerate(values):
