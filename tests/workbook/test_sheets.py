@@ -33,7 +33,7 @@ KEYS = {
     "output tok/s": "output_tok_s", "HBM used": "hbm_used_frac", "weights [GB/GPU]": "weights_gb",
     "USD/M output tok": "usd_per_m_output_tok",
 }  # fmt: skip
-CALCULATOR = {
+DETAILS = {
     **KEYS, "output tok/s/GPU": "output_tok_s_gpu", "prefill bound": "prefill_bound", "decode bound": "decode_bound",
     "KV cache [GB/GPU]": "kv_cache_gb", "knee [sequences]": "knee", "knee set by": "knee_bound",
     "ridge knee": "ridge_knee", "half knee": "half_knee", "memory knee": "memory_knee", "SLO knee": "slo_knee",
@@ -142,7 +142,7 @@ def test_every_value_beside_a_formula_is_what_another_engine_calculates(book, re
         assert agrees(there, None if here == "" else here), (sheet, address, here, there)
 
 
-def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
+def test_the_answer_is_that_of_python_whatever_is_chosen(book, live):
     inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, answered, refused = random.Random(11), 0, 0
     grid = [(model, gpu, quantization) for model in MODELS for gpu in GPUS for quantization in ("native", "fp8")]
@@ -165,7 +165,7 @@ def test_the_calculator_answers_as_python_whatever_is_chosen(book, live):
         if not slo:
             row["slo_knee"] = row["memory_knee"]
         assert shown["answer"] == "ok", (case, shown["answer"])
-        for label, key in CALCULATOR.items():
+        for label, key in DETAILS.items():
             assert agrees(shown[label], row[key]), (label, shown[label], row[key], case)
         for key, limit in limits.items():
             # a sheet has no ranges: certain is only what the hardware limit misses
@@ -299,7 +299,7 @@ def test_a_gpu_and_a_model_of_ones_own_may_be_filled_in(tmp_path):
     own = replace(h100, bandwidth=9e12, peaks={**h100.peaks, "bf16": 4e15})
     known = rl.predict("llama-3.2-3b", own, isl=2000, osl=128, batch=1, tp=1, pp=2).to_dict()
     for label in ("TTFT [ms]", "TPOT [ms]", "weights [GB/GPU]", "HBM used", "half knee"):
-        assert agrees(live.value("Details", f"B{results[label]}"), known[CALCULATOR[label]]), label
+        assert agrees(live.value("Details", f"B{results[label]}"), known[DETAILS[label]]), label
 
 
 REFUSED = (
@@ -343,7 +343,7 @@ def test_what_cannot_be_is_refused_in_words(shown_of):
 
 @pytest.fixture(scope="module")
 def own(tmp_path_factory):
-    """A small book whose calculator asks for the planner's own model on the planner's own GPU."""
+    """A small book whose answer asks for the planner's own model on the planner's own GPU."""
     path = tmp_path_factory.mktemp("own") / "own.xlsx"
     rl.sheet(str(path), MODELS[0], GPUS[0], spare=0)
     live, inputs = Live(path), placed_inputs(path)
@@ -528,7 +528,7 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
     *edited, of_uniform, of_many = recalculated_many([*paths, uniform, many], "libreoffice")
     for case, anew in zip(cases, edited, strict=True):
         row = answer(case, slo={"ttft": 0.5, "tpot": 0.025}).to_dict()
-        for label, key in CALCULATOR.items():
+        for label, key in DETAILS.items():
             assert agrees(anew.value("Details", f"B{results[label]}"), row[key]), (label, case)
     for path, anew in ((uniform, of_uniform), (many, of_many)):
         says = Cells(path)
@@ -539,8 +539,8 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
 
 #: Models with more kinds of layers together than most workbooks hold.
 MANY_KINDS = (
-    "codellama-34b", "deepseek-v2", "deepseek-v3.2", "exaone-4.0-32b", "gemma-2-27b", "gemma-4-26b-a4b", "glm-4.5",
-    "gpt-j-6b", "gpt-oss-120b", "jamba-1.5-large", "kimi-linear-48b-a3b", "llama-4-maverick", "minimax-m1", "phi-2",
+    "llama-3.3-nemotron-super-49b", "gemma-4-26b-a4b", "glm-5.2", "gpt-oss-120b", "kimi-k3", "lfm2-8b-a1b",
+    "muse-spark-816b-a42b", "nemotron-3-nano",
 )  # fmt: skip
 
 

@@ -600,7 +600,7 @@ class Contents:
     catalog: Catalog
     engine: Engine
     routing_skew: float | None  # c of the routing; None: uniform
-    case: Mapping[str, Any]  # choices of the calculator, by `CHOICES`
+    case: Mapping[str, Any]  # choices of the sheet Answer, by `CHOICES`
     scenarios: Sequence[Mapping[str, Any]]  # choices of each row, likewise
     spare: int  # further rows, left blank
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
@@ -609,12 +609,12 @@ class Contents:
 
 
 def name_of(choice: str) -> str:
-    """Name of the cell of a choice in the calculator."""
+    """Name of the cell of an input."""
     return f"in_{choice}"
 
 
 def times_shown(engine: Engine) -> tuple[str, ...]:
-    """Engine times that have a cell in the calculator: the network, and those above 0 that matter without a load."""
+    """Engine times that have a cell on the sheet Engine: the network, and those above 0 that matter without a load."""
     return tuple(
         name for name in HOST_TIMES if name == "network" or (name not in _UNDER_LOAD and getattr(engine, name) > 0.0)
     )
@@ -622,7 +622,7 @@ def times_shown(engine: Engine) -> tuple[str, ...]:
 
 @scope("asked")
 def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -> CaseCells:
-    """Inputs of a case; those that all cases share are cells of the calculator."""
+    """Inputs of a case; those that all cases share are cells of the sheets Answer and Engine."""
     engine = contents.engine
     bounds, times = [], {}
     for name in times_shown(engine):
@@ -647,7 +647,7 @@ def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -
 
 @scope("limits")
 def limits(contents: Contents, pool: CellPool) -> dict[str, Real]:
-    """Limits of the SLO in the calculator [s]; infinite where blank."""
+    """Limits of the SLO on the sheet Answer [s]; infinite where blank."""
     bounds = {}
     for key in SLO_KEYS:
         cell = read_time(_typed_limit(contents, pool, key))
@@ -656,11 +656,11 @@ def limits(contents: Contents, pool: CellPool) -> dict[str, Real]:
 
 
 def _typed_time(pool: CellPool, engine: Engine, name: str) -> Cell:
-    """Cell of an engine time in the calculator [ms]."""
+    """Cell of an engine time [ms], as typed."""
     return pool.input(name_of(name), np.array([getattr(engine, name) / MILLI]))
 
 
 def _typed_limit(contents: Contents, pool: CellPool, key: str) -> Cell:
-    """Cell of an SLO limit in the calculator [ms]."""
+    """Cell of a limit of the SLO [ms], as typed."""
     limit = contents.slo.get(key)
     return pool.input(name_of(f"slo_{key}"), np.array([float("nan") if limit is None else limit / MILLI]))

@@ -24,6 +24,10 @@ from roofline.outputs.workbook.writer import Book, Rule, Sheet, address
 from roofline.serving.quantization import NATIVE
 from roofline.specs.formats import COMPUTE, KV_FORMATS
 
+_OWN_GPU_NOTE = (
+    f"{OWN_GPU} is yours to fill in: change any yellow cell, also its name. Figures may be numbers or texts such as "
+    "12 TB/s. Its kernels are as efficient as those of the GPU in 'kernels like'. Blank: not stated."
+)
 _OWN_MODEL_NOTE = (
     f"{OWN_MODEL} is yours to fill in: change any yellow cell, also its name. Each kind of layer has its number of "
     "layers (0: none) and its shape; a kind that a model lacks shows the shape of another model. With pp > 1, memory "
@@ -32,7 +36,7 @@ _OWN_MODEL_NOTE = (
 _GAP = 5  # rows between a table and its rules
 
 _STYLES = {
-    "bandwidth": "rate", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
+    "bandwidth": "traffic", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
     "host_link": "link", "exp_rate": "rate", "usd_per_hour": "number", **dict.fromkeys(COMPUTE, "flops"),
 }  # fmt: skip
 _HEADINGS = {
@@ -92,10 +96,7 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
             rule = Rule(_HEADINGS.get(name, name), "A number of at least 0; blank: not stated.", allowed=_NUMBER)
         if name != "check":
             sheets["GPUs"].rule(rows, rows, column, rule)
-    sheets["GPUs"].text(
-        rows + 2, 0, f"{OWN_GPU} is yours to fill in: change any yellow cell, also its name. Its kernels are as "
-        "efficient as those of the GPU in 'kernels like'. Blank: not stated.", "note",
-    )  # fmt: skip
+    sheets["GPUs"].paragraph(rows + 2, len(catalog.gpus.names) - 1, _OWN_GPU_NOTE)
     _check_gpu(sheets["GPUs"], catalog, read)
     sheets["GPUs"].prints(rows + 3, len(catalog.gpus.names))
     _write_models(book, sheets["Models"], catalog)
@@ -182,7 +183,8 @@ def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
             rule = Rule(name.replace("_", " "), "A number of at least 0.", allowed=_NUMBER)
         if name not in ("check", "layers"):
             sheet.rule(last, last, place, rule)
-    sheet.text(last + 2, 0, _OWN_MODEL_NOTE, "note")
+    sheet.widen(1, 1, 34)
+    sheet.paragraph(last + 2, table.names.index("kv_cache"), _OWN_MODEL_NOTE)
     _check_model(sheet, catalog)
     sheet.prints(last + 3, table.names.index("kv_cache") + 1)  # and not the shape of every kind of layer
 

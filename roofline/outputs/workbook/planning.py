@@ -84,7 +84,7 @@ def write_fleet(book: Book, sheet: Sheet, contents: Contents, pairs: Answered) -
     sheet.wide(2, 1, 8, f'IF({demand.fault}="",{cheapest},{demand.fault})', shown, "verdict", 1.5)
     sheet.text(last + 2, 0, "A replica answers one batch, then takes the next: these are figures of bursts.", "note")
     sheet.text(
-        last + 3, 0, "Queues need more GPUs; batches that are refilled need fewer. `roofline plan` has both.", "note"
+        last + 3, 0, "Queues need more GPUs; batches that are refilled need fewer. `roofline plan` counts both.", "note"
     )
     for column, width in enumerate((18, 22, 12, 12, 12, 14, 11, 11, 14)):
         sheet.widen(column, column, width)

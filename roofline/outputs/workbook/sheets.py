@@ -51,6 +51,7 @@ from roofline.support.records import NamedTuple
 _FAR = 22  # column of the first formula behind the curves
 _TALL, _WIDE = 16, 7  # rows and columns of a chart
 _INK = "#0072B2"
+_GRID = {"visible": True, "line": {"color": "#E0E0E0", "width": 0.75}}
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _PROMPTS = tuple(2**power for power in range(7, 17))
 
@@ -254,11 +255,11 @@ def _chart(book: Book, title: str, axes: tuple[str, str], points: tuple[int, int
             "marker": {"type": "circle", "size": 5, "fill": {"color": _INK}, "border": {"color": _INK}},
         }
     )
-    chart.set_x_axis({"name": axes[0], "log_base": 2, "num_format": "#,##0", "major_gridlines": {"visible": True}})
-    chart.set_y_axis({"name": axes[1], "num_format": "#,##0.##", "min": 0})
+    chart.set_x_axis({"name": axes[0], "log_base": 2, "num_format": "#,##0", "major_gridlines": _GRID})
+    chart.set_y_axis({"name": axes[1], "num_format": "#,##0.##", "min": 0, "major_gridlines": _GRID})
     chart.set_title({"name": title, "name_font": {"size": 12}})
     chart.set_legend({"none": True})
-    chart.set_size({"width": 460, "height": 300})
+    chart.set_size({"width": 436, "height": 300})
     return chart
 
 
@@ -266,7 +267,7 @@ def _chart(book: Book, title: str, axes: tuple[str, str], points: tuple[int, int
 
 
 #: Widths of the choices [characters].
-_WIDTHS = (18, 13, 11, 11, 5, 5, 5, 5, 8, 7, 7, 7, 7, 10)
+_WIDTHS = (18, 13, 12, 15, 5, 5, 5, 5, 8, 7, 7, 7, 7, 11)
 
 
 def write_scenarios(sheet: Sheet, pairs: Sheet, contents: Contents) -> tuple[Answered, Answered]:

@@ -29,8 +29,8 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     "verdict": {"bold": True, "font_size": 14, "text_wrap": True, "valign": "top"},
     "group": {"bold": True, "bottom": 1, "top": 1, "bg_color": "#EAEFF5"},
     "head": {"bold": True, "bottom": 1, "text_wrap": True, "valign": "top"},
-    "label": {},
-    "bold": {"bold": True},
+    "label": {"valign": "top"},
+    "bold": {"bold": True, "valign": "top"},
     "word": {"bold": True, "align": "right"},
     "note": {"font_color": "#555555", "italic": True},
     "said": {"font_color": "#555555", "italic": True, "text_wrap": True, "valign": "top", "indent": 1},
@@ -41,6 +41,7 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     "whole": {"num_format": "#,##0"},
     "share": {"num_format": "0%"},
     "small": {"num_format": "0.000E+00"},
+    "traffic": {"num_format": '0.00,,,," TB/s"'},
     "rate": {"num_format": '0.00,,,," T/s"'},
     "flops": {"num_format": '#,##0.0,,,," T"'},
     "bytes": {"num_format": '0.0,,," GB"'},
@@ -54,7 +55,7 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
 _A4 = 9
 _LINE = 15.0  # height of a line [points]
 _USUAL_WIDTH = 8.43  # of a column [characters]
-_FULL = 1.0  # share of a line that words fill
+_UNSEEN = 1000.0  # width that no text exceeds
 _WRAPPED = ("head", "wrapped", "said")
 _NOTHING = "XFD1048576"  # a cell that is always empty
 #: What a sheet that is protected, without a password, still allows.
@@ -76,10 +77,11 @@ class _Plain(Worksheet):  # type: ignore[misc]
             super()._xml_formula_element(formula, result, attributes)
             return
         _, area, index, text = formula.split(_SHARED_FORMULA)
-        shared_attributes = "".join(f' {key}="{self._escape_attributes(value)}"' for key, value in attributes)
+        shared_attributes = "".join([f' {key}="{value}"' for key, value in attributes])  # addresses and numbers
         first = f' ref="{area}" si="{index}">{self._escape_data(text)}</f>'
         formula_element = '<f t="shared"' + (first if area else f' si="{index}"/>')
-        self.fh.write(f"<c{shared_attributes}>{formula_element}<v>{self._escape_data(result)}</v></c>")
+        shown = self._escape_data(result) if isinstance(result, str) else result
+        self.fh.write(f"<c{shared_attributes}>{formula_element}<v>{shown}</v></c>")
 
 
 class Book:
@@ -205,7 +207,7 @@ class Sheet:
             self.shared += 1
 
     def widen(self, first: int, last: int, width: float, *, folded: bool = False) -> None:
-        self.widths |= dict.fromkeys(range(first, last + 1), width)
+        self.widths |= dict.fromkeys(range(first, last + 1), _UNSEEN if folded else width)
         how = {"level": 1, "hidden": True} if folded else {}
         self.sheet.set_column(first, last, width, None, how)
 
@@ -213,12 +215,18 @@ class Sheet:
         """Make rows as high as their texts: not every spreadsheet does so when it opens a file."""
         lines: dict[int, int] = {}
         for row, column, text in self.wrapped:
-            width = max(1, int(self.widths.get(column, _USUAL_WIDTH) * _FULL))
+            width = max(1, int(self.widths.get(column, _USUAL_WIDTH)))
             taken = sum(len(wrap(part, width)) or 1 for part in text.split("\n"))
             lines[row] = max(lines.get(row, 1), taken)
         for row, count in lines.items():
             if count > 1:
                 self.sheet.set_row(row, _LINE * count)
+
+    def paragraph(self, row: int, last: int, text: str) -> None:
+        """Write a note across the first columns, on as many lines as it takes."""
+        room = sum(self.widths.get(column, _USUAL_WIDTH) for column in range(last + 1))
+        self.sheet.merge_range(row, 0, row, last, printable(text, lines=True), self.book.styles["said"])
+        self.sheet.set_row(row, _LINE * len(wrap(text, int(room))))
 
     def wide(self, row: int, first: int, last: int, text: str, value: Any, style: str, lines: float) -> None:
         """Write a formula across columns, with room for so many lines."""
