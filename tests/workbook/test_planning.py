@@ -100,18 +100,24 @@ def test_the_summary_shows_the_scenarios_of_one_length(live, named):
     assert live.value("Summary", "A1")
     for isl in (1000, "6000", 5000):
         live.set_many({named["in_summary_isl"]: isl})
-        top = next(row for row in range(5, 40) if live.value("Summary", f"A{row}") == "TTFT [ms]")
-        verdicts = next(row for row in range(5, 40) if live.value("Summary", f"A{row}") == "verdict")
-        assert [live.value("Summary", f"{column}{top}") for column in "BC"] == list(MODELS)
-        for row, gpu in enumerate(GPUS, 1):
-            assert live.value("Summary", f"A{top + row}") == gpu
-            for column, model in zip("BC", MODELS, strict=True):
-                shown = live.value("Summary", f"{column}{top + row}")
+        heads = {live.value("Summary", f"{column}9"): column for column in "BCDEFGHIJKLM"}
+        ttft, verdict = heads["TTFT [ms]"], heads["verdict"]
+        assert [live.value("Summary", f"{chr(ord(ttft) + place)}10") for place in (0, 1)] == list(MODELS)
+        for row, gpu in enumerate(GPUS, 11):
+            assert live.value("Summary", f"A{row}") == gpu
+            for place, model in enumerate(MODELS):
+                shown = live.value("Summary", f"{chr(ord(ttft) + place)}{row}")
                 if isl == 5000:
                     assert shown in ("", None)
                     continue
                 known = rl.predict(model, gpu, **{**START, "isl": int(isl)})
                 assert math.isclose(shown, known.ttft * 1000, rel_tol=1e-9)
                 is_met = known.ttft <= 0.5 and known.tpot <= 0.02
-                assert live.value("Summary", f"{column}{verdicts + row}").startswith("pass" if is_met else "fail")
+                word = live.value("Summary", f"{chr(ord(verdict) + place)}{row}")
+                assert word.startswith("pass" if is_met else "fail")
     live.set_many({named["in_summary_isl"]: 1000})
+    ttft = {live.value("Summary", f"{column}9"): column for column in "BCDEFGHIJKLM"}["TTFT [ms]"]
+    for typed, is_shown in (("*", False), (" Native", True), ("fp8", False), ("n?tive", False)):
+        live.set_many({named["in_summary_quantization"]: typed})
+        assert (live.value("Summary", f"{ttft}11") not in ("", None)) == is_shown, typed
+    live.set_many({named["in_summary_quantization"]: "native"})

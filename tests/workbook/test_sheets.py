@@ -532,9 +532,11 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
             assert agrees(anew.value("Details", f"B{results[label]}"), row[key]), (label, case)
     for path, anew in ((uniform, of_uniform), (many, of_many)):
         says = Cells(path)
-        for label, row in placed(path, "Details", "A").items():
-            here, there = (cells.value("Details", f"B{row}") for cells in (says, anew))
-            assert agrees(there, None if here == "" else here), (path.name, label, here, there)
+        for sheet, address in says.formulas:
+            if sheet in ("Lookups", "Knees"):
+                continue  # as above
+            here, there = (cells.value(sheet, address) for cells in (says, anew))
+            assert agrees(there, None if here == "" else here), (path.name, sheet, address, here, there)
 
 
 #: Models with more kinds of layers together than most workbooks hold.

@@ -67,6 +67,7 @@ _OWN_FIRST = 2  # row of the first figure on the sheet Read
 
 
 _BEHIND = {
+    "Sources": "Every figure of the models and GPUs with its source, address and date.",
     "Kernels": "Every kernel of a prompt and of a mean decode step: work, rates, efficiencies and time.",
     "Lookups": "Intermediate values that several formulas of the answer share.",
     "Knees": "The search for the batch beyond which decode stops being cheap: each row tries another batch.",
@@ -121,7 +122,6 @@ def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
     sheet.head(1, 0, (len(contents.figures), 7) if contents.figures else None)
     for column, width in enumerate((18, 26, 22, 50, 40, 12, 50)):
         sheet.widen(column, column, width)
-    sheet.prints(1 + len(contents.figures), 7)
     _write_behind(sheets["Behind"])
     sheet = sheets["About"]
     for line, (label, text) in enumerate(contents.about):
@@ -135,7 +135,7 @@ def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
 def _write_behind(sheet: Sheet) -> None:
     """Write the divider: what the sheets after it hold."""
     sheet.text(0, 0, "Behind the answers", "title")
-    sheet.text(1, 0, "The sheets after this one hold the formulas in steps. They are not printed.", "note")
+    sheet.text(1, 0, "The sheets after this one hold sources, and the formulas in steps. They are not printed.", "note")
     for line, (name, text) in enumerate(_BEHIND.items(), 3):
         sheet.text(line, 0, name, "bold")
         sheet.text(line, 1, text, "wrapped")

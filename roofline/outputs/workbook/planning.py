@@ -67,6 +67,7 @@ def write_fleet(book: Book, sheet: Sheet, contents: Contents, pairs: Answered) -
     demand = _write_demand(book, sheet, contents)
     start = 6 + len(_DEMAND)
     sheet.texts(start, _FLEET)
+    sheet.sheet.repeat_rows(start)
     names = [row[0] for row in contents.catalog.gpus.rows]
     first, last = start + 1, start + len(names)
     best = [_write_fleet_row(sheet, first + row, row, name, pairs, demand) for row, name in enumerate(names)]
@@ -90,13 +91,13 @@ def write_fleet(book: Book, sheet: Sheet, contents: Contents, pairs: Answered) -
         sheet.widen(column, column, width)
     sheet.widen(_FAR, _FAR, 12, folded=True)
     sheet.sheet.freeze_panes(3, 0)
-    sheet.prints(last + 4, 9, pages=1)
+    sheet.prints(last + 4, 9, pages=1 if last < _LONG_PAGE else 0)
     colour_words(sheet, (first, 1, last, 1))
 
 
 def _write_demand(book: Book, sheet: Sheet, contents: Contents) -> _Demand:
     """Write the inputs of a fleet, and far to the right their numbers as read."""
-    sheet.texts(4, ("demand", *[""] * 8), "group")
+    sheet.texts(4, ("demand", *("" for _ in _FLEET[1:])), "group")
     at, values, faults = {}, {}, []
     for line, (name, label, value, unit, note, least, most) in enumerate(_DEMAND, 5):
         rule = number_rule(label, f"{note[0].upper()}{note[1:]}. From {least:g} to {most:g}.", least, most)
@@ -187,6 +188,56 @@ def write_summary(book: Book, sheet: Sheet, contents: Contents, scenarios: Answe
     sheet.text(0, 0, "How do the models compare on the GPUs?", "title")
     note = "The first row of the sheet Scenarios for each model and GPU at these lengths; blank: there is none."
     sheet.text(1, 0, note, "note")
+    after, chosen = _write_chosen(book, sheet, contents)
+    models = [
+        (address(1 + row, 0, "Models"), model.short_name) for row, model in enumerate(contents.catalog.chosen_models)
+    ]
+    gpus = [(address(1 + row, 0, "GPUs"), gpu.name) for row, gpu in enumerate(contents.catalog.chosen_gpus)]
+    is_long = len(gpus) >= len(models)
+    down, across = (gpus, models) if is_long else (models, gpus)
+    keys: dict[str, int] = {}
+    for place, key in enumerate(scenarios.values["key"], 1):
+        keys.setdefault(key, place)
+    column = scenarios.columns["key"]
+    lines = f"{address(1, column, scenarios.sheet)}:{address(len(scenarios.values['key']), column)}"
+    places: dict[tuple[int, int], tuple[str, int]] = {}
+    top = 8
+    for row, (at_row, name) in enumerate(down):
+        for column, (at_column, other) in enumerate(across):
+            pair = (other, name) if is_long else (name, other)
+            order = (at_column, at_row) if is_long else (at_row, at_column)
+            place = keys.get(scenario_key(*pair, chosen), 0)
+            formula = f'IFERROR(MATCH({order[0]}&"|"&{order[1]}&{after},{lines},0),0)'
+            sheet.formula(top + row, _BEYOND + column, formula, place)
+            places[row, column] = address(top + row, _BEYOND + column), place
+    is_beside = len(across) <= _FEW
+    for block, (heading, label, style) in enumerate(_SUMMED):
+        line = top if is_beside else top + block * (len(down) + 3)
+        first = 1 + block * len(across) if is_beside else 1
+        if not is_beside or block == 0:
+            sheet.text(line + 1, 0, "", "group")
+            for row, (cell, name) in enumerate(down, 2):
+                sheet.formula(line + row, 0, cell, name)
+        sheet.text(line, first, heading, "head")
+        for column, (cell, name) in enumerate(across):
+            sheet.formula(line + 1, first + column, cell, name, "group")
+            for row in range(len(down)):
+                at, place = places[row, column]
+                _write_summed(sheet, (line + 2 + row, first + column), (at, place), scenarios, label, style)
+    columns = 1 + max(3, len(across) * (len(_SUMMED) if is_beside else 1))
+    rows = top + 2 + len(down) + (0 if is_beside else (len(_SUMMED) - 1) * (len(down) + 3))
+    sheet.widen(0, 0, 28)
+    sheet.widen(1, columns - 1, 18)
+    sheet.sheet.freeze_panes(2, 1)
+    if is_beside:
+        sheet.sheet.repeat_rows(top, top + 1)
+    sheet.prints(rows, columns, pages=1 if rows < _LONG_PAGE else 0)
+    sheet.widen(_BEYOND, _BEYOND + len(across), 9, folded=True)
+    colour_words(sheet, (top + 2, 1, top + 1 + len(down), len(across)))
+
+
+def _write_chosen(book: Book, sheet: Sheet, contents: Contents) -> tuple[str, list[Any]]:
+    """Write the inputs of Summary; returns the address of the end of a scenario's key, and its parts."""
     start, parts = contents.scenarios[0], []
     for line, name in enumerate(_CHOSEN, 3):
         listed = list(dict.fromkeys(row[name] for row in contents.scenarios))
@@ -197,52 +248,21 @@ def write_summary(book: Book, sheet: Sheet, contents: Contents, scenarios: Answe
         unit = "" if name == "quantization" else "sequences" if name == "batch" else "tokens"
         cell = name_of(f"summary_{name}")
         write_input(book, sheet, line, Input(f"summary_{name}", name, start[name], unit, "", rule))
-        is_text = name == "quantization"
-        parts.append(f"TRIM({cell})" if is_text else FORMS["read count"].pattern.format(cell))
+        if name == "quantization":
+            clean = address(4, _BEYOND)
+            sheet.formula(4, _BEYOND, FORMS["clean"].pattern.format(cell), start[name])
+            parts.append(FORMS["known"].pattern.format(clean, f'"{name}"', "n_key", "n_name"))
+        else:
+            parts.append(FORMS["read count"].pattern.format(cell))
     chosen = [start[name] for name in _CHOSEN]
     suffix = JOINT + JOINT.join(scenario_key("", "", chosen).split(JOINT)[2:])
     sheet.formula(3, _BEYOND, '"|"&' + '&"|"&'.join(parts), suffix)
-    after = address(3, _BEYOND)
-    models = [
-        (address(1 + row, 0, "Models"), model.short_name) for row, model in enumerate(contents.catalog.chosen_models)
-    ]
-    gpus = [(address(1 + row, 0, "GPUs"), gpu.name) for row, gpu in enumerate(contents.catalog.chosen_gpus)]
-    is_long = len(gpus) >= len(models)
-    down, across = (gpus, models) if is_long else (models, gpus)
-    keys = list(scenarios.values["key"])
-    lines = f"{address(1, scenarios.columns['key'], scenarios.sheet)}:{address(len(keys), scenarios.columns['key'])}"
-    places: dict[tuple[int, int], tuple[str, int]] = {}
-    top = 8
-    for row, (at_row, name) in enumerate(down):
-        for column, (at_column, other) in enumerate(across):
-            pair = (other, name) if is_long else (name, other)
-            order = (at_column, at_row) if is_long else (at_row, at_column)
-            key = scenario_key(*pair, chosen)
-            place = keys.index(key) + 1 if key in keys else 0
-            formula = f'IFERROR(MATCH({order[0]}&"|"&{order[1]}&{after},{lines},0),0)'
-            sheet.formula(top + row, _BEYOND + column, formula, place)
-            places[row, column] = address(top + row, _BEYOND + column), place
-    line = top
-    for heading, label, style in _SUMMED:
-        sheet.text(line, 0, heading, "group")
-        for column, (cell, name) in enumerate(across, 1):
-            sheet.formula(line, column, cell, name, "group")
-        for row, (cell, name) in enumerate(down, 1):
-            sheet.formula(line + row, 0, cell, name)
-            for column in range(len(across)):
-                at, place = places[row - 1, column]
-                _write_summed(sheet, (line + row, column + 1), (at, place), scenarios, label, style)
-        line += len(down) + 2
-    sheet.widen(0, 0, 28)
-    sheet.widen(1, max(3, len(across)), 18)
-    sheet.sheet.freeze_panes(2, 1)
-    sheet.prints(line, 1 + max(3, len(across)), pages=1 if line < _LONG_PAGE else 0)
-    sheet.widen(_BEYOND, _BEYOND + len(across), 9, folded=True)
-    colour_words(sheet, (top + 1, 1, top + len(down), len(across)))
+    return address(3, _BEYOND), chosen
 
 
+_FEW = 2  # columns of a block, up to which the figures stand beside each other
 _LONGEST_LIST = 255  # characters of the entries of a drop-down
-_LONG_PAGE = 70  # lines
+_LONG_PAGE = 60  # lines
 
 
 def _write_summed(

@@ -59,10 +59,10 @@ _PROMPTS = tuple(2**power for power in range(7, 17))
 #: Sheets that people read, in order, with the colour of their tab; then those that stand behind.
 READ = {
     **dict.fromkeys(("Answer", "Fleet", "Summary", "Scenarios", "Curves", "Details"), "#2E7D32"),
-    **dict.fromkeys(("GPUs", "Models", "Engine", "Sources", "About"), "#1565C0"),
+    **dict.fromkeys(("GPUs", "Models", "Engine", "About"), "#1565C0"),
     "Behind": "#9E9E9E",
 }
-BEHIND = ("Kernels", "Lookups", "Knees", "Stages", "Formats", "Efficiency", "Read", "Pairs")
+BEHIND = ("Sources", "Kernels", "Lookups", "Knees", "Stages", "Formats", "Efficiency", "Read", "Pairs")
 SHEETS = (*READ, *BEHIND)
 
 

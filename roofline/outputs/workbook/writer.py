@@ -47,7 +47,7 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     "bytes": {"num_format": '0.0,,," GB"'},
     "link": {"num_format": '#,##0.0,,," GB/s"'},
     "general": {},
-    "money": {"num_format": "#,##0", "bold": True},
+    "money": {"num_format": "#,##0", "bold": True, "align": "right"},
     "wrapped": {"text_wrap": True, "valign": "top"},
 }
 
