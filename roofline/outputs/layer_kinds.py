@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
-from math import inf
 from typing import Any
 
 from roofline.specs.model import Ffn, Mixer, Model
-from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple
 
 
@@ -21,7 +19,7 @@ class LayerKind(NamedTuple):
 
 
 def layer_kinds_of(
-    models: Sequence[Model], most: float = inf
+    models: Sequence[Model],
 ) -> tuple[tuple[LayerKind, ...], dict[str, dict[str, tuple[int, Any]]]]:
     """Kinds of layers of all models; for each model, the number of layers and the record of each kind it has."""
     kinds: dict[tuple[Any, int], LayerKind] = {}
@@ -40,11 +38,6 @@ def layer_kinds_of(
                 kind = kinds[structure, place] = LayerKind(f"{name}_{numbers[name]}", record, names)
             layers[kind.name] = count, record
         held[model.name] = layers
-        if len(kinds) > most:
-            raise BadInput(
-                f"the models up to {model.short_name} have {len(kinds)} kinds of layers; a workbook holds at most "
-                f"{most:g}: choose fewer models"
-            )
     return tuple(kinds.values()), held
 
 

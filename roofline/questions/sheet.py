@@ -72,7 +72,7 @@ def sheet(
 ) -> int:
     """Write a sizing workbook, whose formulas hold for every model, GPU, format, plan and length in it.
 
-    The calculator opens with the first case; every combination is a scenario row, at its smallest tp by default.
+    The sheet Answer opens with the first case; every combination is a scenario row, at its smallest tp by default.
 
     Args:
         path: file, ending in ``.xlsx``.
@@ -88,7 +88,7 @@ def sheet(
 
     Raises:
         UnknownName: no such model, GPU or format.
-        BadInput: another option, impossible numbers, too many rows or kinds of layers, a model whose layers have no
+        BadInput: another option, impossible numbers, too many rows, a model whose layers have no
             workbook formulas, a missing library, or a file that exists or cannot be written.
 
     >>> import tempfile
@@ -117,7 +117,7 @@ def _contents(
     spare: int,
     options: Mapping[str, Any],
 ) -> tuple[Contents, Prediction]:
-    """Everything that goes into a workbook, and the case that its calculator opens with."""
+    """Everything that goes into a workbook, and the case that it opens with."""
     from roofline.outputs.workbook.case import Contents
     from roofline.outputs.workbook.tables import catalog
 
@@ -298,9 +298,11 @@ def _about(
     yield (
         "how to use",
         (
-            "Calculator: change a yellow cell. Scenarios: change any yellow cell of a row, fill blank rows, or copy "
-            "a row down. my-gpu and my-model are rows for your own figures. The columns right of the answers, folded "
-            "away, hold what each row looks up and the time of each of its kernels."
+            "Answer: change a yellow cell. Scenarios: change any yellow cell of a row, or fill a blank row. Names may "
+            "be in any spelling of the catalog, lengths like 2k (2048), rates like 12 TB/s. my-gpu and my-model are "
+            "rows for your own figures. Formulas are protected against slips, without a password: Review, Unprotect "
+            "Sheet. Columns right of the scenarios' answers, hidden, hold what each row looks up and the time of each "
+            "of its kernels: select the columns around them and choose Unhide."
         ),
     )
 

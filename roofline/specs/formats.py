@@ -91,7 +91,7 @@ SIXTEEN_BIT = "16-bit"
 #: Spelling -> format: vLLM and SGLang (`--quantization`, `--kv-cache-dtype`), llm-compressor schemes, ModelOpt and
 #: TensorRT-LLM algorithms. AWQ, GPTQ and Marlin checkpoints are 4-bit integers in groups of 128 with 16-bit compute;
 #: W8A8 is INT8 unless it says FP8.
-_SPELLINGS = {
+SPELLINGS = {
     **dict.fromkeys(("bfloat16", "w16a16"), "bf16"),
     **dict.fromkeys(("float16", "half"), "fp16"),
     **dict.fromkeys(("float32", "float"), "fp32"),
@@ -171,7 +171,7 @@ def spelling(name: object, vendor: str | None = None) -> Spelling | None:
         raise UnknownName(f"{shown(name)} {_NO_FORMAT[folded]}")
     if folded in _WITH_COMPUTE:
         return Spelling(*_WITH_COMPUTE[folded])
-    return Spelling(_SPELLINGS[folded]) if folded in _SPELLINGS else None
+    return Spelling(SPELLINGS[folded]) if folded in SPELLINGS else None
 
 
 def is_format(name: str) -> bool:
@@ -183,7 +183,7 @@ def is_format(name: str) -> bool:
     folded = _folded(name)
     if folded == "fp4" or _storage_format(folded) is not None:
         return True
-    return any(folded in words for words in (FORMATS, _SPELLINGS, _WITH_COMPUTE, _NO_FORMAT))
+    return any(folded in words for words in (FORMATS, SPELLINGS, _WITH_COMPUTE, _NO_FORMAT))
 
 
 def number_format(name: str, vendor: str | None = None) -> Format:

@@ -24,11 +24,15 @@ from roofline.outputs.workbook.tables import (
     is_listed,
     is_number,
     joined,
+    known_name,
     match,
     passes,
     picked,
+    read_count,
+    read_time,
     rounded_to,
 )
+from roofline.outputs.workbook.typed import UNREADABLE
 from roofline.physics.assembly import rank_batch
 from roofline.physics.equation import BASES, HOST_ROOF, Kernel, Terms, Work, beyond_bridge
 from roofline.physics.memory import largest_batch, memory
@@ -76,6 +80,7 @@ CHOICES = (
 #: Note on verdicts in a sheet.
 CENTRAL_NOTE = "by the central estimate; roofline predict gives its 80 % range"
 
+_ADVICE = "write 2000, or 2k for 2048"
 _TINY = 2.0**-100  # stands for a missing efficiency
 
 
@@ -86,13 +91,14 @@ class Bound(NamedTuple):
     least: float
     most: float
     message: str  # for any other value
+    typed: Cell  # as it is in the sheet
     may_be_blank: bool = False
 
 
 class CaseCells(NamedTuple):
     """Inputs of a case: cells for choices, engine times and further limits."""
 
-    cells: Mapping[str, Cell]  # by `CHOICES`
+    cells: Mapping[str, Cell]  # by `CHOICES`, as typed
     engine: Engine  # with cells as times
     routing_skew: Real | None  # c of the routing
     bounds: tuple[Bound, ...] = ()  # of inputs that all cases share
@@ -107,6 +113,7 @@ class LookupCase(NamedTuple):
     note: Any  # limits of the timed kernels that the case exceeds
     is_asked: Any  # whether a model is named
     is_ideal: Any  # whether the basis is the hardware limit
+    choices: Mapping[str, Cell]  # by `CHOICES`, as read
     pool: CellPool
 
 
@@ -140,7 +147,7 @@ class _LookupModel(Model):
 @scope("case")
 def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     """Prediction of a case that is described by cells."""
-    cells = inputs.cells
+    cells = _read(catalog, inputs.cells)
     rows = _Rows(catalog, cells)
     pp, ep, dp = (_degree(cells[name]) for name in ("pp", "ep", "dp"))
     isl, osl, batch = (_length(cells[name], 1.0) for name in ("isl", "osl", "batch"))
@@ -162,7 +169,7 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     need: Any = held_memory(deployment, workload.batch, workload.isl + workload.osl)
     prediction = Prediction(deployment, workload, first, step, memory=need, allow_oversize=True)
     impossible: Any = ""
-    for fails, message in reversed(list(_faults(catalog, rows, prediction, inputs.bounds))):
+    for fails, message in reversed(list(_faults(catalog, rows, prediction, inputs))):
         impossible = where(fails, rows.pool.text_formula(message), impossible)
     with scope("used"):
         used = rounded_to(100.0 * need.used_fraction, 0)
@@ -172,7 +179,18 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     reason = where(impossible == "", too_large, impossible)
     ideal = replace(deployment, basis="ideal")
     note = where(is_ideal, _noted(rows.pool, ideal, workload), _noted(rows.pool, deployment, workload))
-    return LookupCase(prediction, reason, impossible, note, cells["model"] != "", is_ideal, rows.pool)
+    return LookupCase(prediction, reason, impossible, note, cells["model"] != "", is_ideal, cells, rows.pool)
+
+
+@scope("read")
+def _read(catalog: Catalog, typed: Mapping[str, Cell]) -> dict[str, Cell]:
+    """Choices by the names and numbers that formulas take."""
+    names = catalog.names
+    listed = {"model": catalog.models.column("name"), "gpu": catalog.gpus.column("name")}
+    return {
+        name: known_name(cell, name, listed.get(name), names) if name in TEXTS else read_count(cell)
+        for name, cell in typed.items()
+    }
 
 
 def central_verdict(case: LookupCase, slo: Mapping[str, Real]) -> Any:
@@ -354,22 +372,23 @@ def _noted(pool: CellPool, deployment: Deployment, workload: Workload) -> Any:
     return joined(*notes)
 
 
-def _faults(
-    catalog: Catalog, rows: _Rows, prediction: Prediction, bounds: Sequence[Bound]
-) -> Iterator[tuple[Any, str]]:
+def _faults(catalog: Catalog, rows: _Rows, prediction: Prediction, inputs: CaseCells) -> Iterator[tuple[Any, str]]:
     """Reasons why a case is impossible, with their conditions, the most important first."""
     cells, plan, gpu = rows.cells, prediction.deployment.plan, prediction.deployment.gpu
-    model = prediction.deployment.model
+    model, typed = prediction.deployment.model, inputs.cells
     yield (
         ~is_listed(cells["model"], catalog.models.column("name")),
-        f"unknown model {cells['model']}; the sheet Models lists all",
+        f"unknown model {typed['model']}; the sheet Models lists all",
     )
-    yield ~is_listed(cells["gpu"], catalog.gpus.column("name")), f"unknown GPU {cells['gpu']}; the sheet GPUs lists all"
+    yield ~is_listed(cells["gpu"], catalog.gpus.column("name")), f"unknown GPU {typed['gpu']}; the sheet GPUs lists all"
     for table, row, name in ((catalog.models, rows.model, "model"), (catalog.gpus, rows.gpu, "gpu")):
         check = picked(table.column("check"), row)
         yield check != "ok", f"{cells[name]}: {check}"
-    yield ~is_listed(rows.key, catalog.quantizations.column("key")), f"unknown quantization {cells['quantization']}"
-    yield ~is_listed(rows.cache, catalog.caches.column("name")), f"unknown KV cache format {cells['kv_cache_dtype']}"
+    yield ~is_listed(rows.key, catalog.quantizations.column("key")), f"unknown quantization {typed['quantization']}"
+    yield ~is_listed(rows.cache, catalog.caches.column("name")), f"unknown KV cache format {typed['kv_cache_dtype']}"
+    for name in CHOICES:
+        if name not in TEXTS:
+            yield cells[name] == UNREADABLE, f"{name} = {typed[name]} is text where a number belongs; {_ADVICE}"
     for name in ("isl", "osl", "batch"):
         outside = (cells[name] < 1) | (cells[name] > BILLION)
         message = f"{name} must be a number from 1 to {BILLION:.0f}"
@@ -381,11 +400,12 @@ def _faults(
         degree = cells[name]
         no_degree = (degree < 1) | (degree > MEGA) | (degree % 1 > 0)
         yield where(is_number(degree), no_degree, degree != ""), f"{name} must be a whole number, at least 1"
-    for cell, least, most, message, may_be_blank in bounds:
+    for cell, least, most, message, written, may_be_blank in inputs.bounds:
+        yield cell == UNREADABLE, f"{written} is text where a number belongs: {message}"
         other = (cell != "") if may_be_blank else ~is_number(cell)
         yield where(is_number(cell), (cell < least) | (cell > most), other), message
     basis = cells["basis"]
-    yield (basis != "") & (basis != "calibrated") & (basis != "ideal"), "basis must be calibrated or ideal"
+    yield (basis != "") & ~is_listed(basis, catalog.bases.column("name")), "basis must be calibrated or ideal"
     message = f"{cells['gpu']} cannot multiply in {cells['quantization']}; choose another quantization"
     yield ~rows.is_known(), message
     message = f"pp = {plan.pp} exceeds the layers of {model.short_name} or the sheet Stages"
@@ -580,7 +600,7 @@ class Contents:
     catalog: Catalog
     engine: Engine
     routing_skew: float | None  # c of the routing; None: uniform
-    case: Mapping[str, Any]  # choices of the calculator, by `CHOICES`
+    case: Mapping[str, Any]  # choices of the sheet Answer, by `CHOICES`
     scenarios: Sequence[Mapping[str, Any]]  # choices of each row, likewise
     spare: int  # further rows, left blank
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
@@ -589,12 +609,12 @@ class Contents:
 
 
 def name_of(choice: str) -> str:
-    """Name of the cell of a choice in the calculator."""
+    """Name of the cell of an input."""
     return f"in_{choice}"
 
 
 def times_shown(engine: Engine) -> tuple[str, ...]:
-    """Engine times that have a cell in the calculator: the network, and those above 0 that matter without a load."""
+    """Engine times that have a cell on the sheet Engine: the network, and those above 0 that matter without a load."""
     return tuple(
         name for name in HOST_TIMES if name == "network" or (name not in _UNDER_LOAD and getattr(engine, name) > 0.0)
     )
@@ -602,18 +622,24 @@ def times_shown(engine: Engine) -> tuple[str, ...]:
 
 @scope("asked")
 def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -> CaseCells:
-    """Inputs of a case; those that all cases share are cells of the calculator."""
+    """Inputs of a case; those that all cases share are cells of the sheets Answer and Engine."""
     engine = contents.engine
-    times: dict[str, Any] = {name: _time(pool, engine, name) * MILLI for name in times_shown(engine)}
-    bounds = [Bound(_time(pool, engine, name), 0.0, HOUR / MILLI, f"{name} must be at least 0 ms") for name in times]
+    bounds, times = [], {}
+    for name in times_shown(engine):
+        typed = _typed_time(pool, engine, name)
+        cell = read_time(typed)
+        times[name] = cell * MILLI
+        bounds.append(Bound(cell, 0.0, HOUR / MILLI, f"{name} must be at least 0 ms", typed))
     routing_skew: Any = None
     if contents.routing_skew is not None:
-        routing_skew = pool.input(name_of("routing"), np.array([contents.routing_skew]))
+        typed = pool.input(name_of("routing"), np.array([contents.routing_skew]))
+        routing_skew = read_count(typed)
         message = f"routing skew must be a number from {LEAST_SKEW:g} to {MOST_SKEW:g}"
-        bounds.append(Bound(routing_skew, LEAST_SKEW, MOST_SKEW, message))
+        bounds.append(Bound(routing_skew, LEAST_SKEW, MOST_SKEW, message, typed))
     for key in SLO_KEYS:
+        typed = _typed_limit(contents, pool, key)
         message = f"SLO {key} must be above 0 ms, or blank"
-        bounds.append(Bound(_limit(contents, pool, key), _SHORTEST, INFINITE, message, may_be_blank=True))
+        bounds.append(Bound(read_time(typed), _SHORTEST, INFINITE, message, typed, may_be_blank=True))
     return CaseCells(
         {name: cells[name] for name in CHOICES}, replace(engine, tunings=(), **times), routing_skew, tuple(bounds)
     )
@@ -621,20 +647,20 @@ def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -
 
 @scope("limits")
 def limits(contents: Contents, pool: CellPool) -> dict[str, Real]:
-    """Limits of the SLO in the calculator [s]; infinite where blank."""
+    """Limits of the SLO on the sheet Answer [s]; infinite where blank."""
     bounds = {}
     for key in SLO_KEYS:
-        cell = _limit(contents, pool, key)
+        cell = read_time(_typed_limit(contents, pool, key))
         bounds[key] = where(is_number(cell), cell * MILLI, INFINITE)
     return bounds
 
 
-def _time(pool: CellPool, engine: Engine, name: str) -> Cell:
-    """Cell of an engine time in the calculator [ms]."""
+def _typed_time(pool: CellPool, engine: Engine, name: str) -> Cell:
+    """Cell of an engine time [ms], as typed."""
     return pool.input(name_of(name), np.array([getattr(engine, name) / MILLI]))
 
 
-def _limit(contents: Contents, pool: CellPool, key: str) -> Cell:
-    """Cell of an SLO limit in the calculator [ms]."""
+def _typed_limit(contents: Contents, pool: CellPool, key: str) -> Cell:
+    """Cell of a limit of the SLO [ms], as typed."""
     limit = contents.slo.get(key)
     return pool.input(name_of(f"slo_{key}"), np.array([float("nan") if limit is None else limit / MILLI]))

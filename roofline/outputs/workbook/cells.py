@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.outputs.workbook.typed import FORMS, READINGS
 from roofline.support.errors import BadInput, printable
 from roofline.support.records import NamedTuple
 from roofline.symbolic.array_programs import FUNCTIONS
@@ -168,6 +169,7 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "==": _same,
     "!=": lambda a, b: np.logical_not(_same(a, b)),
     "&": _joined,
+    **READINGS,
     "is number": _is_typed,
     "round": np.round,
     "is listed": lambda texts, keys: _rows(texts, keys) > 0,
@@ -313,6 +315,7 @@ _FORMULA = SPREADSHEET._replace(
         "at row and column": Form("INDEX({0},{1},{2})"),
         "is number": Form("ISNUMBER({0})"),
         "round": Form("ROUND({0},{1})"),
+        **FORMS,
     },
     quoted=text_literal,
 )

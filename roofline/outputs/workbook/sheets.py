@@ -9,14 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.operations import maximum, where
-from roofline.numbers.quantity import GIGA, MILLI
+from roofline.numbers.quantity import BILLION, GIGA, MILLI
+from roofline.outputs.workbook.answer import Figure, figures_of, write_answer, write_details, write_engine
 from roofline.outputs.workbook.case import (
-    CENTRAL_NOTE,
     CHOICE_NOTES,
     CHOICES,
-    OFFERED,
     TEXTS,
     Contents,
     LookupCase,
@@ -26,57 +24,50 @@ from roofline.outputs.workbook.case import (
     case_inputs,
     central_verdict,
     curve_point,
-    knees_of,
     limits,
     lookup_case,
     name_of,
     one_trial,
-    times_shown,
 )
-from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, homes, named, scope, shared, unmarked
+from roofline.outputs.workbook.catalogs import write_notes, write_tables
+from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, homes, named, shared, unmarked
+from roofline.outputs.workbook.inputs import choice_rule, number_rule
+from roofline.outputs.workbook.planning import Answered, pair_formulas, write_fleet, write_summary
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
     EFFICIENCY,
-    HOST_COLUMNS,
-    MOST_STAGES,
-    OWN_GPU,
-    OWN_MODEL,
-    Catalog,
-    Table,
-    stages_of_one_kind,
+    joined,
 )
+from roofline.outputs.workbook.typed import FORMS
 from roofline.outputs.workbook.writer import Book, Sheet, address
 from roofline.physics.equation import Kernel, Roof
 from roofline.physics.memory import largest_batch
 from roofline.serving.prediction import Prediction
-from roofline.serving.quantization import NATIVE
-from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import HOST
-from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple
 
-# The calculator of a workbook: one case with every kernel, look-up and trial row behind its answer.
+# The answer of a workbook: one case with every kernel, look-up and trial row behind its answer.
 
-_FIRST = 3  # row of the first input and of the first result
-_VALUE, _LABEL, _RESULT = 1, 4, 5  # columns
+_FAR = 22  # column of the first formula behind the curves
+_TALL, _WIDE = 16, 7  # rows and columns of a chart
+_INK = "#0072B2"
+_GRID = {"visible": True, "line": {"color": "#E0E0E0", "width": 0.75}}
 _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _PROMPTS = tuple(2**power for power in range(7, 17))
 
 
-class _Result(NamedTuple):
-    """One line of the answer, or one column of a scenario's."""
-
-    label: str
-    cell: Any
-    style: str
-    note: str = ""
-
-    def name_cell(self) -> None:
-        named(self.label.partition(" [")[0], self.cell)
+#: Sheets that people read, in order, with the colour of their tab; then those that stand behind.
+READ = {
+    **dict.fromkeys(("Answer", "Fleet", "Summary", "Scenarios", "Curves", "Details"), "#2E7D32"),
+    **dict.fromkeys(("GPUs", "Models", "Engine", "About"), "#1565C0"),
+    "Behind": "#9E9E9E",
+}
+BEHIND = ("Sources", "Kernels", "Lookups", "Knees", "Stages", "Formats", "Efficiency", "Read", "Pairs")
+SHEETS = (*READ, *BEHIND)
 
 
-def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents, start: Prediction) -> None:
-    """Write the sheets Calculator, Kernels, Lookups, Knees and Curves."""
+def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, start: Prediction) -> None:
+    """Write the sheets Answer, Details, Engine, Kernels, Lookups, Knees and Curves."""
     pool = CellPool()
     cells = {name: pool.input(name_of(name), np.array([contents.case[name]])) for name in CHOICES}
     case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
@@ -88,7 +79,7 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
         lambda batch: one_trial(start, batch, contents.slo),
         lambda line, name: address(1 + line, columns[name], "Knees"),
     )
-    results = [*_results(case, trials), *_within(case, slo)]
+    results = list(figures_of(case, trials, slo))
     for result in results:
         result.name_cell()
     asked_at = pool.input(address(None, 1, "Knees"), np.array([_plain(batch) for batch in trials.batches]))
@@ -112,76 +103,15 @@ def write_calculator(book: Book, sheets: Mapping[str, Sheet], contents: Contents
     looked_up = [cell for cell in staged if not cell.reach & (asked_at.reach | batches.reach | prompts.reach)]
     places |= {id(asked_at): address(None, 1), id(batches): address(None, 0), id(prompts): address(None, 1)}
     places |= {id(cell): address(None, 2 + len(trial) + place) for place, cell in enumerate(of_trial)}
-    places |= {id(cell): address(None, 4 + place) for place, cell in enumerate(of_curve)}
+    places |= {id(cell): address(None, _FAR + place) for place, cell in enumerate(of_curve)}
     places |= {id(cell): address(1 + place, 1, "Lookups") for place, cell in enumerate(looked_up)}
 
-    _write_inputs(book, sheets["Calculator"], contents)
-    _write_results(sheets["Calculator"], results, places)
+    write_answer(book, sheets["Answer"], contents, write_details(sheets["Details"], results, places))
+    write_engine(book, sheets["Engine"], contents)
     _write_kernels(sheets["Kernels"], rows, places)
     _write_lookups(sheets["Lookups"], looked_up, places, steps)
     _write_knees(sheets["Knees"], trials, [*trial, *of_trial], places, steps)
-    _write_curves(book, sheets, [*drawn, *of_curve], places, steps, start)
-
-
-def _results(case: LookupCase, trials: Trials) -> Iterator[_Result]:
-    prediction, memory = case.prediction, case.prediction.memory
-    ok = case.reason == ""
-
-    def shown(cell: Any) -> Any:
-        return where(ok, cell, "")
-
-    def held(cell: Any) -> Any:
-        return where(case.impossible == "", cell, "")
-
-    def finite(cell: Any) -> Any:
-        return where(ok, where(cell < INFINITE, cell, "none"), "")
-
-    several: Any = prediction.workload.osl > 1.0
-    step: Any = prediction.tpot
-    ideal = prediction.ideal
-    yield _Result("answer", where(ok, "ok", case.reason), "word")
-    yield _Result("note", shown(case.note), "word", "where the case is beyond the timed kernels")
-    yield _Result("TTFT [ms]", shown(prediction.ttft / MILLI), "result", "time to first token")
-    yield _Result(
-        "TPOT [ms]", shown(where(several, step / MILLI, "")), "result", "time per output token after the first"
-    )
-    yield _Result("E2EL [ms]", shown(prediction.e2el / MILLI), "result", "request until last token")
-    yield _Result("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "result", "one user, while decoding")
-    yield _Result("output tok/s", shown(prediction.output_tok_s), "result", "of all replicas")
-    yield _Result("output tok/s/GPU", shown(prediction.output_tok_s_gpu), "result")
-    yield _Result("prefill bound", shown(named("bound", prediction.prefill.bound)), "word")
-    yield _Result("decode bound", shown(where(several, named("bound", prediction.decode.bound), "")), "word")
-    yield _Result("TTFT, hardware limit [ms]", shown(ideal[0].time / MILLI), "number", "full rates, no host")
-    yield _Result("TPOT, hardware limit [ms]", shown(where(several, ideal[1].time / MILLI, "")), "number")
-    yield _Result("GPUs", shown(prediction.deployment.num_gpus), "whole", "of all replicas")
-    yield _Result("weights [GB/GPU]", held(memory.weights / GIGA), "number")
-    yield _Result("KV cache [GB/GPU]", held(memory.kv_cache / GIGA), "number")
-    yield _Result("activations [GB/GPU]", held(memory.activations / GIGA), "number")
-    yield _Result("reserve [GB/GPU]", held(memory.reserve / GIGA), "number")
-    yield _Result("HBM used", held(memory.used_fraction), "share", "of the usable memory")
-    yield _Result("fits", held(where(memory.fits, "yes", "no")), "word")
-    knees = knees_of(trials)
-    with scope("smallest"):
-        smallest, name = knees.smallest
-    yield _Result("knee [sequences]", shown(smallest), "number", "batch beyond which decode stops being cheap")
-    yield _Result("knee set by", shown(name), "word")
-    yield _Result("ridge knee", finite(knees.ridge), "number", "weights turn compute-bound")
-    yield _Result("half knee", finite(knees.half), "number", "half of the peak throughput")
-    yield _Result("memory knee", shown(knees.memory), "whole", "largest batch that fits")
-    yield _Result("SLO knee", shown(knees.slo), "whole", "largest batch that fits and meets the limits")
-    hourly: Any = prediction.usd_per_hour
-    per_token = prediction.usd_per_m_output_tok
-    priced = hourly > 0
-    yield _Result("USD/h", shown(where(priced, hourly, "no price")), "number", "typical price of all GPUs")
-    yield _Result("USD/M output tok", shown(where(priced, per_token, "no price")), "result", "at full utilisation")
-
-
-def _within(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
-    """Whether each limit is met."""
-    ok = case.reason == ""
-    for key in SLO_KEYS:
-        verdict = where(slo[key] < INFINITE, central_verdict(case, {key: slo[key]}), "no limit")
-        yield _Result(f"SLO {key.upper()}", where(ok, verdict, ""), "word", CENTRAL_NOTE)
+    _write_curves(book, sheets["Curves"], [*drawn, *of_curve], places, steps, start)
 
 
 def _plain(batch: Any) -> float:
@@ -210,52 +140,6 @@ def _kernel_places(rows: Sequence[KernelRow]) -> tuple[dict[int, str], list[Cell
             elif isinstance(cell, Cell) and HEADINGS[column] not in ROOF:
                 taken.append(cell)
     return places, known, taken
-
-
-def _write_inputs(book: Book, sheet: Sheet, contents: Contents) -> None:
-    sheet.text(0, 0, "roofline: how fast does this model run on this GPU?", "title")
-    sheet.text(
-        1, 0, "Change the yellow cells. Everything else is a formula; the sheet Kernels breaks the answer down.", "note"
-    )
-    lines = [(name, name, contents.case[name], note) for name, note in CHOICE_NOTES.items()]
-    for key in SLO_KEYS:
-        limit = contents.slo.get(key)
-        known = None if limit is None else limit / MILLI
-        lines.append((f"slo_{key}", f"SLO {key} [ms]", known, "upper limit; blank: none"))
-    if contents.routing_skew is not None:
-        lines.append(("routing", "routing skew", contents.routing_skew, "routing skew c; 0.66 as measured"))
-    engine = contents.engine
-    for name in times_shown(engine):
-        note = f"{HOST_TIMES[name]} (engine {engine.name})"
-        lines.append((name, f"{name} [ms]", getattr(engine, name) / MILLI, note))
-    for line, (name, label, value, note) in enumerate(lines, _FIRST):
-        sheet.text(line, 0, label)
-        sheet.value(line, _VALUE, value, "input")
-        sheet.text(line, _VALUE + 1, note, "note")
-        book.define(name_of(name), address(line, _VALUE, "Calculator"))
-        if name in OFFERED:
-            sheet.choices(line, line, _VALUE, OFFERED[name], strict=name in TEXTS)
-    sheet.widen(0, 0, 16)
-    sheet.widen(_VALUE, _VALUE, 24)
-    sheet.widen(_VALUE + 1, _VALUE + 1, 46)
-    sheet.widen(_LABEL, _LABEL, 24)
-    sheet.widen(_RESULT, _RESULT, 18)
-    sheet.widen(_RESULT + 1, _RESULT + 1, 40)
-
-
-def _write_results(sheet: Sheet, results: Sequence[_Result], places: Mapping[int, str]) -> None:
-    for line, result in enumerate(results, _FIRST):
-        sheet.text(line, _LABEL, result.label)
-        sheet.cell(line, _RESULT, result.cell, places, result.style)
-        sheet.text(line, _RESULT + 1, result.note, "note")
-    last = _FIRST + len(results)
-    for text, colour in (
-        ("fail", "#F8CBAD"), ("fail?", "#F8CBAD"), ("no", "#F8CBAD"), ("pass?", "#C6E0B4"), ("yes", "#C6E0B4"),
-    ):  # fmt: skip
-        chosen = sheet.book.book.add_format({"bg_color": colour})
-        sheet.sheet.conditional_format(
-            _FIRST, _RESULT, last, _RESULT, {"type": "cell", "criteria": "==", "value": f'"{text}"', "format": chosen}
-        )
 
 
 def _write_kernels(sheet: Sheet, rows: Sequence[KernelRow], places: Mapping[int, str]) -> None:
@@ -326,243 +210,79 @@ def _write_knees(
 
 def _write_curves(
     book: Book,
-    sheets: Mapping[str, Sheet],
+    sheet: Sheet,
     cells: Sequence[Any],
     places: Mapping[int, str],
     steps: Mapping[int, str],
     start: Prediction,
 ) -> None:
-    """Rows of the curves, and the two charts on the calculator."""
-    sheet = sheets["Curves"]
-    sheet.texts(0, ("batch", "isl [tokens]", "TTFT [ms]", "TPOT [ms]", *(steps[id(cell)] for cell in cells[2:])))
+    """Four charts and their points, whose formulas stand far to the right."""
+    sheet.texts(0, ("batch", "isl [tokens]", "TTFT [ms]", "TPOT [ms]"))
+    sheet.texts(0, (steps[id(cell)] for cell in cells[2:]), first=_FAR)
     points = [values for _, values in _curve_points(start)]
     for line, (batch, isl) in enumerate(zip(*points, strict=True), 1):
-        if line <= len(_BATCHES):
-            sheet.value(line, 0, batch, "input")
-            sheet.formula(line, 1, name_of("isl"), isl)
-        else:
-            sheet.formula(line, 0, name_of("batch"), batch)
-            sheet.value(line, 1, isl, "input")
-    columns = [(2 + place, cell, "number" if place < 2 else "small") for place, cell in enumerate(cells)]
-    sheet.rows(1, columns, places, len(points[0]), share=False)
+        varies, name, value = (0, "isl", isl) if line <= len(_BATCHES) else (1, "batch", batch)
+        sheet.value(line, varies, batch if varies == 0 else isl, "input")
+        sheet.formula(line, 1 - varies, FORMS["read count"].pattern.format(name_of(name)), value)
+    first, last = len(_BATCHES), len(points[0])
+    for column, name, begin, end in ((0, "batch", 1, first), (1, "isl", first + 1, last)):
+        sheet.rule(begin, end, column, number_rule(name, f"A {name} to draw, a number of at least 1.", 1, BILLION))
+    columns = [(place if place < 4 else _FAR - 4 + place, cell) for place, cell in enumerate(cells, 2)]
+    sheet.rows(1, [(column, cell, "number" if column < 4 else "small") for column, cell in columns], places, last,
+               share=False)  # fmt: skip
     sheet.head(1, 2)
-    sheet.widen(0, len(cells) + 1, 12)
-    first, last = len(_BATCHES), len(_BATCHES) + len(_PROMPTS)
-    _chart(book, sheets["Calculator"], "batch [sequences]", (0, 1, first), _FIRST)
-    _chart(book, sheets["Calculator"], "isl [tokens]", (1, first + 1, last), _FIRST + 17)
+    sheet.widen(0, 3, 12)
+    sheet.widen(_FAR, _FAR + len(cells) - 2, 12, folded=True)
+    for place, (label, title, column, begin, end) in enumerate((
+        ("batch [sequences]", "batch", 0, 1, first), ("isl [tokens]", "prompt length", 1, first + 1, last),
+    )):  # fmt: skip
+        for values, name in ((2, "TTFT [ms]"), (3, "TPOT [ms]")):
+            chart = _chart(book, f"{name[:4]} against {title}", (label, name), (column, begin, end), values)
+            sheet.sheet.insert_chart(1 + place * _TALL, 5 + (values - 2) * _WIDE, chart)
+    sheet.prints(2 + 2 * _TALL, 5 + 2 * _WIDE, pages=1)
 
 
-def _chart(book: Book, sheet: Sheet, label: str, points: tuple[int, int, int], row: int) -> None:
+def _chart(book: Book, title: str, axes: tuple[str, str], points: tuple[int, int, int], values: int) -> Any:
+    """One figure against one input: a line with markers."""
     column, begin, end = points
     chart = book.book.add_chart({"type": "scatter", "subtype": "straight_with_markers"})
-    places = ["Curves", begin, column, end, column]
-    for name, values, second in (("TTFT [ms]", 2, False), ("TPOT [ms]", 3, True)):
-        heights = ["Curves", begin, values, end, values]
-        chart.add_series({"name": name, "categories": places, "values": heights, "y2_axis": second})
-    chart.set_x_axis({"name": label, "log_base": 2})
-    chart.set_y_axis({"name": "TTFT [ms]"})
-    chart.set_y2_axis({"name": "TPOT [ms]"})
-    chart.set_title({"name": f"TTFT and TPOT against {label.split(maxsplit=1)[0]}"})
-    sheet.sheet.insert_chart(row, _RESULT + 3, chart)
-
-
-# Sheets of the catalogs: tables that formulas look up, sources, and notes about the workbook.
-
-#: Sheets in order.
-SHEETS = (
-    "Calculator", "Scenarios", "Kernels", "Curves", "GPUs", "Models", "Sources", "About",
-    "Lookups", "Knees", "Stages", "Formats", "Efficiency",
-)  # fmt: skip
-
-_OWN_MODEL_NOTE = (
-    f"{OWN_MODEL} is yours to fill in: change any yellow cell, also its name. Each kind of layer has its number of "
-    "layers (0: none) and its shape; a kind that a model lacks shows the shape of another model. With pp > 1, memory "
-    "is exact if all layers are of one kind, else an upper bound. kv cache: the format that 'auto' stands for."
-)
-_GAP = 5  # rows between a table and its rules
-
-_STYLES = {
-    "bandwidth": "rate", "memory": "bytes", "link_bandwidth": "link", "peer_bandwidth": "link", "scale_out": "link",
-    "host_link": "link", "exp_rate": "rate", "usd_per_hour": "number", **dict.fromkeys(COMPUTE, "flops"),
-}  # fmt: skip
-_HEADINGS = {
-    "kernels_like": "kernels like", "bandwidth": "HBM bandwidth [B/s]", "memory": "usable HBM [B]",
-    "link_bandwidth": "link per direction [B/s]", "peer_bandwidth": "link to one peer [B/s]",
-    "domain": "GPUs per scale-up domain", "host_link": "PCIe beyond a bridge [B/s]",
-    "host_domain": "GPUs of a host, where bridges join fewer", "in_switch": "in-switch reduction",
-    "exp_rate": "exponentials [1/s]", "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical price [USD/h]",
-    "formats_like": "formats like", "max_num_batched_tokens": "tokens per step at most",
-    "gpu_memory_utilization": "share of memory that the engine uses",
-    **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
-}  # fmt: skip
-
-
-def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> None:
-    """Write the tables that formulas look up, and name their columns."""
-    _write_table(book, sheets["GPUs"], catalog.gpus, 0, own=1)
-    columns = [catalog.gpus.names.index(dtype) for dtype in COMPUTE]
-    rows = len(catalog.gpus.rows)
-    book.define(catalog.peaks.name, f"{address(1, columns[0], 'GPUs')}:{address(rows, columns[-1])}")
-    sheets["GPUs"].choices(rows, rows, 1, f"={address(1, 0)}:{address(rows - 1, 0)}")
-    sheets["GPUs"].text(
-        rows + 2, 0, f"{OWN_GPU} is yours to fill in: change any yellow cell, also its name. Its kernels are as "
-        "efficient as those of the GPU in 'kernels like'. Blank: not stated.", "note",
-    )  # fmt: skip
-    _check_gpu(sheets["GPUs"], catalog)
-    _write_models(book, sheets["Models"], catalog)
-    _write_stages(book, sheets["Stages"], catalog)
-    place = _write_table(book, sheets["Formats"], catalog.quantizations, 0)
-    place = _write_table(book, sheets["Formats"], catalog.formats, place)
-    place = _write_table(book, sheets["Formats"], catalog.caches, place)
-    _write_table(book, sheets["Formats"], catalog.dtypes, place)
-    place = _write_table(book, sheets["Efficiency"], catalog.kernels, 0)
-    _write_table(book, sheets["Efficiency"], catalog.collectives, place)
-
-
-def write_notes(sheets: Mapping[str, Sheet], contents: Contents) -> None:
-    """Write the sources of all figures, and the notes about the workbook."""
-    sheet = sheets["Sources"]
-    sheet.texts(0, ("of", "figure", "value", "source", "address", "date", "note"))
-    for line, figure in enumerate(contents.figures, 1):
-        for column, text in enumerate(figure):
-            sheet.value(line, column, text)
-    sheet.head(1, 0, (len(contents.figures), 7) if contents.figures else None)
-    for column, width in enumerate((22, 26, 26, 60, 40, 12, 60)):
-        sheet.widen(column, column, width)
-    sheet = sheets["About"]
-    for line, (label, text) in enumerate(contents.about):
-        sheet.text(line, 0, label, "bold")
-        sheet.text(line, 1, text, "wrapped")
-    sheet.widen(0, 0, 22)
-    sheet.widen(1, 1, 110)
-
-
-def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
-    """Write a table from a column on; returns the next free column, after a gap."""
-    last = len(table.rows)
-    for column, name in enumerate(table.names, place):
-        sheet.text(0, column, _HEADINGS.get(name, name.replace("_", " ")), "head")
-        book.define(f"{table.prefix}_{name}", f"{address(1, column, sheet.name)}:{address(last, column)}")
-        style = _STYLES.get(name, "general")
-        for line, row in enumerate(table.rows, 1):
-            cell_style = f"{style} input" if line > last - own else style
-            sheet.value(line, column, row[column - place], cell_style)
-    sheet.head(1, 1)
-    sheet.widen(place, place, 24)
-    sheet.widen(place + 1, place + len(table.names) - 1, 13)
-    return place + len(table.names) + 1
-
-
-def _write_models(book: Book, sheet: Sheet, catalog: Catalog) -> None:
-    table = catalog.models
-    _write_table(book, sheet, table, 0, own=1)
-    last = len(table.rows)
-    mixers = [f"{name}_layers" for name in catalog.mixer_names]
-    layers = [address(last, table.names.index(name)).replace("$", "") for name in mixers]
-    column = table.names.index("layers")
-    sheet.formula(last, column, "+".join(layers), table.rows[-1][column])
-    sheet.choices(last, last, table.names.index("formats_like"), f"={address(1, 0)}:{address(last - 1, 0)}")
-    sheet.text(last + 2, 0, _OWN_MODEL_NOTE, "note")
-    _check_model(sheet, catalog)
-
-
-def _check_gpu(sheet: Sheet, catalog: Catalog) -> None:
-    """Write the rules for the planner's own GPU."""
-    table = catalog.gpus
-    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
-    rules = [
-        (_not_positive(at[name]), f"{_HEADINGS[name]} must be above 0")
-        for name in ("bandwidth", "memory", "domain", *catalog.settings)
-    ]
-    host = HOST_COLUMNS if catalog.has_bridges else ()
-    optional = ("link_bandwidth", "peer_bandwidth", "in_switch", "exp_rate", "scale_out", "usd_per_hour", *COMPUTE)
-    rules += [(_negative(at[name]), f"{_HEADINGS[name]} must be a number, or blank") for name in (*host, *optional)]
-    known = f'MATCH({at["kernels_like"]}&"|gemm|16-bit",{catalog.kernels.column("key").name},0)'
-    rules += [(f"NOT(ISNUMBER({known}))", "kernels like must name a GPU of this sheet")]
-    rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "the bf16 or fp16 peak is missing")]
-    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
-
-
-def _check_model(sheet: Sheet, catalog: Catalog) -> None:
-    """Write the rules for the planner's own model."""
-    table = catalog.models
-    at = {name: address(len(table.rows), place) for place, name in enumerate(table.names)}
-    rules = [(_not_positive(at[name]), f"{name} must be above 0") for name in ("layers", "hidden", "vocab")]
-    layers = {kind.name: at[f"{kind.name}_layers"] for kind in catalog.layer_kinds}
-    rules += [(_negative(cell), f"layers of {name} must be a number") for name, cell in layers.items()]
-    networks = [cell for name, cell in layers.items() if name not in catalog.mixer_names]
-    mixers = [layers[name] for name in catalog.mixer_names]
-    rules += [(f"{'+'.join(mixers)}<>{'+'.join(networks)}", "mixers and networks must have the same number of layers")]
-    for kind in catalog.layer_kinds:
-        numbers = [at[f"{kind.name}_{name}"] for name in kind.numbers]
-        if numbers:
-            good = ",".join(f"ISNUMBER({cell}),{cell}>0" for cell in numbers)
-            rule = f"IF({layers[kind.name]}>0,NOT(AND({good})),FALSE)"
-            rules.append((rule, f"numbers of {kind.name} must be above 0"))
-        if "kv_heads" in kind.numbers:
-            heads, shared = at[f"{kind.name}_heads"], at[f"{kind.name}_kv_heads"]
-            rule = f"IF({layers[kind.name]}>0,MOD({heads},{shared})<>0,FALSE)"
-            rules.append((rule, f"kv heads of {kind.name} must divide its heads"))
-    known = f"ISNUMBER(MATCH({at['kv_cache']},{catalog.caches.column('name').name},0))"
-    rules.append((f"NOT({known})", "kv cache must be a known format"))
-    known = f'MATCH({at["formats_like"]}&"|{NATIVE}",{catalog.quantizations.column("key").name},0)'
-    rules.append((f"NOT(ISNUMBER({known}))", "formats like must name a model of this sheet"))
-    _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
-
-
-def _not_positive(cell: str) -> str:
-    return f"IF(ISNUMBER({cell}),{cell}<=0,TRUE)"
-
-
-def _negative(cell: str) -> str:
-    return f'IF(ISNUMBER({cell}),{cell}<0,{cell}<>"")'
-
-
-def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str, str]]) -> None:
-    """Write rules for the last row of a table; that row then names the first broken rule, or ok."""
-    first = rows + _GAP
-    sheet.texts(first - 1, ("rules", "broken"))
-    for line, (condition, rule) in enumerate(rules, first):
-        sheet.text(line, 0, rule)
-        sheet.formula(line, 1, f"IF({condition},1,0)", 0)
-    last = first + len(rules) - 1
-    texts, broken = (f"{address(first, column)}:{address(last, column)}" for column in (0, 1))
-    sheet.formula(rows, place, f'IFERROR(INDEX({texts},MATCH(1,{broken},0)),"ok")', "ok")
-
-
-def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
-    """Write the fullest pipeline stages; those of the planner's own model are formulas of its row."""
-    table = catalog.stages
-    _write_table(book, sheet, table, 0)
-    last = len(catalog.models.rows)
-    start = len(table.rows) - MOST_STAGES
-    name = address(last, 0, "Models")
-    pool, kinds = CellPool(), [kind.name for kind in catalog.layer_kinds]
-    place = catalog.models.names.index
-    held = [catalog.models.rows[-1][place(f"{kind}_layers")] for kind in kinds]
-    at = (address(last, place(f"{kind}_layers"), "Models") for kind in kinds)
-    counts = [pool.input(cell, np.array([float(count)])) for cell, count in zip(at, held, strict=True)]
-    for pp in range(1, MOST_STAGES + 1):
-        line = start + pp
-        sheet.formula(line, 0, f'{name}&"|{pp}"', table.rows[line - 1][0])
-        for number, stage in enumerate(stages_of_one_kind(counts, pp), 1):
-            for kind, cell in zip(kinds, stage, strict=False):  # without its ends, which do not change
-                sheet.cell(line, table.names.index(f"{number}_{kind}"), cell, {})
+    chart.add_series(
+        {
+            "name": axes[1],
+            "categories": ["Curves", begin, column, end, column],
+            "values": ["Curves", begin, values, end, values],
+            "line": {"color": _INK, "width": 2},
+            "marker": {"type": "circle", "size": 5, "fill": {"color": _INK}, "border": {"color": _INK}},
+        }
+    )
+    chart.set_x_axis({"name": axes[0], "log_base": 2, "num_format": "#,##0", "major_gridlines": _GRID})
+    chart.set_y_axis({"name": axes[1], "num_format": "#,##0.##", "min": 0, "major_gridlines": _GRID})
+    chart.set_title({"name": title, "name_font": {"size": 12}})
+    chart.set_legend({"none": True})
+    chart.set_size({"width": 436, "height": 300})
+    return chart
 
 
 # The sheet Scenarios: a row for each case, with its own look-ups, kernels and answer.
 
-_HEAD = 32  # points: two lines of headings
+
+#: Widths of the choices [characters].
+_WIDTHS = (18, 13, 12, 15, 5, 5, 5, 5, 8, 7, 7, 7, 7, 11)
 
 
-def write_scenarios(sheet: Sheet, contents: Contents) -> None:
-    count = len(contents.scenarios) + contents.spare
+def write_scenarios(sheet: Sheet, pairs: Sheet, contents: Contents) -> tuple[Answered, Answered]:
+    """Write a row for each scenario, and one for each GPU behind Fleet, with the same formulas.
+
+    Returns the answers of both sheets.
+    """
+    count, others = len(contents.scenarios) + contents.spare, len(contents.catalog.gpus.rows)
     pool = CellPool()
     cells = {name: pool.input(address(None, place), _column(contents, name)) for place, name in enumerate(CHOICES)}
     case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
     answers = list(_answers(case, limits(contents, pool)))
     for answer in answers:
         answer.name_cell()
+    key = named("key", where(case.is_asked, joined(case.choices["model"], *_after(case)), ""))
     prediction = case.prediction
     kernels = [
         (f"{name}: {unmarked(kernel.name)} [s]", kernel.time)
@@ -571,9 +291,9 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     ]
     kernels = [(heading, cell) for heading, cell in kernels if isinstance(cell, Cell)]
     times = [cell for _, cell in kernels]
-    roots = [*(answer.cell for answer in answers), *times]
+    roots = [*(answer.cell for answer in answers), *times, key]
     staged, steps = shared(roots, times, [answer.cell for answer in answers]), homes(roots)
-    behind = [*((steps[id(cell)], cell) for cell in staged), *kernels]
+    behind = [*((steps[id(cell)], cell) for cell in staged), *kernels, ("key", key)]
     first = len(CHOICES) + len(answers)
     places: dict[int, str] = {}
     for place, (_, cell) in enumerate(behind):
@@ -592,20 +312,55 @@ def write_scenarios(sheet: Sheet, contents: Contents) -> None:
     columns += [(first + place, cell, "small") for place, (_, cell) in enumerate(behind)]
     headings = [*(answer.label for answer in answers), *(heading for heading, _ in behind)]
     sheet.texts(0, headings, first=len(CHOICES))
-    sheet.rows(1, columns, places, count)
-    _offer(sheet, count)
-    sheet.sheet.set_row(0, _HEAD)
+    sheet.rows(1, columns, places, count, total=count + others)
+    for column, name in enumerate(CHOICES):
+        pairs.text(0, column, name, "head")
+    for line, formulas in enumerate(pair_formulas(others)):
+        for column, (cell, formula) in enumerate(zip(cells.values(), formulas, strict=True)):
+            pairs.formula(1 + line, column, formula, _shown(cell.value[count + line]))
+    pairs.texts(0, headings, first=len(CHOICES))
+    pairs.rows(1, columns, places, others, total=count + others, start=count)
+    pairs.head(1, 2)
+    for column, name in enumerate(CHOICES):
+        sheet.rule(1, count, column, choice_rule(name))
     sheet.head(1, 2, (count, first))
-    sheet.widen(0, 1, 18)
-    sheet.widen(2, first - 1, 11)
-    sheet.widen(len(CHOICES), len(CHOICES), 30)
+    sheet.prints(1 + count, first)
+    for column, width in enumerate(_WIDTHS):
+        sheet.widen(column, column, width)
+    sheet.widen(len(CHOICES), first - 1, 9)
+    sheet.widen(len(CHOICES), len(CHOICES), 20)
     sheet.widen(first, first + len(behind) - 1, 11, folded=True)
+    at = {answer.label: len(CHOICES) + place for place, answer in enumerate(answers)}
+    at["key"] = first + len(behind) - 1
+    held = {answer.label: _values(answer.cell, count + others) for answer in answers}
+    held["key"] = _values(key, count + others)
+    return (
+        Answered(sheet.name, at, {label: values[:count] for label, values in held.items()}),
+        Answered(pairs.name, at, {label: values[count:] for label, values in held.items()}),
+    )
 
 
-def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
+def _after(case: LookupCase) -> Iterator[Any]:
+    """What follows the model in the key of a scenario."""
+    for name in ("gpu", "quantization", "isl", "osl", "batch"):
+        yield "|"
+        yield case.choices[name]
+
+
+def _shown(value: Any) -> Any:
+    """A choice as a sheet shows it."""
+    return "" if isinstance(value, float) and np.isnan(value) else value
+
+
+def _values(cell: Any, count: int) -> list[Any]:
+    values = cell.value if isinstance(cell, Cell) else cell
+    return list(np.broadcast_to(np.asarray(values).reshape(-1), (count,)).tolist())
+
+
+def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[Figure]:
     prediction = case.prediction
     reason = where(case.is_asked, case.reason, "")
-    yield _Result("reason", reason, "general")
+    yield Figure("reason", reason, "general")
     ok = case.is_asked & (reason == "")
 
     def shown(cell: Any) -> Any:
@@ -613,40 +368,36 @@ def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[_Result]:
 
     several: Any = prediction.workload.osl > 1.0
     step: Any = prediction.tpot
-    yield _Result("TTFT [ms]", shown(named("time", prediction.ttft) / MILLI), "result")
-    yield _Result("TPOT [ms]", shown(where(several, named("time", step) / MILLI, "")), "result")
-    yield _Result("E2EL [ms]", shown(prediction.e2el / MILLI), "number")
-    yield _Result("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "number")
-    yield _Result("output tok/s", shown(prediction.output_tok_s), "number")
-    yield _Result("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
-    yield _Result("GPUs", shown(prediction.deployment.num_gpus), "whole")
-    yield _Result("weights [GB/GPU]", shown(prediction.memory.weights / GIGA), "number")
+    yield Figure("TTFT [ms]", shown(named("time", prediction.ttft) / MILLI), "result")
+    yield Figure("TPOT [ms]", shown(where(several, named("time", step) / MILLI, "")), "result")
+    yield Figure("E2EL [ms]", shown(prediction.e2el / MILLI), "number")
+    yield Figure("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "number")
+    yield Figure("output tok/s", shown(prediction.output_tok_s), "number")
+    yield Figure("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
+    yield Figure("GPUs", shown(prediction.deployment.num_gpus), "whole")
+    yield Figure("weights [GB/GPU]", shown(prediction.memory.weights / GIGA), "number")
     used = where(case.is_asked, where(case.impossible == "", prediction.memory.used_fraction, ""), "")
-    yield _Result("HBM used", used, "share")
+    yield Figure("HBM used", used, "share")
     length = prediction.workload.isl + prediction.workload.osl
-    yield _Result("largest batch", shown(largest_batch(prediction.deployment, length)), "whole")
+    yield Figure("largest batch", shown(largest_batch(prediction.deployment, length)), "whole")
     hourly: Any = prediction.usd_per_hour
     per_token = prediction.usd_per_m_output_tok
-    yield _Result("USD/h", shown(where(hourly > 0, hourly, "")), "number")
-    yield _Result("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
+    yield Figure("USD/h", shown(where(hourly > 0, hourly, "")), "number")
+    yield Figure("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
     has_limit = reduce(maximum, (where(limit < INFINITE, 1, 0) for limit in slo.values()))
     within = central_verdict(case, slo)
-    yield _Result("SLO", shown(where(has_limit > 0, within, "")), "general")
-    yield _Result("note", shown(case.note), "general")
+    yield Figure("SLO", shown(where(has_limit > 0, within, "")), "general")
+    yield Figure("note", shown(case.note), "general")
 
 
 def _column(contents: Contents, name: str) -> Any:
-    """A choice in all rows; blanks are empty texts, or NaN among numbers."""
-    known = [row[name] for row in contents.scenarios]
-    if name in TEXTS:
-        return np.array([*known, *[""] * contents.spare], dtype=object)
-    return np.array([*known, *[float("nan")] * contents.spare], dtype=float)
-
-
-def _offer(sheet: Sheet, count: int) -> None:
-    for column, name in enumerate(CHOICES):
-        if name in OFFERED:
-            sheet.choices(1, count, column, OFFERED[name], strict=name in TEXTS)
+    """A choice in all rows, those behind Fleet included; blanks are empty texts, or NaN among numbers."""
+    known: list[Any] = [row[name] for row in contents.scenarios]
+    gpus = [row[0] for row in contents.catalog.gpus.rows]
+    alone: dict[str, Any] = {**contents.case, **dict.fromkeys(("pp", "ep", "dp", "replicas"), 1.0), "tp": float("nan")}
+    behind = gpus if name == "gpu" else [alone[name]] * len(gpus)
+    blank = "" if name in TEXTS else float("nan")
+    return np.array([*known, *[blank] * contents.spare, *behind], dtype=object if name in TEXTS else float)
 
 
 # Rows of the sheet Kernels: work, roof, terms and time of each kernel of a pass.
@@ -721,10 +472,13 @@ def _roof(kernel: Kernel) -> tuple[Any, ...]:
 
 
 def write_workbook(path: Path, contents: Contents, start: Prediction) -> None:
-    book = Book(path)
-    sheets = {name: book.sheet(name) for name in SHEETS}
+    book = Book(path, "Sizing of LLM inference")
+    sheets = {name: book.sheet(name, colour) for name, colour in READ.items()}
+    sheets |= {name: book.sheet(name, READ["Behind"], is_read=False) for name in BEHIND}
     write_tables(book, sheets, contents.catalog)
-    write_calculator(book, sheets, contents, start)
-    write_scenarios(sheets["Scenarios"], contents)
+    write_answers(book, sheets, contents, start)
+    scenarios, pairs = write_scenarios(sheets["Scenarios"], sheets["Pairs"], contents)
+    write_fleet(book, sheets["Fleet"], contents, pairs)
+    write_summary(book, sheets["Summary"], contents, scenarios)
     write_notes(sheets, contents)
     book.close()

@@ -12,8 +12,9 @@ from roofline.numbers.operations import Real, ceil, floor, where
 from roofline.numbers.quantity import HOUR
 from roofline.outputs.layer_kinds import fullest_stages, layer_kinds_of, number_of
 from roofline.outputs.workbook.cells import Cell, Column, named, scope, unmarked
+from roofline.outputs.workbook.typed import JOINT, WILDCARDS, name_key
 from roofline.physics.assembly import rank_batch
-from roofline.physics.equation import LinkRoof, Roof, Terms, beyond_bridge, link_efficiency, roof, tuned
+from roofline.physics.equation import BASES, LinkRoof, Roof, Terms, beyond_bridge, link_efficiency, roof, tuned
 from roofline.physics.layers.attention import score_dtype
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.memory import Memory, memory
@@ -22,6 +23,8 @@ from roofline.physics.plan import Deployment, Scheme
 from roofline.serving.knee import possible_tp
 from roofline.serving.latency import Workload, decode, prefill
 from roofline.serving.quantization import (
+    AS_QUANTIZATION,
+    AUTO,
     MATRICES,
     NATIVE,
     PRESETS,
@@ -32,7 +35,7 @@ from roofline.serving.quantization import (
     sixteen_bit_dtype,
 )
 from roofline.specs.engine import BY_GPU, Engine
-from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, number_format
+from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, SPELLINGS, number_format
 from roofline.specs.gpu import COLLECTIVES, ELEMENTWISE, GEMM, HOST, INDEXER, MOE, PCIE, Gpu, KernelKind
 from roofline.specs.model import CrossAttention, Csa, Mixer, Mla, Model, MoeFfn, Stage
 from roofline.support.errors import BadInput, UnsupportedPrecision, shown
@@ -43,8 +46,7 @@ STORED = " as stored"
 OWN_MODEL, OWN_GPU = "my-model", "my-gpu"
 MOST_STAGES = 16
 _LONGEST_NAME = 120  # characters; a key joins two names
-_MOST_LAYER_KINDS = 24
-_WILD = "*?~|"  # wildcards of look-ups, and the sign that joins names
+_WILD = WILDCARDS + JOINT
 
 #: Sections whose matrices run as GEMM kernels.
 MULTIPLIED = ("linear", "attention", "shared", "head", "router")
@@ -84,7 +86,7 @@ class Catalog:
 
     def __init__(self, models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> None:
         self.chosen_models, self.chosen_gpus, self.engine = tuple(models), tuple(gpus), engine
-        self.layer_kinds, self._held = layer_kinds_of(models, _MOST_LAYER_KINDS)
+        self.layer_kinds, self._held = layer_kinds_of(models)
         self.dtypes = Table("GPUs", "d", ("dtype",), [(dtype,) for dtype in COMPUTE])
 
     @cached_property
@@ -199,6 +201,27 @@ class Catalog:
     @cached_property
     def caches(self) -> Table:
         return Table("Formats", "c", ("name",), [(name,) for name in KV_FORMATS])
+
+    @cached_property
+    def names(self) -> Table:
+        """Every spelling of the choices that are texts, and the name that formulas look up."""
+        pairs: list[tuple[str, str, Sequence[str]]] = [
+            ("model", model.short_name, (model.name, *model.aliases)) for model in self.chosen_models
+        ]
+        pairs += [("gpu", gpu.name, gpu.aliases) for gpu in self.chosen_gpus]
+        pairs += [("quantization", preset, spellings) for preset, spellings in _spellings([NATIVE, *PRESETS]).items()]
+        caches = [AS_QUANTIZATION, AUTO, *KV_FORMATS]
+        pairs += [("kv_cache_dtype", name, spellings) for name, spellings in _spellings(caches).items()]
+        pairs += [("basis", name, ()) for name in BASES]
+        names = {name_key(kind, name): name for kind, name, _ in pairs}
+        for kind, name, spellings in pairs:
+            for spelling in spellings:
+                names.setdefault(name_key(kind, spelling), name)
+        return Table("Formats", "n", ("key", "name"), list(names.items()))
+
+    @cached_property
+    def bases(self) -> Table:
+        return Table("Formats", "b", ("name",), [(name,) for name in BASES])
 
     @property
     def mixer_names(self) -> tuple[str, ...]:
@@ -341,6 +364,11 @@ def _refuse(model: Model) -> None:
             raise BadInput(f"{model.short_name}: {what} not supported in a workbook; use predict")
 
 
+def _spellings(names: Sequence[str]) -> dict[str, list[str]]:
+    """Other spellings of number formats, by name."""
+    return {name: [spelling for spelling, meant in SPELLINGS.items() if meant == name] for name in names}
+
+
 def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:
     link = gpu.link
     rates = (gpu.bandwidth, gpu.memory, link.bandwidth, link.peer_bandwidth, link.domain)
@@ -379,6 +407,23 @@ def joined(first: Cell, *others: Cell | str) -> Cell:
     for other in others:
         first = first.graph.node("&", first, other)
     return first
+
+
+def known_name(text: Cell, kind: str, listed: Column | None, names: Table) -> Cell:
+    """Name that a table lists for a text in any spelling; the text itself where there is none."""
+    clean = text.graph.node("clean", text)
+    found = clean.graph.node("known", clean, kind, names.column("key"), names.column("name"))
+    return found if listed is None else where(is_listed(clean, listed), clean, found)
+
+
+def read_count(cell: Cell) -> Cell:
+    """A number as people type it, such as 2000 or 2k; other texts become `UNREADABLE`, blanks stay."""
+    return cell.graph.node("read count", cell)
+
+
+def read_time(cell: Cell) -> Cell:
+    """A time [ms] as people type it, such as 300, 300 ms or 0.3 s; other texts become `UNREADABLE`, blanks stay."""
+    return cell.graph.node("read time", cell)
 
 
 def is_number(cell: Cell) -> Cell:
