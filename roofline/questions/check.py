@@ -746,10 +746,16 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
             **rows_of_sweeps(self.sweeps),
         }
 
-    def __repr__(self) -> str:
+    def _further(self) -> str:
         changed = "" if self.changed is None else f"; changed: {self.changed.text}"
-        refused = f"; {len(self.refused)} refused" if self.refused else ""
-        return f"{super().__repr__()}{changed}{refused}"
+        return changed + (f"; {len(self.refused)} refused" if self.refused else "")
+
+    def heading(self) -> str:
+        """How many there are, what changed, and how many were refused."""
+        return super().heading() + self._further()
+
+    def __repr__(self) -> str:
+        return super().__repr__() + self._further()
 
 
 def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:

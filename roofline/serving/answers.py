@@ -9,6 +9,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, cast, overload
 
+from roofline.numbers.quantity import counted
 from roofline.support.errors import BadInput, UnknownName, shown
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Answer(Generic[_Row]):
         """
         return data_frame(self.to_rows(keys))
 
+    def _repr_html_(self) -> str | None:
+        """A small table, which notebooks show: the first rows, or what is known of the only case."""
+        return html_of(self)
+
 
 class Answers(list[_One], Answer[_Row]):
     """Answers of one question, or rows, as a list that shows itself on one line.
@@ -106,6 +111,10 @@ class Answers(list[_One], Answer[_Row]):
     def __getitem__(self, index: SupportsIndex | slice) -> _One | Answers[_One, _Row]:
         return Answers(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
 
+    def heading(self) -> str:
+        """How many there are, and what else there is to say of them together."""
+        return counted(f"{len(self):,}", "answer")
+
     def __repr__(self) -> str:
         """The first answers, as many as fit on a line, and how many more there are."""
         line = ""
@@ -115,6 +124,13 @@ class Answers(list[_One], Answer[_Row]):
                 return f"[{line}, ... {len(self) - place} more]"
             line += (", " if place else "") + (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
         return f"[{line}]"
+
+
+def html_of(answer: object, *, both_ends: bool = False) -> str | None:
+    """An answer as a small table of HTML, with its last rows beside the first where `both_ends` are asked for."""
+    from roofline.serving.notebook import html_table
+
+    return html_table(answer, both_ends=both_ends)
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:
