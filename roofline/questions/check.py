@@ -750,13 +750,6 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
         changed = "" if self.changed is None else f"; changed: {self.changed.text}"
         return changed + (f"; {len(self.refused)} refused" if self.refused else "")
 
-    def heading(self) -> str:
-        """How many there are, what changed, and how many were refused."""
-        return super().heading() + self._further()
-
-    def __repr__(self) -> str:
-        return super().__repr__() + self._further()
-
 
 def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:
     ttft, tpot, bandwidth = measurement.ttft, measurement.tpot, float(expected.deployment.gpu.bandwidth)

@@ -127,13 +127,9 @@ class Table(Answer[Row], Sequence[Row]):
             return f"{start} {int(more) + hidden} more]"
         return f"{first.removesuffix(']')}, ... {hidden} more]"
 
-    def heading(self) -> str:
-        """Its size."""
-        return f"{len(self):,} rows x {len(self.columns)} columns"
-
     def _repr_html_(self) -> str | None:
         """The first and last rows for a notebook, and the size."""
-        return html_of(self, both_ends=True)
+        return html_of(self, f"{len(self):,} rows x {len(self.columns)} columns", both_ends=True)
 
     def _select(self, keys: Iterable[str] | None) -> Table:
         """The table with some of its columns, in their order; None for all."""

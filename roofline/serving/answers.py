@@ -111,9 +111,12 @@ class Answers(list[_One], Answer[_Row]):
     def __getitem__(self, index: SupportsIndex | slice) -> _One | Answers[_One, _Row]:
         return Answers(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
 
-    def heading(self) -> str:
-        """How many there are, and what else there is to say of them together."""
-        return counted(f"{len(self):,}", "answer")
+    def _repr_html_(self) -> str | None:
+        return html_of(self, f"{counted(f'{len(self):,}', 'answer')}{self._further()}")
+
+    def _further(self) -> str:
+        """What there is to say of all of them together."""
+        return ""
 
     def __repr__(self) -> str:
         """The first answers, as many as fit on a line, and how many more there are."""
@@ -121,16 +124,16 @@ class Answers(list[_One], Answer[_Row]):
         for place, each in enumerate(self):
             text = " ".join(repr(each).splitlines())
             if place and len(line) + len(text) > _LONGEST:
-                return f"[{line}, ... {len(self) - place} more]"
+                return f"[{line}, ... {len(self) - place} more]{self._further()}"
             line += (", " if place else "") + (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
-        return f"[{line}]"
+        return f"[{line}]{self._further()}"
 
 
-def html_of(answer: object, *, both_ends: bool = False) -> str | None:
+def html_of(answer: object, heading: str = "", *, both_ends: bool = False) -> str | None:
     """An answer as a small table of HTML, with its last rows beside the first where `both_ends` are asked for."""
     from roofline.serving.notebook import html_table
 
-    return html_table(answer, both_ends=both_ends)
+    return html_table(answer, heading or repr(answer).removeprefix("<").removesuffix(">"), both_ends=both_ends)
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:

@@ -64,15 +64,16 @@ _RANGED = ("TTFT", "TPOT")
 _PER_CENT = ("_change", "_frac", "_util", "util", "headroom")  # ends of keys whose numbers are shares
 
 
-def html_table(answer: Any, *, both_ends: bool = False) -> str | None:
+def html_table(answer: Any, heading: str, *, both_ends: bool = False) -> str | None:
     """The first rows of an answer, or what is known of its only case; None where its elements are no rows.
 
     Args:
         answer: any of the API.
+        heading: the title of the table.
         both_ends: whether the last rows are shown with the first, of an answer that has many.
     """
     if isinstance(answer, Prediction) and not _shape(answer):
-        return _written(_caption(answer), [_line_of_facts(*fact) for fact in prediction_facts(answer).items()])
+        return _written(heading, [_line_of_facts(*fact) for fact in prediction_facts(answer).items()])
     name = type(answer).__name__
     is_list = isinstance(answer, Sequence) and not isinstance(answer, tuple)
     if is_list:
@@ -83,7 +84,7 @@ def html_table(answer: Any, *, both_ends: bool = False) -> str | None:
             return None
         name = type(first[0]).__name__ if first else name
         rows: list[_Row] = [row for each in first for row in (each.to_rows() if hasattr(each, "to_rows") else [each])]
-        hidden = len(answer) - len(first)
+        hidden = len(answer) - len(first) + max(0, len(rows) - _MOST)
     else:
         rows, count = _rows_of_cases(answer)
         hidden, is_cut = count - min(count, _MOST), False
@@ -91,7 +92,7 @@ def html_table(answer: Any, *, both_ends: bool = False) -> str | None:
     if isinstance(basis, str) and "basis" not in columns:
         columns["basis"] = [basis] * len(rows[:_MOST])
     if len(rows) == 1 and not hidden:
-        return _written(_caption(answer), [_line_of_facts(title, texts) for title, texts in columns.items()])
+        return _written(heading, [_line_of_facts(title, texts) for title, texts in columns.items()])
     alike = {title: texts[0] for title, texts in columns.items() if len(set(texts)) == 1}
     differing = {title: texts for title, texts in columns.items() if title not in alike}
     if not differing:
@@ -102,7 +103,7 @@ def html_table(answer: Any, *, both_ends: bool = False) -> str | None:
         lines.insert(1 + half, f"<tr>{_cell('...') * len(differing)}</tr>")
     more = f"... {hidden:,} more" if hidden and not is_cut else ""
     same = "; ".join(f"{title}: {text}" for title, text in alike.items())
-    return _written(_caption(answer), lines, more, f"In all of these rows: {same}" if same else "")
+    return _written(heading, lines, more, f"In all of these rows: {same}" if same else "")
 
 
 # Rows of an answer.
@@ -270,14 +271,9 @@ def _words(value: object) -> str:
 # HTML. Colours and fonts are those of the notebook, in light and dark.
 
 
-def _caption(answer: Any) -> str:
-    """What the line of the answer says; of lists, how many there are."""
-    return answer.heading() if hasattr(answer, "heading") else repr(answer).removeprefix("<").removesuffix(">")
-
-
-def _written(caption: str, lines: Iterable[str], *below: str) -> str:
+def _written(heading: str, lines: Iterable[str], *below: str) -> str:
     notes = "".join(f"<p>{escape(text)}</p>" for text in below if text)
-    return f"<table><caption>{escape(_short(caption))}</caption>{''.join(lines)}</table>{notes}"
+    return f"<table><caption>{escape(_short(heading))}</caption>{''.join(lines)}</table>{notes}"
 
 
 def _line_of_facts(label: str, parts: Iterable[str]) -> str:
