@@ -18,7 +18,8 @@ NAMES = {"mini-racer": "py_mini_racer", "pyyaml": "yaml"}
 #: Declared without an import, and why.
 TOOLS = {
     "build": "tests/test_packaging.py and .ci/run run it as a command",
-    "import-linter": "checks the import contracts of this file", "mypy": "checks types",
+    "import-linter": "checks the import contracts of this file",
+    "ipykernel": "runs the notebooks of examples, as a process of its own", "mypy": "checks types",
     "oxlint": "lints the JavaScript of the page",
     "pre-commit": "runs the checks of .pre-commit-config.yaml before a commit",
     "pytest-xdist": "a plugin of pytest: -n auto", "ruff": "formats and lints", "types-pyyaml": "stubs for mypy",

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from roofline.support.progress import progress_text
+from roofline.support.progress import PATIENCE, PERIOD, progress_text
 
-_PATIENCE, _PERIOD = 1.0, 0.2  # [s] before the first line, and between two
 _WORKING = "working"  # where nothing is counted
 _stop: list[Callable[[], object]] = []  # what ends the timer that runs
 _shown = ""  # the line on the terminal
@@ -29,7 +28,7 @@ def progress() -> Iterator[None]:
         yield
         return
     signal.signal(signal.SIGALRM, _show)
-    signal.setitimer(signal.ITIMER_REAL, _PATIENCE, _PERIOD)
+    signal.setitimer(signal.ITIMER_REAL, PATIENCE, PERIOD)
     _stop.append(lambda: signal.setitimer(signal.ITIMER_REAL, 0.0))
     try:
         yield

@@ -130,6 +130,16 @@ def elements(values: Any, shape: tuple[int, ...]) -> list[Any]:
     return list(np.broadcast_to(np.array(values, dtype=object), shape).ravel().tolist())
 
 
+def first_elements(values: Any, shape: tuple[int, ...], most: int) -> list[Any]:
+    """The first elements of an array, or of one value for all, in the order of the flattened array of a shape.
+
+    >>> first_elements([[1.0], [2.0]], (2, 3), 4), first_elements("fp8", (2, 3), 2)
+    ([1.0, 1.0, 1.0, 2.0], ['fp8', 'fp8'])
+    """
+    first: list[Any] = np.broadcast_to(np.asarray(values), shape).flat[:most].tolist()
+    return first
+
+
 def listed(values: Any) -> list[Any]:
     """An array as nested lists; None in place of numbers that are not finite."""
     if values.dtype.kind == "f":

@@ -746,10 +746,9 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
             **rows_of_sweeps(self.sweeps),
         }
 
-    def __repr__(self) -> str:
+    def _further(self) -> str:
         changed = "" if self.changed is None else f"; changed: {self.changed.text}"
-        refused = f"; {len(self.refused)} refused" if self.refused else ""
-        return f"{super().__repr__()}{changed}{refused}"
+        return changed + (f"; {len(self.refused)} refused" if self.refused else "")
 
 
 def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:

@@ -19,7 +19,7 @@ from roofline.questions.inputs.arguments import all_values, listed_names, plain_
 from roofline.questions.inputs.case import LEAST_RATE, LENGTHS
 from roofline.questions.inputs.options import ALL, understood
 from roofline.questions.predict import DEFAULTS, predict, refused_row
-from roofline.serving.answers import Answer, Answers, check_keys, listed_keys, selected
+from roofline.serving.answers import Answer, Answers, check_keys, html_of, listed_keys, selected
 from roofline.serving.knee import check_count
 from roofline.serving.latency import Lengths
 from roofline.serving.prediction import Prediction, memory_of
@@ -127,19 +127,9 @@ class Table(Answer[Row], Sequence[Row]):
             return f"{start} {int(more) + hidden} more]"
         return f"{first.removesuffix(']')}, ... {hidden} more]"
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> str | None:
         """The first and last rows for a notebook, and the size."""
-        from html import escape
-
-        rows = len(self)
-        places = [*range(min(_FEW, rows)), *range(max(rows - _FEW, _FEW), rows)]
-        lines = [f"<tr>{''.join(f'<th>{escape(key)}</th>' for key in ('', *self.columns))}</tr>"]
-        for number, place in enumerate(places):
-            if number and place - places[number - 1] > 1:
-                lines.append(f"<tr>{'<td>...</td>' * (len(self.columns) + 1)}</tr>")
-            cells = (place, *self[place].values())
-            lines.append(f"<tr>{''.join(f'<td>{escape(_cell_text(cell))}</td>' for cell in cells)}</tr>")
-        return f"<table>{''.join(lines)}</table><p>{rows:,} rows x {len(self.columns)} columns</p>"
+        return html_of(self, f"{len(self):,} rows x {len(self.columns)} columns", both_ends=True)
 
     def _select(self, keys: Iterable[str] | None) -> Table:
         """The table with some of its columns, in their order; None for all."""
@@ -204,12 +194,6 @@ class Table(Answer[Row], Sequence[Row]):
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         """The columns for any library that reads Arrow, such as DuckDB and polars."""
         return self.to_arrow().__arrow_c_stream__(requested_schema)
-
-
-def _cell_text(value: object) -> str:
-    if isinstance(value, list):
-        return "; ".join(map(str, value))
-    return "" if value is None else rounded(value) if isinstance(value, float) else str(value)
 
 
 @understood

@@ -9,6 +9,7 @@ from itertools import islice
 from math import prod
 from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, cast, overload
 
+from roofline.numbers.quantity import counted
 from roofline.support.errors import BadInput, UnknownName, shown
 
 if TYPE_CHECKING:
@@ -67,6 +68,10 @@ class Answer(Generic[_Row]):
         """
         return data_frame(self.to_rows(keys))
 
+    def _repr_html_(self) -> str | None:
+        """A small table, which notebooks show: the first rows, or what is known of the only case."""
+        return html_of(self)
+
 
 class Answers(list[_One], Answer[_Row]):
     """Answers of one question, or rows, as a list that shows itself on one line.
@@ -106,15 +111,29 @@ class Answers(list[_One], Answer[_Row]):
     def __getitem__(self, index: SupportsIndex | slice) -> _One | Answers[_One, _Row]:
         return Answers(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
 
+    def _repr_html_(self) -> str | None:
+        return html_of(self, f"{counted(f'{len(self):,}', 'answer')}{self._further()}")
+
+    def _further(self) -> str:
+        """What there is to say of all of them together."""
+        return ""
+
     def __repr__(self) -> str:
         """The first answers, as many as fit on a line, and how many more there are."""
         line = ""
         for place, each in enumerate(self):
             text = " ".join(repr(each).splitlines())
             if place and len(line) + len(text) > _LONGEST:
-                return f"[{line}, ... {len(self) - place} more]"
+                return f"[{line}, ... {len(self) - place} more]{self._further()}"
             line += (", " if place else "") + (text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}...")
-        return f"[{line}]"
+        return f"[{line}]{self._further()}"
+
+
+def html_of(answer: object, heading: str = "", *, both_ends: bool = False) -> str | None:
+    """An answer as a small table of HTML, with its last rows beside the first where `both_ends` are asked for."""
+    from roofline.serving.notebook import html_table
+
+    return html_table(answer, heading or repr(answer).removeprefix("<").removesuffix(">"), both_ends=both_ends)
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:

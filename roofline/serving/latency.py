@@ -17,7 +17,7 @@ from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
 from roofline.physics.programs import figures_of
-from roofline.serving.answers import data_frame, selected
+from roofline.serving.answers import data_frame, html_of, selected
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 from roofline.specs.gpu import LOADING, NETWORK
 from roofline.specs.load import Burst, Load
@@ -901,20 +901,15 @@ class Correction(NamedTuple):
         return selected(self._asdict(), keys)
 
     def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
-        """The same as the only row.
-
-        Args:
-            keys: of the row; None for all.
-        """
+        """The same as the only row; `keys` as above."""
         return [self.to_dict(keys)]
 
     def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
-        """The same as a data frame.
-
-        Args:
-            keys: of the row; None for all.
-        """
+        """The same as a data frame; `keys` as above."""
         return data_frame(self.to_rows(keys))
+
+    def _repr_html_(self) -> str | None:
+        return html_of(self)
 
 
 UNCORRECTED = Correction()

@@ -398,7 +398,8 @@ _LEAST_FIRST = (
 )  # fmt: skip
 
 
-def _summary(prediction: Prediction, most: int | None) -> str:
+def prediction_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[str, ...]]:
+    """What is known of one case, by labels: parts of texts, of which the last may be left out."""
     deployment, workload = prediction.deployment, prediction.workload
     weights, kv, compute = summary(deployment.model, deployment.quantization)
     plan = plan_text(deployment.plan, replicas=deployment.replicas)
@@ -431,6 +432,11 @@ def _summary(prediction: Prediction, most: int | None) -> str:
     }
     if prediction.tpot is None:
         facts["TPOT"] = ("none: a single output token",)
+    return facts
+
+
+def _summary(prediction: Prediction, most: int | None) -> str:
+    deployment, facts = prediction.deployment, prediction_facts(prediction)
     title = _wrapped_lines(deployed_text(deployment, f"({deployment.model.name})"), "  ")
     lines = [*title, *_fact_lines(facts)]
     for label in _LEAST_FIRST:

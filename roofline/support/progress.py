@@ -1,12 +1,18 @@
-"""How far loops over many answers have come, for whoever shows it."""
+"""How far loops over many answers have come, for whoever shows it: a command on its terminal, or a notebook."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from time import monotonic
 from typing import TypeVar
 
 _Item = TypeVar("_Item")
+#: Time before how far a loop is shown at first, and between two times [s].
+PATIENCE, PERIOD = 1.0, 0.2
+OFF = "ROOFLINE_PROGRESS"  # an environment variable: 0 shows nothing in notebooks
 #: What is counted, how many are done, and of how many, of each loop that runs; the outermost first.
 _counts: list[list[int | str]] = []
 
@@ -15,11 +21,17 @@ _counts: list[list[int | str]] = []
 def counting(what: str, total: int) -> Iterator[Callable[[int], None]]:
     """A function that takes how many of them are done."""
     count: list[int | str] = [what, 0, total]
+    line = _Line() if not _counts and _in_notebook() else None
+    if line is not None:
+        _lines.append(line)
     _counts.append(count)
     try:
-        yield lambda done: count.__setitem__(1, done)
+        yield _shown(count) if _lines else lambda done: count.__setitem__(1, done)
     finally:
         _counts.remove(count)
+        if line is not None:
+            _lines.remove(line)
+            line.write("")
 
 
 def each(items: Sequence[_Item], what: str) -> Iterator[_Item]:
@@ -38,3 +50,39 @@ def progress_text() -> str:
     """
     several = (f"{done} of {total} {what}" for what, done, total in tuple(_counts) if total != 1)
     return next(several, "")
+
+
+# A notebook has no terminal and no timer: its loops show themselves, on a line that is written over.
+
+
+class _Line:
+    def __init__(self) -> None:
+        self.text, self.due = "", monotonic() + PATIENCE
+
+    def write(self, text: str) -> None:
+        """Replace the line."""
+        if text == self.text or sys.stderr is None:
+            return
+        sys.stderr.write(f"\r{' ' * len(self.text)}\r{text}")
+        sys.stderr.flush()
+        self.text, self.due = text, monotonic() + PERIOD
+
+
+_lines: list[_Line] = []  # of the outermost loop, in a notebook
+
+
+def _shown(count: list[int | str]) -> Callable[[int], None]:
+    def shown(done: int) -> None:
+        count[1] = done
+        for line in _lines:
+            text = progress_text() if monotonic() >= line.due else ""
+            if text:
+                line.write(f"{text} ...")
+
+    return shown
+
+
+def _in_notebook() -> bool:
+    """Whether a kernel of Jupyter runs this, and nobody has switched progress off."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None and os.environ.get(OFF) != "0"

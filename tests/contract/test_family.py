@@ -11,6 +11,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pandas as pd
@@ -20,6 +21,7 @@ from every_case import each
 
 import roofline as rl
 from roofline.serving.shown import ROW_KEYS
+from roofline.support.records import replace
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 1000, "osl": 200}
@@ -299,6 +301,86 @@ def test_an_answer_shows_itself_on_one_line(answers, name):
     text = repr(answers[name])
     assert "\n" not in text
     assert 10 < len(text) < 500
+
+
+def notebook(answer):
+    """Title, texts of cells by line, and lines below the table that a notebook shows; of a single case a line each."""
+    shown = ET.fromstring(f"<div>{answer._repr_html_()}</div>")
+    lines = [["\n".join(cell.itertext()) for cell in line] for line in shown.iter("tr")]
+    return shown.findtext("table/caption"), lines, [note.text for note in shown.iter("p")]
+
+
+def in_three_digits(milliseconds):
+    for unit, size in (("s", 1000.0), ("ms", 1.0), ("us", 0.001)):
+        if milliseconds >= size:
+            figure = float(f"{milliseconds / size:.3g}")
+            return f"{figure:.0f}" if figure >= 100 else f"{figure:.3g}", unit
+    return "0", "ms"
+
+
+@each("name", CASES)
+def test_a_notebook_shows_what_the_line_says_and_how_sure_it_is(answers, name):
+    answer, (title, lines, notes) = answers[name], notebook(answers[name])
+    texts = [text for line in lines for text in line]
+    assert not {"None", "nan", "inf", "[]", "{}"} & set(texts)
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 20
+    lists = isinstance(answer, (list, rl.Table))
+    line = repr(answer)
+    assert title.startswith(str(len(answer))) if lists else title in (line[1:-1], f"{line[1:298]}...")
+    row, words = answer.to_rows()[0], " ".join([*texts, *notes])
+    for key in ("basis", "slo_verdict", "slo_reason"):
+        assert str(row.get(key) or "") in words, key
+    if row.get("ttft_low_ms") is not None:
+        assert f"{row['prefill_bound']}" in words
+        for time in ("ttft", "tpot"):
+            for end in ("", "_low", "_high"):
+                assert in_three_digits(row[f"{time}{end}_ms"])[0] in words, (time, end)
+
+
+def test_a_notebook_shows_the_first_rows_and_how_many_more_there_are():
+    p = rl.predict(MODEL, GPU, isl=np.arange(100.0, 100100.0), osl=200)
+    title, lines, notes = notebook(p)
+    assert (title, len(lines)) == (repr(p)[1:-1], 11)
+    assert [line[0] for line in lines] == ["isl", *map(str, range(100, 110))]
+    assert notes[0] == "... 99,990 more"
+    assert notes[1].startswith(
+        "In all of these rows: model: llama-3.1-8b; GPU: 1x h100-sxm; plan: tp 1, bf16; osl: 200"
+    )
+    assert notebook(rl.knee(MODEL, GPU, isl=np.arange(100.0, 200.0), osl=200))[2][0] == "... 90 more"
+    many = rl.prompt_cache(f"{MODEL},qwen3-8b", [GPU, "h200"], prefix=800, **CASE)
+    assert (notebook(many)[0], notebook(many)[2][0]) == ("12 answers", "... 2 more")
+    assert notebook(many[:1])[0] == "1 answer"
+
+
+def test_without_rows_a_notebook_has_nothing_to_show():
+    assert rl.Answers([3, 1, 2])._repr_html_() is None
+    assert notebook(rl.Answers())[0] == "0 answers"
+
+
+HOSTILE = '<img src="x" onerror="alert(1)">&amp;'
+
+
+def test_names_are_text_in_a_notebook(tmp_path):
+    gpu = replace(rl.load_gpu(GPU), name=HOSTILE)
+    model = replace(rl.load_model(MODEL), name=HOSTILE, short_name=HOSTILE)
+    p = rl.predict(model, gpu, tp=1, users=2, slo="ttft:9", **CASE)
+    path = tmp_path / HOSTILE.replace("/", "")
+    path.write_text(RESULT.read_text())
+    answers = (
+        p, rl.goodput(model, gpu, tp=1, slo="ttft:300", **CASE), rl.table(model, gpu, isl=[100, 200], tp=1),
+        rl.predict(model, gpu, tp=1, isl=[100, 200]), rl.check(path), rl.Answers([{HOSTILE: HOSTILE}]),
+    )  # fmt: skip
+    for answer in answers:
+        title, lines, notes = notebook(answer)  # of HTML as it is read
+        assert HOSTILE in f"{title} {lines} {notes}"
+        assert "<img" not in answer._repr_html_()
+
+
+def test_the_table_of_a_notebook_costs_nothing_before_it_is_asked_for():
+    code = "import roofline as rl, sys; repr(rl.predict('llama-3.1-8b', 'h100'))"
+    code += "; assert not {'html', 'roofline.serving.notebook'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @each("name", [name for name in CASES if name.partition(",")[0] not in ("knee", "calibrate_once")])

@@ -235,9 +235,9 @@ def test_the_degrees_of_a_model_are_those_that_divide_it():
 
 def test_a_notebook_shows_both_ends_and_the_size():
     html = rl.table(MODEL, GPU, isl=range(100, 200), keys=["isl"])._repr_html_()
-    for shown in ("<td>100</td>", "<td>104</td>", "<td>195</td>", "<td>199</td>", "100 rows x 2 columns", "..."):
+    for shown in (">100<", ">104<", ">195<", ">199<", "100 rows x 2 columns", ">...<"):
         assert shown in html
-    assert "<td>105</td>" not in html
+    assert ">105<" not in html
     assert "..." not in rl.table(MODEL, GPU, isl=range(100, 110), keys=["isl"])._repr_html_()
 
 
