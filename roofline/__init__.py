@@ -23,6 +23,7 @@ if _TYPE_CHECKING:
     from roofline.catalog.find import load_gpu, load_model, load_workload
     from roofline.formulas.closed import Formula
     from roofline.formulas.sensitivity import Sensitivities, Sensitivity
+    from roofline.questions import plot
     from roofline.questions.budgets import Budget, Budgets, budgets
     from roofline.questions.cache import CacheTier, prompt_cache
     from roofline.questions.catalog import check_specs, gpus, models
@@ -147,6 +148,7 @@ __all__ = [
     "page",
     "pareto",
     "plan",
+    "plot",
     "predict",
     "prompt_cache",
     "quantize",
@@ -193,6 +195,7 @@ _LAZY = {
     "roofline.questions.pareto": ("Pareto", "pareto"),
     "roofline.questions.plan": ("plan", "size"),
     "roofline.questions.plan_check": ("PlanCheck", "check_plan"),
+    "roofline.questions.plot": ("plot",),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
     "roofline.questions.ranking": ("GpuPlan", "Plans"),
     "roofline.questions.saved": ("load_case",),
@@ -223,7 +226,8 @@ if not _TYPE_CHECKING:  # to a type checker, a name that is not above is an erro
 
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        home = import_module(_HOMES[name])
+        value = globals()[name] = home if name == "plot" else getattr(home, name)
         return value
 
 
