@@ -150,6 +150,16 @@ def picture_file() -> str | None:
 
 
 TERMINAL = "terminal"
+_PICTURES = (".svg", ".png", ".pdf", ".jpg", ".jpeg", ".webp", ".eps")
+
+
+def _picture_named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    """The value of ``--plot``, which may not be a result that stands behind it."""
+    if value is None or value.lower() == TERMINAL:
+        return value and TERMINAL
+    if not value.lower().endswith(_PICTURES):
+        raise BadInput(f"{value}: not a picture; end the name in .svg, .png or .pdf, or write --plot {TERMINAL}")
+    return value
 
 
 def plot_option(function: Command) -> Command:
@@ -160,6 +170,7 @@ def plot_option(function: Command) -> Command:
         flag_value=TERMINAL,
         type=PathName(dir_okay=False, allow_dash=True),
         metavar="FILE|terminal",
+        callback=_picture_named,
         help="Draw to FILE (.svg, .png, .pdf; x.dark.svg is dark) or, alone, in the terminal; needs the extra plot.",
     )(function)
 

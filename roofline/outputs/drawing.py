@@ -71,9 +71,13 @@ def draw(
         places = list(figure.subplots(rows, columns, squeeze=False).flat)
         for axes, panel in zip(places, panels, strict=False):
             _draw_panel(axes, panel, theme)
+            if isinstance(panel, Bars) and any(panel.names) and not _shared_names(panels):
+                axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.0, ncols=4, frameon=False)
             axes.set_title(_broken(axes.get_title(loc="left"), _HEADING // columns), loc="left")
         for axes in places[len(panels) :]:
             axes.set_axis_off()
+        if _shared_names(panels):
+            figure.legend(*places[0].get_legend_handles_labels(), loc="outside upper right", ncols=8, frameon=False)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # texts go where lines leave room, which must not move any more
         for axes, panel in zip(places, panels, strict=False):
@@ -84,6 +88,12 @@ def draw(
             raise BadInput(f"charts cannot be written as .{form}: {fault}") from None
 
 
+def _shared_names(panels: Sequence[AnyPanel]) -> bool:
+    """Whether bars of all panels have the same parts, which then share a legend."""
+    names = {tuple(panel.names) if isinstance(panel, Bars) else () for panel in panels}
+    return len(panels) > 1 and len(names) == 1 and any(names.pop())
+
+
 def _settings(theme: _Theme) -> dict[str, Any]:
     inks = ("axes.edgecolor", "axes.labelcolor", "text.color", "xtick.color", "ytick.color", "hatch.color")
     grounds = ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor")
@@ -92,7 +102,7 @@ def _settings(theme: _Theme) -> dict[str, Any]:
         **dict.fromkeys(grounds, theme.ground),
         "grid.color": theme.faint,
         "font.size": 12.0,
-        "axes.titlesize": "medium",
+        "axes.titlesize": 11.5,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "legend.fontsize": "small",
@@ -169,7 +179,7 @@ def _draw_lines(axes: Any, panel: Panel, theme: _Theme) -> None:
         axes.yaxis.set_major_formatter(lambda value, _: rounded(value))
     lowest, above = (None, panel.top) if panel.is_y_logarithmic else (0.0, 1.05 * highest)
     axes.set_ylim(lowest, None if panel.top is None or above is None else min(panel.top, above))
-    bands = f" (band: {_RANGE})" if any(line.band for line in panel.series) else ""
+    bands = ", 80 % band" if any(line.band for line in panel.series) else ""
     axes.set_title(printable(panel.title) + bands, loc="left")
     axes.set_xlabel(printable(panel.x_label))
     axes.set_ylabel(printable(panel.y_label))
@@ -186,12 +196,6 @@ _STEP = 4.0  # pixels between points of a line that a text must not cover
 def _label_lines(axes: Any, panel: Panel, theme: _Theme) -> None:
     """Names beside lines where they cover nothing; a legend where one would."""
     taken: list[_Box] = []
-    for label, value in panel.ends.items():
-        text = axes.annotate(
-            printable(label), (value, 0.02), xycoords=("data", "axes fraction"), rotation=90, va="bottom", ha="right",
-            fontsize="x-small", color=theme.faint, parse_math=False,
-        )  # fmt: skip
-        taken.append(text.get_window_extent().extents)
     named = [(line.label, _visible(axes, line), _colour(theme, line.colour)) for line in panel.series]
     across = axes.get_window_extent()
     levels = []
@@ -200,19 +204,51 @@ def _label_lines(axes: Any, panel: Panel, theme: _Theme) -> None:
         if across.y0 <= height <= across.y1:
             levels.append((label, list(_between([(across.x0, height), (across.x1, height)])), theme.ink))
     covered = [point for _, path, _ in [*named, *levels] for point in path]
+    for label, value in panel.ends.items():
+        taken.append(_upright(axes, label, value, theme.faint, covered))
     for label, path, colour in levels:
         _placed(axes, label, path, colour, covered, taken, is_forced=True)
+    if panel.texts:  # among so many points the legend comes first
+        taken.append(_legend(axes, panel, "lower right").get_window_extent().extents)
     for x, y, label in panel.texts:
         _placed(axes, label, [tuple(axes.transData.transform((x, y)))], theme.ink, covered, taken, size="x-small")
+    if panel.texts:
+        return
     texts = [_placed(axes, label, path, colour, covered, taken) for label, path, colour in named if label and path]
     if None in texts:
         for text in texts:
             if text is not None:
                 text.remove()
-        handles = list(axes.get_lines()[: len(panel.series)])
-        shown = [(handle, line.label) for handle, line in zip(handles, panel.series, strict=True) if line.label]
-        place = "lower right" if panel.is_logarithmic and panel.is_y_logarithmic else "best"  # below the roofs
-        axes.legend([handle for handle, _ in shown], [printable(label) for _, label in shown], loc=place)
+        _legend(axes, panel, "best")
+
+
+def _legend(axes: Any, panel: Panel, place: str) -> Any:
+    lines = zip(axes.get_lines(), panel.series, strict=False)
+    shown = [(handle, printable(line.label)) for handle, line in lines if line.label]
+    return axes.legend(*map(list, zip(*shown, strict=True)), loc=place)
+
+
+def _upright(axes: Any, label: str, value: float, colour: str, covered: Sequence[tuple[float, ...]]) -> _Box:
+    """A text along a vertical line, at the end and on the side where it covers the least; its box."""
+    found: tuple[int, Any] | None = None
+    for height, end in ((0.98, "top"), (0.02, "bottom")):
+        for side in ("right", "left"):
+            text = axes.annotate(
+                printable(label), (value, height), xycoords=("data", "axes fraction"), rotation=90, va=end, ha=side,
+                xytext=(-3.0 if side == "right" else 3.0, 0.0), textcoords="offset points", fontsize="x-small",
+                color=colour, parse_math=False,
+            )  # fmt: skip
+            extent, room = text.get_window_extent(), axes.get_window_extent()
+            is_outside = extent.x1 > room.x1
+            covers = sum(_holds(extent.extents, point) for point in covered) + (1000 if is_outside else 0)
+            if found is None or covers < found[0]:
+                if found is not None:
+                    found[1].remove()
+                found = covers, text
+            else:
+                text.remove()
+    box: _Box = found[1].get_window_extent().extents if found is not None else (0.0, 0.0, 0.0, 0.0)
+    return box
 
 
 def _visible(axes: Any, line: Series) -> list[tuple[float, float]]:
@@ -285,6 +321,9 @@ def _meets(box: _Box, others: Sequence[_Box]) -> bool:
 
 # Bars and cells.
 
+_BESIDE_ONE, _BESIDE_BOTH = 0.15, 0.35  # of the width, for values beside bars on one side or on both
+_LABEL = 40  # characters in a line of a label
+
 
 def _draw_bars(axes: Any, panel: Bars, theme: _Theme) -> None:
     heights = list(range(len(panel.bars)))
@@ -294,15 +333,18 @@ def _draw_bars(axes: Any, panel: Bars, theme: _Theme) -> None:
         hatch = _HATCHES[number // len(theme.palette) % len(_HATCHES)]
         axes.barh(heights, parts, left=starts, color=_colour(theme, number), hatch=hatch, label=printable(name) or None)
         starts = [start + part for start, part in zip(starts, parts, strict=True)]
+    reached = [0.0]
     for height, bar, end in zip(heights, panel.bars, starts, strict=True):
-        edge = end
+        edge = end if end < 0.0 else max(end, *bar.span) if bar.span else end
+        reached += [end, edge]
         if bar.span is not None:
             low, high = bar.span
             axes.errorbar(
                 end, height, xerr=[[max(end - low, 0.0)], [max(high - end, 0.0)]], color=theme.ink, capsize=4,
                 linewidth=1.2,
             )  # fmt: skip
-            edge = max(edge, high)
+        if not panel.has_values:
+            continue
         axes.annotate(
             rounded(end), (edge, height), xytext=(5.0 if end >= 0.0 else -5.0, 0.0), textcoords="offset points",
             va="center", ha="left" if end >= 0.0 else "right", fontsize="small",
@@ -311,18 +353,17 @@ def _draw_bars(axes: Any, panel: Bars, theme: _Theme) -> None:
     for label, value in panel.levels.items():
         axes.axvline(value, color=theme.ink, linewidth=1.2, linestyle=":")
         axes.annotate(
-            printable(label), (value, 0.0), xycoords=("data", "axes fraction"), xytext=(4.0, 3.0), ha="left",
-            textcoords="offset points", fontsize="x-small", va="bottom",
+            printable(f"{label} {rounded(value)}"), (value, 0.0), xycoords=("data", "axes fraction"), xytext=(4.0, 3.0),
+            textcoords="offset points", fontsize="x-small", va="bottom", ha="left",
         )  # fmt: skip
-    axes.set_yticks(heights, [_broken(bar.label, 46) for bar in panel.bars], fontsize="small")
+    axes.set_yticks(heights, [_broken(bar.label, _LABEL) for bar in panel.bars], fontsize="small")
     axes.invert_yaxis()
     axes.axvline(0.0, color=theme.ink, linewidth=0.8)
-    axes.use_sticky_edges = False
-    axes.margins(x=0.14)
+    low, high = min(reached), max(reached)
+    room = (high - low) * ((_BESIDE_BOTH if low < 0.0 else _BESIDE_ONE) if panel.has_values else 0.0)
+    axes.set_xlim(low - (room if low < 0.0 else 0.0), (high + (room if high > 0.0 else 0.0)) or 1.0)
     axes.set_title(printable(panel.title), loc="left")
     axes.set_xlabel(printable(panel.x_label))
-    if any(panel.names):
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0.0), borderaxespad=4.0, ncols=4, frameon=False)
     axes.grid(visible=True, axis="x", linewidth=0.3)
     axes.set_axisbelow(True)
 

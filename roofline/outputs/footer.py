@@ -6,15 +6,33 @@ from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 from roofline.numbers.quantity import rounded
+from roofline.physics.plan import Deployment
+from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import summary
 from roofline.serving.shown import gpus_text, plan_text
 from roofline.specs.workload import limits_words
+from roofline.support.records import NamedTuple
 
 _MOST = 4  # values of one fact that are written out
 
 
-def case_footer(predictions: Sequence[Prediction], varied: Sequence[str] = (), notes: Sequence[str] = ()) -> str:
+class Shown(NamedTuple):
+    """A case of which there is no whole prediction."""
+
+    deployment: Deployment
+    workload: Workload
+    slo: Mapping[str, float] = {}
+    basis_detail: str = ""
+
+    @property
+    def engine(self) -> str:
+        return str(self.deployment.engine.name)
+
+
+def case_footer(
+    predictions: Sequence[Prediction | Shown], varied: Sequence[str] = (), notes: Sequence[str] = ()
+) -> str:
     """Model, formats, GPUs, plans, lengths, load, limits, engine, basis and version; what differs is listed.
 
     Args:
@@ -37,7 +55,7 @@ def case_footer(predictions: Sequence[Prediction], varied: Sequence[str] = (), n
     return "; ".join([*parts, *notes, f"roofline {version('roofline')}"])
 
 
-def _facts(prediction: Prediction) -> Mapping[str, str]:
+def _facts(prediction: Prediction | Shown) -> Mapping[str, str]:
     deployment, workload = prediction.deployment, prediction.workload
     weights, cache, compute = summary(deployment.model, deployment.quantization)
     engine = deployment.engine

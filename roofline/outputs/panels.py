@@ -58,6 +58,7 @@ class Bars(NamedTuple):
     names: Sequence[str]  # of the parts; a single empty one needs no legend
     bars: Sequence[Bar]
     levels: Mapping[str, float] = {}  # vertical lines by label
+    has_values: bool = True  # beside the bars
 
 
 class Cells(NamedTuple):

@@ -177,6 +177,10 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
         if is_wide(ticks):
             shown = [x for x in axis_ticks(ticks[0], ticks[-1], is_log=True) if f"{x:e}"[0] == "1"]
         figure.ruler("x").ticks([place(x) for x in shown], [f"{x:g}" for x in shown])
+    else:
+        across = [x for line in panel.series for x in line.places] + list(panel.ends.values())
+        shown = axis_ticks(min(across), max(across), is_log=False)
+        figure.ruler("x").ticks(shown, list(map(rounded, shown)))
     figure.title(printable(panel.title))
     figure.label(printable(panel.x_label), "x")
     text: str = plotext.uncolorize(str(figure.build()))

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.arrays import as_array
-from roofline.numbers.quantity import MILLI, TERA, rounded, to_text
+from roofline.numbers.quantity import MILLI, TERA, to_text
 from roofline.outputs.footer import case_footer
 from roofline.outputs.panels import HARDWARE, Bar, Bars, Cells, Panel, Series
 from roofline.outputs.pictures import Picture
@@ -106,12 +106,11 @@ def ranking(predictions: Iterable[Prediction]) -> Picture:
             span = None if low is None or high is None else (float(low), float(high))
             bars.append(Bar(_deployment(answer, answers), [float(row[key])], span))
         stem = key.removesuffix("_ms")
-        limits = [limit / MILLI for name, limit in answers[0].slo.items() if name == stem]
-        levels = {f"limit {rounded(limit)}": limit for limit in limits}
+        levels = {} if stem not in answers[0].slo else {"limit": answers[0].slo[stem] / MILLI}
         has_span = any(bar.span for bar in bars)
         name = key_text(stem, is_mean=answers[0].workload.is_mean)
         if bars:
-            panels.append(Bars(f"{name}{', 80 % range' if has_span else ''}", f"{name} [ms]", ("",), bars, levels))
+            panels.append(Bars(f"{name}{', 80 % range' if has_span else ''}", "ms", ("",), bars, levels))
     models = ", ".join(dict.fromkeys(str(answer.deployment.model.short_name) for answer in answers))
     return Picture(f"{models}: the fastest first", panels, case_footer(answers, ("plan",)))
 
@@ -139,14 +138,15 @@ def case(prediction: Prediction) -> Picture:
     """One case on a slide: its kernels under the roofline, its parts, prompts of other lengths, users by length."""
     one_case("a picture", prediction.ttft)
     panels = [*roofline(prediction).panels, *parts(prediction).panels]
-    panels += [*prompt_length(prediction).panels, *heat_map(prediction).panels]
+    shown = "tpot" if prediction.tpot is not None else "ttft"
+    panels += [*prompt_length(prediction).panels, *heat_map(prediction, shown).panels]
     return Picture(f"{deployed_text(prediction.deployment)}: where the time goes", panels, case_footer([prediction]))
 
 
 def roofline(prediction: Prediction) -> Picture:
     """Achieved arithmetic against intensity, both logarithmic: every kernel under the roofs of its GPU."""
     one_case("a roofline", prediction.ttft)
-    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     roofs: dict[str, tuple[float, float]] = {}
     named: list[tuple[float, float, float, str]] = []
     for name, passed in prediction_passes(prediction):
@@ -157,7 +157,7 @@ def roofline(prediction: Prediction) -> Picture:
                 continue
             roofs[kernel.dtype] = (float(peak), float(kernel.roof.bandwidth))
             point = (flop / moved, flop / time / TERA)
-            points.setdefault((name, kernel.label), []).append(point)
+            points.setdefault(kernel.label, []).append(point)
             named.append((float(kernel.time), *point, f"{kernel.name} ({name})"))
     if not points:
         raise BadInput("nothing to draw: no kernel with arithmetic")
@@ -168,11 +168,10 @@ def roofline(prediction: Prediction) -> Picture:
         places = sorted({ends[0], min(max(peak / rate, ends[0]), ends[1]), ends[1]})
         heights = [min(peak, place * rate) / TERA for place in places]
         series.append(Series(f"{dtype} roof", places, heights, HARDWARE, is_dashed=bool(number), is_bare=True))
-    colours = {label: place for place, label in enumerate(dict.fromkeys(label for _, label in points))}
-    for (name, label), found in points.items():
+    for place, (label, found) in enumerate(points.items()):
         xs, ys = zip(*found, strict=True)
-        colour = _KERNEL_COLOURS[colours[label] % len(_KERNEL_COLOURS)]
-        series.append(Series(f"{label}, {name}", xs, ys, colour, is_dashed=name == "decode", is_point=True))
+        colour = _KERNEL_COLOURS[place % len(_KERNEL_COLOURS)]
+        series.append(Series(label, xs, ys, colour, is_point=True))
     texts = [(x, y, text) for _, x, y, text in sorted(named, reverse=True)[:_NAMED]]
     panel = Panel(
         "kernels under the roofline", "FLOP per byte of HBM", "TFLOP/s of one GPU", series, is_logarithmic=True,
@@ -200,7 +199,7 @@ def parts(prediction: Prediction) -> Picture:
             shares = [100.0 * own.get(name, 0.0) / whole for name in names]
             bars.append(Bar(f"{title}, {to_text(whole, 's')}", shares))
     title = f"{deployed_text(prediction.deployment)}: what TTFT and a step consist of"
-    panel = Bars("parts of TTFT and of a step", "% of the time", names, bars)
+    panel = Bars("parts of TTFT and of a step", "% of the time", names, bars, has_values=False)
     return Picture(title, [panel], case_footer([prediction]))
 
 

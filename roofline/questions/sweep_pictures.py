@@ -30,7 +30,7 @@ def first_sweep_text(sweep: MeasuredSweep, width: int, most: int) -> str:
 
 def sweep_picture(sweeps: Sequence[MeasuredSweep]) -> Picture:
     """Charts of some sweeps for a file, with the whole case below."""
-    from roofline.outputs.footer import case_footer
+    from roofline.outputs.footer import Shown, case_footer
 
     if len(sweeps) > _MOST_PICTURED:
         raise BadInput(
@@ -44,7 +44,8 @@ def sweep_picture(sweeps: Sequence[MeasuredSweep]) -> Picture:
     titles = [sweep.title for sweep in named_apart(sweeps)]
     numbered = [f"{number}: {title}" for number, title in enumerate(titles, start=1)]
     title = "\n".join(numbered if len(titles) > 1 else titles)
-    known = [point.run.expected for sweep in sweeps for point in sweep.points if point.run is not None]
+    runs = [point.run.expected for sweep in sweeps for point in sweep.points if point.run is not None]
+    known = [Shown(run.deployment, run.workload) for run in runs if run.workload is not None]
     footer = case_footer(known, ("load",)) if known else ""
     return Picture(title, panels, footer)
 

@@ -270,8 +270,12 @@ def tornado_picture(sensitivities: Sensitivities, rows: Sequence[Sensitivity]) -
             for entry in rows
             if entry.result == result
         ]
-        name = result.upper() if UNITS[result] == "s" else result.replace("_", " ").replace("tok s", "tokens/s per")
-        panels.append(Bars(f"% change of {name} per 1 % more of", "", kinds, bars))
+        name = (
+            result.upper()
+            if UNITS[result] == "s"
+            else result.replace("_", " ").replace("tok s", "tokens/s").replace("/s gpu", "/s per GPU")
+        )
+        panels.append(Bars(name, "% change per 1 % more", kinds, bars))
     prediction = sensitivities.prediction
     return Picture(f"What moves {deployed_text(prediction.deployment)}", panels, case_footer([prediction]))
 
