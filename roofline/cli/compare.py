@@ -139,7 +139,7 @@ def compare(
 
         return ranked_picture(entry.prediction for entry in compared.gpus)
 
-    if plotted(plot, ranking):
+    if plotted(plot, ranking, is_of_rows=True):
         return
     people = for_people(output_format)
     rows: Sequence[Mapping[str, Any]] = compared.to_records()

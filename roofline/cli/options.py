@@ -175,16 +175,21 @@ def plot_option(function: Command) -> Command:
     )(function)
 
 
-def save_plot(plot: str | None, picture: Callable[[], Picture]) -> None:
-    """Save the picture where ``--plot FILE`` or ``-o FILE`` asks for one."""
-    for path in dict.fromkeys(path for path in (picture_file(), plot) if path not in (None, TERMINAL)):
+def save_plot(plot: str | None, picture: Callable[[], Picture], *, is_of_rows: bool = False) -> None:
+    """Save the picture where ``--plot FILE`` or ``-o FILE`` asks for one.
+
+    `is_of_rows`: ``-o`` names a file of rows unless its suffix is that of a picture.
+    """
+    output = flags().output
+    file = None if is_of_rows and not str(output).lower().endswith(_PICTURES) else picture_file()
+    for path in dict.fromkeys(path for path in (file, plot) if path not in (None, TERMINAL)):
         picture().save(str(path), force=flags().force)
         echo(f"wrote {path}", err=True)
 
 
-def plotted(plot: str | None, picture: Callable[[], Picture]) -> bool:
+def plotted(plot: str | None, picture: Callable[[], Picture], *, is_of_rows: bool = False) -> bool:
     """Save the picture, or draw it in the terminal in place of the table; whether it did."""
-    save_plot(plot, picture)
+    save_plot(plot, picture, is_of_rows=is_of_rows)
     if plot != TERMINAL:
         return False
     lines, width = room(flags()), terminal_width() - 1

@@ -384,7 +384,7 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
         raise unknown
     if not cases.predictions:
         raise RooflineError(reasons_text(failures))
-    if plotted(query.plot, lambda: _picture(cases.predictions)):
+    if plotted(query.plot, lambda: _picture(cases.predictions), is_of_rows=True):
         return
     simulations = [_simulation(prediction, query) for prediction in cases.predictions] if query.simulated else []
     texts = [

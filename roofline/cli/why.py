@@ -119,7 +119,7 @@ def sensitivity(
         for row in _rows_of(sensitivities, result)[: None if flags().is_full else most]
     ]
     in_chart = [row for result in sensitivities.of for row in _rows_of(sensitivities, result)[: top or _BARS]]
-    if plotted(plot, lambda: questions.tornado_picture(sensitivities, in_chart)):
+    if plotted(plot, lambda: questions.tornado_picture(sensitivities, in_chart), is_of_rows=True):
         return
     if output_format in ("json", "csv") or flags().output is not None:
         case: dict[str, Any] = sensitivities.to_dict()

@@ -230,7 +230,15 @@ def _panels(curves: Sequence[Curve], *, with_ranges: bool) -> list[Panel]:
         if curve.saturation not in ends.values():
             ends[f"{name} {kind.end}".strip()] = curve.saturation
     keys = {metric: drawn_keys(first.slo, metric) for metric in ("ttft", "tpot")}
-    rows_of = [_bent_rows(curve, [key for names in keys.values() for key in names]) for curve in curves]
+    every = [key for names in keys.values() for key in names]
+    tops = dict.fromkeys(keys, 0.0)
+    rows_of = []
+    for curve in curves:
+        points: Sequence[Mapping[str, Any]] = curve.rows
+        few = _rows_at(curve, [row[curve.against] for row in points], every)
+        rows_of.append(_bent_rows(curve, few, every))
+        for metric, shown in keys.items():
+            tops[metric] = max(tops[metric], _picture_top([row[key] for row in few for key in shown], ()))
     panels = []
     for metric, shown in keys.items():
         series = []
@@ -252,7 +260,7 @@ def _panels(curves: Sequence[Curve], *, with_ranges: bool) -> list[Panel]:
         }
         title = f"{metric.upper()} [ms] against {x_label}"
         if series:
-            top = _picture_top([value for line in series for value in line.values], list(levels.values()))
+            top = max(tops[metric], _ABOVE * max(levels.values(), default=0.0))
             label = f"{metric.upper()} [ms]"
             panels.append(Panel(title, x_label, label, series, levels, ends, not kind.is_open, top))
     series = []
@@ -277,44 +285,40 @@ def _line_text(key: str) -> str:
     return {"": "mean", "p50": "median"}.get(level, level)
 
 
-def _bent_rows(curve: Curve, shown: Sequence[str]) -> list[Mapping[str, Any]]:
-    """Rows along the load, closer to each other where one of the lines would have a kink."""
+def _rows_at(curve: Curve, loads: Sequence[float], shown: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Rows of loads with the keys that are drawn and their ranges, where there is an answer."""
     from roofline.numbers.arrays import as_array
 
-    start, against, kind = curve.prediction, curve.against, LASTING[curve.against]
+    start, against = curve.prediction, curve.against
     ends = [f"{key.removesuffix('_ms')}_{end}_ms" for key in shown for end in ("low", "high")]
-    keys = (against, *shown, *ends, "tok_s_user", "output_tok_s_gpu")
-    points: Sequence[Mapping[str, Any]] = curve.rows
-    loads = [float(row[against]) for row in points]
-    rows: dict[float, Mapping[str, Any]] = {}
+    many = at_load(start, LASTING[against].of(as_array(against, loads)))
+    rows: Any = split_rows(many, (against, *shown, *ends, "tok_s_user", "output_tok_s_gpu"))
+    return [row for row in rows if row["reason"] is None or (start.allow_oversize and row[shown[0]] is not None)]
+
+
+def _bent_rows(curve: Curve, few: Sequence[Mapping[str, Any]], shown: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Rows along the load, closer to each other where one of the lines would have a kink."""
+    rows = {float(row[curve.against]): row for row in few}
+    ends = [f"{shown[0].removesuffix('_ms')}_{end}_ms" for end in ("low", "high")]
+    tops = {key: _picture_top([row[key] for row in few], ()) for key in (*shown, *ends, "output_tok_s_gpu")}
     for _ in range(_ROUNDS):
-        answers: Any = split_rows(at_load(start, kind.of(as_array(against, loads))), keys)
-        for row in answers:
-            answered = row["reason"] is None or (start.allow_oversize and row[shown[0]] is not None)
-            if answered:
-                rows[row[against]] = row
-        places = sorted(rows)
-        loads = _between_bends(
-            [rows[place] for place in places], places, (*shown, *ends[:2]), is_whole=not kind.is_open
-        )
+        loads = _between_bends(rows, tops, is_whole=not LASTING[curve.against].is_open)
         if not loads:
             break
+        rows |= {float(row[curve.against]): row for row in _rows_at(curve, loads, shown)}
     return [rows[place] for place in sorted(rows)]
 
 
 def _between_bends(
-    rows: Sequence[Mapping[str, Any]], places: Sequence[float], shown: Sequence[str], *, is_whole: bool
+    rows: Mapping[float, Mapping[str, Any]], tops: Mapping[str, float], *, is_whole: bool
 ) -> list[float]:
     """Loads in the middle of pieces at whose ends a line turns."""
+    places = sorted(rows)
     turned: set[int] = set()
-    for key in (*shown, "output_tok_s_gpu"):
-        values = [row[key] for row in rows]
-        known = [value for value in values if value is not None]
-        if not known:
-            continue
-        top = _picture_top(known, ())
-        for number in range(1, len(rows) - 1):
-            before, here, after = (values[number + step] for step in (-1, 0, 1))
+    for key, top in tops.items():
+        values = [rows[place][key] for place in places]
+        for number in range(1, len(places) - 1):
+            before, here, after = values[number - 1 : number + 2]
             if before is None or here is None or after is None or before > top:
                 continue
             share = (places[number] - places[number - 1]) / (places[number + 1] - places[number - 1])
@@ -332,7 +336,8 @@ def _labels(curves: Sequence[Curve]) -> list[str]:
     return gpus if len(set(gpus)) == len(gpus) else [curve.title for curve in curves]
 
 
-def _picture_top(values: Sequence[float], limits: Sequence[float]) -> float:
+def _picture_top(values: Sequence[float | None], limits: Sequence[float]) -> float:
     """Where the axis of latencies ends, which grow without bound near saturation."""
-    usual = sorted(values)[int(_USUAL * (len(values) - 1))]
+    known = sorted(value for value in values if value is not None)
+    usual = known[int(_USUAL * (len(known) - 1))] if known else 0.0
     return max(_ABOVE * max(limits, default=0.0), _ABOVE * usual)
