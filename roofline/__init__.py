@@ -20,10 +20,10 @@ from roofline.support.errors import (
 )
 
 if _TYPE_CHECKING:
+    from roofline import plot
     from roofline.catalog.find import load_gpu, load_model, load_workload
     from roofline.formulas.closed import Formula
     from roofline.formulas.sensitivity import Sensitivities, Sensitivity
-    from roofline.questions import plot
     from roofline.questions.budgets import Budget, Budgets, budgets
     from roofline.questions.cache import CacheTier, prompt_cache
     from roofline.questions.catalog import check_specs, gpus, models
@@ -195,7 +195,7 @@ _LAZY = {
     "roofline.questions.pareto": ("Pareto", "pareto"),
     "roofline.questions.plan": ("plan", "size"),
     "roofline.questions.plan_check": ("PlanCheck", "check_plan"),
-    "roofline.questions.plot": ("plot",),
+    "roofline.plot": ("plot",),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
     "roofline.questions.ranking": ("GpuPlan", "Plans"),
     "roofline.questions.saved": ("load_case",),

@@ -54,7 +54,7 @@ from roofline.questions.predict import refused_row
 from roofline.support.errors import RooflineError
 
 if TYPE_CHECKING:
-    from roofline.questions.plot import Picture
+    from roofline.plot import Picture
 
 # One case on several GPUs side by side, and why one is faster than another.
 
@@ -135,7 +135,7 @@ def compare(
     compared = compare_gpus(models[0], gpus, **options)
 
     def ranking() -> Picture:
-        from roofline.questions.plot import ranking as ranked_picture
+        from roofline.plot import ranking as ranked_picture
 
         return ranked_picture(entry.prediction for entry in compared.gpus)
 

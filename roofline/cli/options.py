@@ -51,8 +51,8 @@ from roofline.support.errors import BadInput, RooflineError, printable
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from roofline.plot import Picture
     from roofline.questions.inputs.options import Value
-    from roofline.questions.plot import Picture
 
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
 OUTPUT_FORMATS = (*FOR_PEOPLE, *FOR_PROGRAMS)

@@ -90,7 +90,7 @@ from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
-    from roofline.questions.plot import Picture
+    from roofline.plot import Picture
     from roofline.questions.simulate import Simulation
 
 
@@ -416,7 +416,7 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
 
 def _picture(predictions: list[Prediction]) -> Picture:
     """Of one case its kernels, parts and neighbours; of several their latencies."""
-    from roofline.questions import plot
+    from roofline import plot
 
     return plot.case(predictions[0]) if len(predictions) == 1 else plot.ranking(predictions)
 

@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from roofline.questions.equal_service import EqualService
     from roofline.questions.pareto import Pareto
 
-__all__ = [
-    "Picture", "case", "curve", "equal_service", "frontier", "heat_map", "measured", "of", "parts", "prompt_length",
-    "ranking", "roofline", "tornado",
-]  # fmt: skip
+__all__ = ["Picture"]
+
 
 _TOP = 10  # bars of a tornado for each result
 _NAMED = 4  # kernels with their names in a roofline, by their time
