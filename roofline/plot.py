@@ -24,6 +24,7 @@ from roofline.questions.predict import prediction_passes
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.shown import deployed_text, gpus_text, plan_text
 from roofline.serving.shown import row as row_of
+from roofline.specs.gpu import ANNOUNCED
 from roofline.specs.workload import key_text, metric_and_level
 from roofline.support.errors import BadInput
 
@@ -37,6 +38,7 @@ __all__ = ["Picture"]
 
 
 _TOP = 10  # bars of a tornado for each result
+_MOST_RANKED = 16  # bars of a ranking
 _NAMED = 4  # kernels with their names in a roofline, by their time
 _SHARES = (0.0625, 0.125, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 8.0)  # of the prompt, on an axis of lengths
 _FINE = 4  # points between two of them
@@ -87,7 +89,10 @@ def measured(checks: Iterable[MeasurementCheck]) -> Picture:
 
 
 def ranking(predictions: Iterable[Prediction]) -> Picture:
-    """TTFT and TPOT of several deployments as bars with their ranges, the fastest first; limits as lines."""
+    """TTFT and TPOT of several deployments as bars with their ranges, the fastest first; limits as lines.
+
+    GPUs that are only announced never lead. Of very many, the first ones are drawn.
+    """
     answers = list(predictions)
     if not answers:
         raise BadInput("nothing to draw: no prediction")
@@ -96,10 +101,11 @@ def ranking(predictions: Iterable[Prediction]) -> Picture:
         key = shown_key(answers[0], metric)
         known = [(row_of(answer, (key, *_ends(key))), answer) for answer in answers]
         ranked = sorted(
-            ((row, answer) for row, answer in known if row[key] is not None), key=lambda pair: float(pair[0][key])
+            ((row, answer) for row, answer in known if row[key] is not None),
+            key=lambda pair: (pair[1].deployment.gpu.status in ANNOUNCED, float(pair[0][key])),
         )
         bars = []
-        for row, answer in ranked:
+        for row, answer in ranked[:_MOST_RANKED]:
             low, high = (row[end] for end in _ends(key))
             span = None if low is None or high is None else (float(low), float(high))
             bars.append(Bar(_deployment(answer, answers), [float(row[key])], span))
@@ -110,7 +116,8 @@ def ranking(predictions: Iterable[Prediction]) -> Picture:
         if bars:
             panels.append(Bars(f"{name}{', 80 % range' if has_span else ''}", "ms", ("",), bars, levels))
     models = ", ".join(dict.fromkeys(str(answer.deployment.model.short_name) for answer in answers))
-    return Picture(f"{models}: the fastest first", panels, case_footer(answers, ("plan",)))
+    few = f", {_MOST_RANKED} of {len(answers)}" if len(answers) > _MOST_RANKED else ""
+    return Picture(f"{models}: the fastest first{few}", panels, case_footer(answers, ("plan",)))
 
 
 def shown_key(prediction: Prediction, metric: str) -> str:
@@ -128,6 +135,7 @@ def _deployment(prediction: Prediction, others: Sequence[Prediction]) -> str:
     deployment = prediction.deployment
     plan = plan_text(deployment.plan, replicas=deployment.replicas)
     text = f"{gpus_text(deployment.gpu.name, deployment.num_gpus)} ({plan})"
+    text += ", announced" if deployment.gpu.status in ANNOUNCED else ""
     models = {str(other.deployment.model.short_name) for other in others}
     return f"{deployment.model.short_name}, {text}" if len(models) > 1 else text
 

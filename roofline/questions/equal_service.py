@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import Many, ParetoOptions
 
 _COST = "usd_per_m_output_tok"
+_WIDE = 30.0  # ratio of costs from which on their axis is logarithmic
 _PLACES = 8  # limits that are tried where none are given
 _NEAR = 2  # plans on either side of a limit that are followed to it
 _A_DIGIT = 1.005  # raises the last of three digits
@@ -313,9 +314,18 @@ def equal_service_picture(answer: EqualService) -> Picture:
             ratios.append(
                 Series(f"{answer.gpus[0]} over {gpu}", [point.limit / MILLI for point in shared], over, number)
             )
+    costs = [cost for line in series for cost in line.values]
+    is_wide = bool(costs) and max(costs) > _WIDE * min(costs)
     levels = {} if answer.claim is None else {f"{rounded(answer.claim)}x": answer.claim}
     panels = [
-        Panel("Cost within the limit", name, "USD per million output tokens", series, is_logarithmic=True),
+        Panel(
+            "Cost within the limit",
+            name,
+            "USD per million output tokens",
+            series,
+            is_logarithmic=True,
+            is_y_logarithmic=is_wide,
+        ),
         Panel("Cost over cost", name, "times", ratios, levels, is_logarithmic=True),
     ]
     cases = [point.prediction for point in answer.points if point.prediction is not None]

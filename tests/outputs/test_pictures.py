@@ -85,6 +85,15 @@ def test_a_ranking_has_the_fastest_first_with_ranges_and_the_limit():
             assert bar.span == (rows[bar.label][f"{key}_low_ms"], rows[bar.label][f"{key}_high_ms"])
 
 
+def test_a_ranking_ends_with_what_is_only_announced_and_shows_the_first_of_many():
+    answers = [rl.predict(MODEL, gpu, basis="ideal") for gpu in ("vr200-nvl72", GPU)]
+    labels = [bar.label for bar in rl.plot.ranking(answers).panels[0].bars]
+    assert labels == [f"1x {GPU} (tp 1)", "1x vr200-nvl72 (tp 1), announced"]
+    many = rl.plot.ranking(answers[1:] * 40)
+    assert len(many.panels[0].bars) == 16
+    assert "16 of 40" in many.title
+
+
 def test_kernels_lie_below_their_roofs(loaded):
     (panel,) = rl.plot.roofline(loaded).panels
     roofs = [line for line in panel.series if line.label.endswith(" roof")]
