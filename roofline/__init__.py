@@ -20,6 +20,7 @@ from roofline.support.errors import (
 )
 
 if _TYPE_CHECKING:
+    from roofline import plot
     from roofline.catalog.find import load_gpu, load_model, load_workload
     from roofline.formulas.closed import Formula
     from roofline.formulas.sensitivity import Sensitivities, Sensitivity
@@ -147,6 +148,7 @@ __all__ = [
     "page",
     "pareto",
     "plan",
+    "plot",
     "predict",
     "prompt_cache",
     "quantize",
@@ -193,6 +195,7 @@ _LAZY = {
     "roofline.questions.pareto": ("Pareto", "pareto"),
     "roofline.questions.plan": ("plan", "size"),
     "roofline.questions.plan_check": ("PlanCheck", "check_plan"),
+    "roofline.plot": ("plot",),
     "roofline.questions.predict": ("calibrate_once", "knee", "predict", "tpot", "ttft"),
     "roofline.questions.ranking": ("GpuPlan", "Plans"),
     "roofline.questions.saved": ("load_case",),
@@ -223,7 +226,8 @@ if not _TYPE_CHECKING:  # to a type checker, a name that is not above is an erro
 
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+        home = import_module(_HOMES[name])
+        value = globals()[name] = home if name == "plot" else getattr(home, name)
         return value
 
 

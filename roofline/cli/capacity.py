@@ -44,16 +44,17 @@ from roofline.cli.answers import (
 from roofline.cli.case import one_answer, one_case, question, required_share, shown_keys, together, with_varying
 from roofline.cli.options import (
     API_PRICE,
-    echo,
+    TERMINAL,
     for_people,
     labelled,
     notes,
-    picture_file,
+    plot_option,
+    plotted,
     read,
     share_option,
     show,
 )
-from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, room, terminal_width
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, terminal_width
 from roofline.cli.start import flag_line
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text, is_on_mean
@@ -224,7 +225,6 @@ def _curve_columns(
 
 
 _SUMMARIES = 2  # above the table; more stand below it
-_HIGH = 20  # rows of a chart that need not share a screen
 
 
 @question(
@@ -248,7 +248,7 @@ _HIGH = 20  # rows of a chart that need not share a screen
     expose_value=False,
     help="A setting of the engine in place of the load: max-num-batched-tokens or max-num-seqs (roofline budgets).",
 )
-@click.option("--plot", is_flag=True, help="Draw in the terminal instead of a table; needs the extra plot.")
+@plot_option
 def curve(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -257,7 +257,7 @@ def curve(
     *,
     against: str,
     share: float | None,
-    plot: bool,
+    plot: str | None,
 ) -> None:
     """TTFT, TPOT and throughput from an idle server to a full one: what a user gets against what a GPU gives."""
     from roofline.questions import curve as curve_question
@@ -270,22 +270,11 @@ def curve(
         curve_question.curve(model, gpu, against=against, share=share, **own_settings(gpu, options))
         for model, gpu in each(list(product(models, gpus)), "curves")
     ]
-    picture = picture_file()
-    if picture is not None:
-        curve_question.save_curves(curves, picture, force=flags().force)
-    if plot:
-        lines = room(flags())
-        width = terminal_width() - 1
-        if lines is None:
-            echo(curve_question.curves_text(curves, width, _HIGH))
-        else:
-            echo(curve_question.first_curves_text(curves, width, lines - 1))
+    if plotted(plot, lambda: curve_question.curve_picture(curves, with_ranges=plot != TERMINAL)):
         warnings = [text for curve in curves for text in _warnings(curve)]
-        notes(warnings, *(["tok/s per GPU against tok/s per user: --all"] if lines is not None else []))
+        notes(warnings, *([] if flags().is_full else ["tok/s per GPU against tok/s per user: --all"]))
     else:
         _print(models, curves, options, output_format, share)
-    if picture is not None:
-        echo(f"wrote {picture}", err=True)
 
 
 def _print(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -34,7 +34,8 @@ from roofline.cli.options import (
     echo,
     for_people,
     labelled,
-    picture_file,
+    plot_option,
+    plotted,
     print_rows,
     print_table,
     read,
@@ -42,7 +43,7 @@ from roofline.cli.options import (
     show,
     suggested,
 )
-from roofline.cli.screen import MARK, MOST_ROWS, Row, Screen, ScreenColumn, cell_text, flags
+from roofline.cli.screen import MARK, MOST_ROWS, Row, Screen, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI
 from roofline.questions.compare import COMPARED_KEYS, FORMATS
 from roofline.questions.compare import compare as compare_gpus
@@ -51,6 +52,9 @@ from roofline.questions.inputs.arguments import key_text
 from roofline.questions.inputs.options import RATIO
 from roofline.questions.predict import refused_row
 from roofline.support.errors import RooflineError
+
+if TYPE_CHECKING:
+    from roofline.plot import Picture
 
 # One case on several GPUs side by side, and why one is faster than another.
 
@@ -99,6 +103,7 @@ def _compare_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     help="Cost of a token at the same SLO instead, along this limit: tpot, ttft_p95 and the like.",
 )
 @click.option("--claim", type=read(RATIO), help="With --at-slo: at which limit the last GPU costs so many times less.")
+@plot_option
 def compare(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -108,6 +113,7 @@ def compare(
     explain: bool,
     at_slo: str | None,
     claim: float | None,
+    plot: str | None,
 ) -> None:
     """Two GPUs or more side by side: how many times faster than the first, and why.
 
@@ -122,11 +128,19 @@ def compare(
     if explain and output_format == "csv":
         raise click.UsageError("--explain has no CSV form; use --format json, markdown or table")
     if at_slo is not None:
-        _print_at_slo(models[0], gpus, options, output_format, at_slo, claim)
+        _print_at_slo(models[0], gpus, options, output_format, at_slo, claim, plot)
         return
     if claim is not None:
         raise click.UsageError("--claim belongs to --at-slo, such as --at-slo tpot --claim 15x")
     compared = compare_gpus(models[0], gpus, **options)
+
+    def ranking() -> Picture:
+        from roofline.plot import ranking as ranked_picture
+
+        return ranked_picture(entry.prediction for entry in compared.gpus)
+
+    if plotted(plot, ranking, is_of_rows=True):
+        return
     people = for_people(output_format)
     rows: Sequence[Mapping[str, Any]] = compared.to_records()
     reference = next(row for row in rows if row["label"] == row["reference"])
@@ -162,15 +176,20 @@ def compare(
 
 
 def _print_at_slo(
-    model: str, gpus: tuple[str, ...], options: dict[str, Any], output_format: str, limit: str, claim: float | None
+    model: str,
+    gpus: tuple[str, ...],
+    options: dict[str, Any],
+    output_format: str,
+    limit: str,
+    claim: float | None,
+    plot: str | None,
 ) -> None:
     """Costs at the same SLO along one limit: a row for each limit, a column for each GPU."""
-    from roofline.questions.equal_service import deployment_text, equal_service, save_equal_service
+    from roofline.questions.equal_service import deployment_text, equal_service, equal_service_picture
 
-    picture = picture_file()
     answer = equal_service(model, gpus, limit=limit, claim=claim, **options)
-    if picture is not None:
-        save_equal_service(answer, picture, force=flags().force)
+    if plotted(plot, lambda: equal_service_picture(answer)):
+        return
     if for_people(output_format):
         rows = []
         for place in answer.limits:
@@ -196,8 +215,6 @@ def _print_at_slo(
     else:
         document: dict[str, Any] = answer.to_dict()
         print_rows(document.pop("rows"), output_format, {}, document)
-    if picture is not None:
-        echo(f"wrote {picture}", err=True)
 
 
 def _why(row: Mapping[str, Any], reference: Mapping[str, Any], *, in_full: bool) -> list[str]:

@@ -19,9 +19,10 @@ from roofline.cli.options import (
     PathName,
     echo,
     for_people,
+    is_picture_asked,
     notes,
     output_options,
-    picture_file,
+    plot_option,
     print_rows,
     print_table,
     reasons_text,
@@ -122,7 +123,7 @@ class _BeforeAndAfter(Question):
     type=click.Choice(tuple(STATISTICS)),
     help="Statistic over the requests.  [default: median, else mean]",
 )
-@click.option("--plot", is_flag=True, help="Draw sweeps in the terminal; -o x.svg saves the picture.")
+@plot_option
 @click.option(
     "--fail-above",
     metavar="LIMITS",
@@ -138,7 +139,7 @@ def check(
     basis: str | None,
     specs: str | None,
     output_format: str,
-    plot: bool,
+    plot: str | None,
     **stated: Any,
 ) -> None:
     """Say whether a measured TTFT or TPOT is what was to be expected, and if not, why.
@@ -172,8 +173,7 @@ def check(
         readings, unread = read_each(files[1:], lambda name: _reading(name, statistic))
         _print_plan(files[0], readings, unread, output_format, stated, specs)
         return
-    picture = picture_file()
-    is_pair = len(files) == 2 and not (after or plot or picture)
+    is_pair = len(files) == 2 and not (after or plot or is_picture_asked())
     sides, failures = [], []
     sweeps: list[MeasuredSweep] = []
     for names in (files[:1], files[1:]) if is_pair else (files, after):
@@ -186,7 +186,7 @@ def check(
     if why_not is not None and not is_pair:
         failures.append(BadInput(why_not))
     failure = reasons_text(failures)
-    if any(sides) and not drawn(sweeps, [*sides[0], *sides[1]], picture, in_terminal=plot):
+    if any(sides) and not drawn(sweeps, [*sides[0], *sides[1]], plot):
         _print(sides, changed, sweeps, output_format, [why_not] if why_not is not None and is_pair else [], failure)
     if failure:
         raise RooflineError(failure)

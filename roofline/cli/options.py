@@ -25,10 +25,12 @@ from roofline.cli.screen import (
     pressing_first,
     pressing_line,
     prose,
+    room,
     screen_text,
     set_flag,
     shell_words,
     styled,
+    terminal_width,
 )
 from roofline.numbers.quantity import count_from_text, counted, rounded, to_text
 from roofline.outputs.files import (
@@ -49,6 +51,7 @@ from roofline.support.errors import BadInput, RooflineError, printable
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
+    from roofline.plot import Picture
     from roofline.questions.inputs.options import Value
 
 FOR_PEOPLE, FOR_PROGRAMS = ("table", "markdown"), ("csv", "json")
@@ -131,13 +134,70 @@ def for_people(output_format: str) -> bool:
     return output_format in FOR_PEOPLE and flags().output is None
 
 
+def is_picture_asked() -> bool:
+    """Whether the file of ``--output`` is no file of rows."""
+    file = flags().output
+    return file is not None and not file.lower().endswith(SUFFIXES) and not is_stream(file)
+
+
 def picture_file() -> str | None:
     """The file of ``--output`` where it names a picture, which then takes no rows."""
     file = flags().output
-    if file is None or file.lower().endswith(SUFFIXES) or is_stream(file):
+    if not is_picture_asked():
         return None
     set_flag(click.get_current_context(), None, "-", name="output")
     return file
+
+
+TERMINAL = "terminal"
+_PICTURES = (".svg", ".png", ".pdf", ".jpg", ".jpeg", ".webp", ".eps")
+
+
+def _picture_named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
+    """The value of ``--plot``, which may not be a result that stands behind it."""
+    if value is None or value.lower() == TERMINAL:
+        return value and TERMINAL
+    if not value.lower().endswith(_PICTURES):
+        raise BadInput(f"{value}: not a picture; end the name in .svg, .png or .pdf, or write --plot {TERMINAL}")
+    return value
+
+
+def plot_option(function: Command) -> Command:
+    """Add ``--plot``, which has one meaning in every command that draws."""
+    return click.option(
+        "--plot",
+        is_flag=False,
+        flag_value=TERMINAL,
+        type=PathName(dir_okay=False, allow_dash=True),
+        metavar="FILE|terminal",
+        callback=_picture_named,
+        help="Draw to FILE (.svg, .png, .pdf; x.dark.svg is dark) or, alone, in the terminal; needs the extra plot.",
+    )(function)
+
+
+def save_plot(plot: str | None, picture: Callable[[], Picture], *, is_of_rows: bool = False) -> None:
+    """Save the picture where ``--plot FILE`` or ``-o FILE`` asks for one.
+
+    `is_of_rows`: ``-o`` names a file of rows unless its suffix is that of a picture.
+    """
+    output = flags().output
+    file = None if is_of_rows and not str(output).lower().endswith(_PICTURES) else picture_file()
+    for path in dict.fromkeys(path for path in (file, plot) if path not in (None, TERMINAL)):
+        picture().save(str(path), force=flags().force)
+        echo(f"wrote {path}", err=True)
+
+
+def plotted(plot: str | None, picture: Callable[[], Picture], *, is_of_rows: bool = False) -> bool:
+    """Save the picture, or draw it in the terminal in place of the table; whether it did."""
+    save_plot(plot, picture, is_of_rows=is_of_rows)
+    if plot != TERMINAL:
+        return False
+    lines, width = room(flags()), terminal_width() - 1
+    echo(picture().text(width, _HIGH) if lines is None else picture().first_text(width, lines - 1))
+    return True
+
+
+_HIGH = 20  # rows of a chart that need not share a screen
 
 
 # Types of option values: counts, times, lengths, limits, names.

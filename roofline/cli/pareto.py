@@ -24,7 +24,7 @@ from roofline.cli.answers import (
     verdict_columns,
 )
 from roofline.cli.case import question
-from roofline.cli.options import echo, for_people, picture_file, show
+from roofline.cli.options import TERMINAL, for_people, plot_option, plotted, show
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, keys_of, mark_of, room, terminal_width
 from roofline.numbers.quantity import counted, rounded
 from roofline.questions.inputs.case import KIND_OF
@@ -67,6 +67,7 @@ _LOWEST = 9  # rows of a picture
     help="Figure on the x axis: a time, price or rate of a row, e.g. ttft_p99 (docs/glossary.md).",
 )
 @click.option("--y", default="output_tok_s_gpu", show_default=True, help="Figure on the y axis.")
+@plot_option
 def pareto(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -76,6 +77,7 @@ def pareto(
     against: str | None,
     x: str,
     y: str,
+    plot: str | None,
 ) -> None:
     """The Pareto frontier over GPUs, formats, plans and loads: what a user gets against what a GPU gives.
 
@@ -87,9 +89,8 @@ def pareto(
     if len(models) != 1 or not gpus:
         raise click.UsageError("pareto needs one model and one GPU or several, e.g. -g h100,b200")
     answer = pareto_question.pareto(models[0], gpus, x=x, y=y, against=against, **options)
-    picture = picture_file()
-    if picture is not None:
-        pareto_question.save_pareto(answer, picture, force=flags().force)
+    if plotted(plot, lambda: pareto_question.pareto_picture(answer, with_ranges=plot != TERMINAL)):
+        return
     columns = _columns(answer, options)
     is_shown = output_format == "table" and for_people(output_format)
     rows = answer.to_rows(tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS))) if is_shown else None)
@@ -108,8 +109,6 @@ def pareto(
         below=answer.reason or "",
     )
     show(screen, output_format, rows, {"notes": list(answer.notes)})
-    if picture is not None:
-        echo(f"wrote {picture}", err=True)
     if answer.reason:
         raise RooflineError(answer.reason)
 

@@ -44,6 +44,8 @@ from roofline.cli.options import (
     for_people,
     labelled,
     notes,
+    plot_option,
+    plotted,
     print_blocks,
     print_rows,
     print_table,
@@ -88,6 +90,7 @@ from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, replace
 
 if TYPE_CHECKING:
+    from roofline.plot import Picture
     from roofline.questions.simulate import Simulation
 
 
@@ -236,6 +239,7 @@ class _Query(NamedTuple):
     simulated: bool = False
     seed: int = 0
     requests: int | None = None
+    plot: str | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -302,6 +306,7 @@ def tpot(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, A
 )
 @click.option("--knee", "with_knee", is_flag=True, help="Show the batch or users at which decode stops being cheap.")
 @emit_option
+@plot_option
 @_simulated
 @_explained
 def predict(
@@ -379,6 +384,8 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
         raise unknown
     if not cases.predictions:
         raise RooflineError(reasons_text(failures))
+    if plotted(query.plot, lambda: _picture(cases.predictions), is_of_rows=True):
+        return
     simulations = [_simulation(prediction, query) for prediction in cases.predictions] if query.simulated else []
     texts = [
         *(text for prediction in cases.predictions for text in _headroom(prediction)),
@@ -405,6 +412,13 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
             notes(pressing_first(texts)[1], *([_CUT] if is_cut else []))  # the text has the others
     if failure:
         raise RooflineError(failure)
+
+
+def _picture(predictions: list[Prediction]) -> Picture:
+    """Of one case its kernels, parts and neighbours; of several their latencies."""
+    from roofline import plot
+
+    return plot.case(predictions[0]) if len(predictions) == 1 else plot.ranking(predictions)
 
 
 def _print_prose(prediction: Prediction, below: str, *, in_full: bool) -> bool:

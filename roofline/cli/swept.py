@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.cli.options import echo
+from roofline.cli.options import TERMINAL, echo, is_picture_asked, save_plot
 from roofline.cli.screen import flags, prose, room, terminal_width
 from roofline.numbers.quantity import counted
 from roofline.questions.check import MeasurementCheck
@@ -33,26 +33,23 @@ def _wrapped(line: str) -> list[str]:
     return prose(line, None, " " * (inside + 4)).split("\n")
 
 
-def drawn(
-    sweeps: Sequence[MeasuredSweep], runs: Sequence[MeasurementCheck], picture: str | None, *, in_terminal: bool
-) -> bool:
+def drawn(sweeps: Sequence[MeasuredSweep], runs: Sequence[MeasurementCheck], plot: str | None) -> bool:
     """Save the charts to a file, if any; show them where that is asked for, and say whether."""
-    if not in_terminal and picture is None:
+    if plot is None and not is_picture_asked():
         return False
     if not sweeps:
         raise BadInput(f"nothing to draw: {no_sweep_text(runs)}")
-    from roofline.questions.sweep_pictures import first_sweep_text, save_sweeps, sweeps_text
+    from roofline.questions.sweep_pictures import first_sweep_text, sweep_picture, sweeps_text
 
-    if picture is not None:
-        save_sweeps(sweeps, picture, force=flags().force)
-        echo(f"wrote {picture}", err=True)
-    if in_terminal:
-        lines, width = room(flags()), terminal_width() - 1
-        if lines is None:
-            echo(sweeps_text(sweeps, width, _HIGH))
-        else:
-            brief = _wrapped(sweeps[0].brief)
-            echo("\n".join([*brief, first_sweep_text(sweeps[0], width, lines - len(brief) - 1)]))
-            others = "" if len(sweeps) == 1 else f", {counted(len(sweeps) - 1, 'other sweep')}"
-            echo(f"throughput, TPOT against sequences{others}: --all")
-    return in_terminal
+    save_plot(plot, lambda: sweep_picture(sweeps))
+    if plot != TERMINAL:
+        return False
+    lines, width = room(flags()), terminal_width() - 1
+    if lines is None:
+        echo(sweeps_text(sweeps, width, _HIGH))
+    else:
+        brief = _wrapped(sweeps[0].brief)
+        echo("\n".join([*brief, first_sweep_text(sweeps[0], width, lines - len(brief) - 1)]))
+        others = "" if len(sweeps) == 1 else f", {counted(len(sweeps) - 1, 'other sweep')}"
+        echo(f"throughput, TPOT against sequences{others}: --all")
+    return True

@@ -36,6 +36,8 @@ from roofline.cli.options import (
     labelled,
     notes,
     output_options,
+    plot_option,
+    plotted,
     print_rows,
     read,
     reasons_text,
@@ -88,12 +90,10 @@ _COLUMNS = (
 @click.option(
     "--top",
     type=click.IntRange(1),
-    help="Rows of each result in tables, formulas and charts.  [default: 10 rows in all]",
+    help="Rows of each result in tables, formulas and charts.  [default: 10 rows in all, 8 in a chart]",
 )
 @click.option("--formula", "with_formula", is_flag=True, help="Print the derivatives as formulas.")
-@click.option(
-    "--plot", type=PathName(dir_okay=False), help="Write a tornado chart (PNG, SVG, PDF); needs the extra plot."
-)
+@plot_option
 def sensitivity(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
@@ -118,6 +118,9 @@ def sensitivity(
         for result in sensitivities.of
         for row in _rows_of(sensitivities, result)[: None if flags().is_full else most]
     ]
+    in_chart = [row for result in sensitivities.of for row in _rows_of(sensitivities, result)[: top or _BARS]]
+    if plotted(plot, lambda: questions.tornado_picture(sensitivities, in_chart), is_of_rows=True):
+        return
     if output_format in ("json", "csv") or flags().output is not None:
         case: dict[str, Any] = sensitivities.to_dict()
         print_rows(case.pop("rows"), output_format, {}, case)
@@ -130,9 +133,9 @@ def sensitivity(
         show(replace(screen, lines=[*screen.lines, *more], is_whole=True), output_format)
         if with_formula:
             echo("\n" + questions.derivatives_text(sensitivities, shown))
-    if plot is not None:
-        questions.plot_sensitivities(sensitivities, shown, plot)
-        echo(f"wrote {plot}", err=True)
+
+
+_BARS = 8  # of each result in a chart
 
 
 def _rows_of(sensitivities: Sensitivities, result: str) -> list[Sensitivity]:

@@ -10,6 +10,7 @@ from roofline.formulas.case import NO_FORMULA, RESULTS, CaseTrace, check_results
 from roofline.numbers.operations import Json, plain
 from roofline.serving.answers import Answer, selected, selected_rows
 from roofline.serving.prediction import Prediction
+from roofline.specs.gpu import KINDS as KERNEL_KINDS
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.support.errors import BadInput, printable
 from roofline.support.records import dataclass, field
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _PERCENT = 100.0
+_PHASES = ("prefill", "decode")
 _NOTHING = 2.0**-44  # elasticities below are rounding errors
 
 
@@ -66,6 +68,17 @@ class Sensitivity(Answer[dict[str, Json]]):
 
     def __repr__(self) -> str:
         return f"<Sensitivity of {self.result} to {self.input}: {self.elasticity:+.3g} % per +1 %>"
+
+    @property
+    def words(self) -> str:
+        """The input in words, such as ``linear layers bf16: share of the HBM bandwidth``."""
+        said, _, of = self.meaning.rpartition(", ")
+        dtype, _, name = of.rpartition(" ")
+        if not said or name not in KERNEL_KINDS:
+            return self.meaning
+        label = KERNEL_KINDS[name].label
+        phase = name.rpartition("_")[2]
+        return f"{' '.join([label, *([phase] if phase in _PHASES else []), *([dtype] if dtype else [])])}: {said}"
 
     @property
     def formula(self) -> str | None:

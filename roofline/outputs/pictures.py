@@ -1,82 +1,86 @@
-"""Charts of a load and of elasticities, in a terminal (plotext) or in a file (matplotlib)."""
+"""Pictures as data: panels of lines, points, bars and cells with the case below; as text for a terminal (plotext)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import cycle, zip_longest
+from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from roofline.formulas.sensitivity import Sensitivity
 from roofline.numbers.quantity import rounded
+from roofline.outputs.files import write_whole
+from roofline.outputs.panels import ROOM, TICKS, AnyPanel, Bars, Cells, Panel, Scatter, Series, axis_ticks, is_wide
 from roofline.support.errors import BadInput, needing, printable
 from roofline.support.records import NamedTuple
 
-# Figures of matplotlib, made without a display.
+# Panels.
 
-_SALT = "roofline"  # of element ids in an SVG
-
-
-def blank_figure(width: float, height: float, title: str, fontsize: str) -> Any:
-    """A figure of this size [inch]."""
-    with needing("charts need matplotlib", "plot"):
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    figure = Figure(figsize=(width, height), layout="constrained")
-    FigureCanvasAgg(figure)
-    figure.suptitle(printable(title, lines=True), fontsize=fontsize, parse_math=False)
-    return figure
-
-
-def write_figure(figure: Any, path: Path, form: str) -> None:
-    from matplotlib import rc_context
-
-    no_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(form)  # reproducible files
-    try:
-        with rc_context({"svg.hashsalt": _SALT}):
-            figure.savefig(path, format=form, dpi=150, metadata=no_date)
-    except ValueError as fault:
-        raise BadInput(f"charts cannot be written as .{form}: {fault}") from None
-
-
-# Charts of a load, in a terminal (plotext) or in a file (matplotlib).
-
-_INCHES = (7.5, 3.3)  # of a panel
 _WIDEST = 160  # terminal columns
 _BETWEEN = 2  # columns between charts
 _LOWEST = 8  # rows of a chart
-_TICKS = 4  # approximate number on the y axis above zero
-_ROOM = 1.25  # of the highest value, up to which a limit is drawn
+_SHORT_RANGE, _DOT = "range", "."  # of a band, in the legend
 _SIGNS = ("▞", "*", "o", "x", "+", "#", "@", "%")  # markers in the legend
 _MARKERS = ("hd", "*", "o", "x", "+", "#", "@", "%")
-_LINE_COLOURS = ("tab:blue", "tab:orange", "tab:green", "tab:red", "tab:purple", "tab:brown", "tab:pink", "tab:olive")
 
 
-class Series(NamedTuple):
-    label: str
-    places: Sequence[float]
-    values: Sequence[float]
-    colour: int | str = 0  # index of its deployment, or a name of matplotlib
-    is_dashed: bool = False
-    is_point: bool = False
-    band: tuple[Sequence[float], Sequence[float]] | None = None  # low and high ends of its values
+class Picture(NamedTuple):
+    """What a picture shows, before it is drawn."""
 
-
-#: Colours that people with any colour vision tell apart (Okabe and Ito, 2008).
-BLUE, VERMILION, GREEN = "#0072B2", "#D55E00", "#009E73"
-_RANGE, _SHORT_RANGE, _DOT = "80 % range", "range", "."  # of a band, in the legend
-
-
-class Panel(NamedTuple):
     title: str
-    x_label: str
-    y_label: str
-    series: Sequence[Series]
-    levels: Mapping[str, float] = {}  # horizontal lines by label
-    ends: Mapping[str, float] = {}  # vertical lines by label
-    is_logarithmic: bool = False  # x axis
-    top: float | None = None  # of the y axis; None for the highest value
-    is_y_logarithmic: bool = False
+    panels: Sequence[AnyPanel]
+    footer: str = ""  # the whole case
+    columns: int | None = None  # of panels; None: by their number
+
+    def save(self, path: str, *, force: bool = False) -> None:
+        """Write it to a file, whose suffix names the format; a name such as ``x.dark.svg`` makes it dark.
+
+        Raises:
+            BadInput: a suffix of no picture, a file that exists without `force`, or matplotlib is missing.
+        """
+        form = picture_form(path)
+        from roofline.outputs.drawing import draw
+
+        is_dark = Path(path).stem.lower().endswith(DARK)
+        write_whole(path, lambda file: draw(*self, file, form, is_dark=is_dark), force=force)
+
+    def text(self, width: int = 79, height: int = 20) -> str:
+        """Its panels for a terminal, one below the other; height is in rows each."""
+        parts = [_text_of(panel, width, height) for panel in self.panels]
+        footer = f"\n{_wrapped(printable(self.footer), width)}" if self.footer else ""
+        return "\n\n".join([printable(self.title, lines=True), *parts]) + footer
+
+    def first_text(self, width: int, most: int) -> str:
+        """Its first panels for a terminal, as many as stand in so many lines: two side by side, or one."""
+        beside = [panel for panel in self.panels if isinstance(panel, Panel)][:_BESIDE]
+        if len(beside) == len(self.panels[:_BESIDE]):
+            return panels_beside(beside, width, most)
+        left = most
+        parts: list[str] = []
+        for panel in self.panels:
+            text = _text_of(panel, width, left - _LEGEND)
+            if parts and len(text.split("\n")) > left:
+                break
+            parts.append(text)
+            left -= len(text.split("\n")) + 1
+            if left < _LOWEST:
+                break
+        return "\n\n".join(parts)
+
+    def _repr_svg_(self) -> str:
+        """For a notebook."""
+        from io import BytesIO
+
+        from roofline.outputs.drawing import draw
+
+        content = BytesIO()
+        draw(*self, content, "svg", is_dark=False)
+        return content.getvalue().decode()
+
+
+#: At the end of a file's name before the suffix: a picture on a dark ground.
+DARK = ".dark"
+_BESIDE = 2  # panels side by side on a screen
+_LEGEND = 3  # rows that a legend may take
 
 
 def picture_form(path: str) -> str:
@@ -136,10 +140,10 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     def level(value: float) -> float:
         return math.log2(max(value, lowest)) if panel.is_y_logarithmic else value
 
-    step = float(f"{highest / _TICKS:.1g}") or 1.0
+    step = float(f"{highest / TICKS:.1g}") or 1.0
     heights = [step * part for part in range(int(highest / step) + 1)]
     if panel.is_y_logarithmic:
-        heights = _ticks(lowest, highest, is_log=True)
+        heights = axis_ticks(lowest, highest, is_log=True)
     figure.ruler("y").lim(level(0.0), level(highest))
     figure.ruler("y").ticks(list(map(level, heights)), list(map(rounded, heights)))
     legend_labels = []
@@ -160,7 +164,7 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
     if any(line.band for line in panel.series):
         legend_labels.append(f"{_DOT} {_SHORT_RANGE}")
     for label, value in panel.levels.items():
-        if value <= highest * _ROOM:
+        if value <= highest * ROOM:
             figure.line(level(value), "h")
             legend_labels.append(f"─ {label}")
     for label, value in panel.ends.items():
@@ -168,9 +172,15 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
         legend_labels.append(f"│ {label}")
     if panel.is_logarithmic:
         ticks = sorted({x for line in panel.series for x in line.places})
-        powers = [x for x in ticks if math.log2(x).is_integer()]
+        powers = [float(2**power) for power in range(-64, 64) if ticks[0] <= 2.0**power <= ticks[-1]]
         shown = powers if len(powers) > 1 else ticks
+        if is_wide(ticks):
+            shown = [x for x in axis_ticks(ticks[0], ticks[-1], is_log=True) if f"{x:e}"[0] == "1"]
         figure.ruler("x").ticks([place(x) for x in shown], [f"{x:g}" for x in shown])
+    else:
+        across = [x for line in panel.series for x in line.places] + list(panel.ends.values())
+        shown = axis_ticks(min(across), max(across), is_log=False)
+        figure.ruler("x").ticks(shown, list(map(rounded, shown)))
     figure.title(printable(panel.title))
     figure.label(printable(panel.x_label), "x")
     text: str = plotext.uncolorize(str(figure.build()))
@@ -182,89 +192,7 @@ def _high_ends(line: Series) -> Sequence[float]:
     return () if line.band is None else line.band[1]
 
 
-def draw_panels(panels: Sequence[Panel], title: str, path: Path, form: str, columns: int = 1) -> None:
-    """Write charts to a file, one below the other, or in so many columns."""
-    rows = -(-len(panels) // columns)
-    figure = blank_figure(_INCHES[0] * columns, _INCHES[1] * rows + 0.5, title, "medium")
-    places = figure.subplots(rows, columns, squeeze=False).flat
-    for axes, panel in zip_longest(places, panels):
-        if panel is None:
-            axes.set_axis_off()
-        else:
-            _draw_panel(axes, panel)
-    write_figure(figure, path, form)
-
-
-def _draw_panel(axes: Any, panel: Panel) -> None:
-    highest = 0.0
-    for line in panel.series:
-        named = line.colour if isinstance(line.colour, str) else None
-        colour = named or _LINE_COLOURS[int(line.colour) % len(_LINE_COLOURS)]
-        style: dict[str, Any] = {"linestyle": "--" if line.is_dashed else "-"}
-        if line.is_point:
-            style = {"marker": "o", "markersize": 8, "linestyle": "none"}
-        axes.plot(line.places, line.values, color=colour, label=printable(line.label), **style)
-        if line.band is not None:
-            axes.fill_between(line.places, *line.band, color=colour, alpha=0.2, linewidth=0.0, label=_RANGE)
-        highest = max(highest, *line.values, *_high_ends(line))
-    for number, (label, value) in enumerate(panel.levels.items()):
-        if value <= highest * _ROOM:
-            axes.axhline(value, color="black", linewidth=0.8, linestyle=":")
-            axes.annotate(
-                printable(label), (0.005, value), xycoords=("axes fraction", "data"), va="bottom", fontsize="small",
-                xytext=(number * 70.0, 1.0), textcoords="offset points",
-            )  # fmt: skip
-    for label, value in panel.ends.items():
-        axes.axvline(value, color="grey", linewidth=0.8, linestyle="-.")
-        axes.annotate(
-            printable(label), (value, 0.98), xycoords=("data", "axes fraction"), rotation=90, va="top", ha="right",
-            fontsize="x-small", color="grey",
-        )  # fmt: skip
-    if panel.is_logarithmic:
-        axes.set_xscale("log", base=2)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
-    if panel.is_y_logarithmic:
-        axes.set_yscale("log")
-        axes.yaxis.set_major_formatter(lambda value, _: rounded(value))
-    lowest, above = (None, panel.top) if panel.is_y_logarithmic else (0.0, 1.05 * highest)
-    axes.set_ylim(lowest, None if panel.top is None or above is None else min(panel.top, above))
-    axes.set_title(printable(panel.title), fontsize="medium")
-    axes.set_xlabel(printable(panel.x_label))
-    axes.set_ylabel(printable(panel.y_label))
-    axes.legend(fontsize="small")
-    axes.grid(visible=True, linewidth=0.3)
-
-
-# Points of a frontier, in a terminal or in a file.
-
-_SCATTER_INCHES = (9.0, 6.0)
-_OFFSET = 7.0  # points between a mark and its text
-_TEXT = (0.9, 0.15)  # [inch] of a text
-_TICKS_OF_A_DECADE = (1, 2, 5)
-_LINE_STYLES = ("-", "--", ":", "-.")  # of owners beyond the colours
-
-
-class Marked(NamedTuple):
-    """A point of a frontier."""
-
-    x: float
-    y: float
-    owner: str  # curve that it lies on
-    text: str
-    x_range: tuple[float, float] | None = None
-    y_range: tuple[float, float] | None = None
-
-
-class Scatter(NamedTuple):
-    title: str
-    x_label: str
-    y_label: str
-    curves: Mapping[str, Sequence[tuple[float, float]]]  # points by their owner
-    frontier: Sequence[Marked]
-    knee: int | None  # place in the frontier
-    is_x_logarithmic: bool = False
-    is_y_logarithmic: bool = False
-    better: tuple[float, float] = (1.0, 1.0)  # side of each axis: 1.0 where more is, -1.0 where less is
+# Points of a frontier.
 
 
 def scatter_text(scatter: Scatter, width: int, height: int) -> str:
@@ -297,7 +225,7 @@ def scatter_text(scatter: Scatter, width: int, height: int) -> str:
         ("x", across, [x for _, x, _ in marks], scatter.is_x_logarithmic),
         ("y", up, [y for _, _, y in marks], scatter.is_y_logarithmic),
     ):
-        ticks = _ticks(min(values), max(values), is_log=is_log)
+        ticks = axis_ticks(min(values), max(values), is_log=is_log)
         room = 0.0 if max(places) > min(places) else 1.0  # around a single value
         figure.ruler(name).lim(min(places) - room, max(places) + room)
         figure.ruler(name).ticks([math.log10(tick) if is_log else tick for tick in ticks], list(map(rounded, ticks)))
@@ -309,131 +237,75 @@ def scatter_text(scatter: Scatter, width: int, height: int) -> str:
     return "\n".join(line.rstrip() for line in [*text.splitlines(), *lines])
 
 
-def draw_scatter(scatter: Scatter, path: Path, form: str) -> None:
-    """Write the points to a file: a line for each owner, the frontier with its ranges and texts, and the knee."""
-    figure = blank_figure(*_SCATTER_INCHES, scatter.title, "medium")
-    axes = figure.subplots()
-    colours = dict(zip(scatter.curves, cycle(_LINE_COLOURS), strict=False))
-    for number, (owner, curve) in enumerate(scatter.curves.items()):
-        places, values = zip(*curve, strict=True)
-        style = _LINE_STYLES[number // len(_LINE_COLOURS) % len(_LINE_STYLES)]
-        axes.plot(
-            places, values, color=colours[owner], label=printable(owner), linestyle=style, marker=".", markersize=4,
-            linewidth=1.0,
-        )  # fmt: skip
-    _draw_frontier(axes, scatter, colours)
-    for axis, name, is_log in (
-        (axes.xaxis, "x", scatter.is_x_logarithmic),
-        (axes.yaxis, "y", scatter.is_y_logarithmic),
-    ):
-        if is_log:
-            getattr(axes, f"set_{name}scale")("log")
-            axis.set_ticks(_ticks(*axis.get_view_interval(), is_log=True))
-            axis.set_minor_locator(_no_ticks())
-            axis.set_major_formatter(lambda value, _: rounded(value))
-    _write_plans(axes, scatter, colours)
-    axes.set_xlabel(printable(scatter.x_label))
-    axes.set_ylabel(printable(scatter.y_label))
-    axes.legend(fontsize="small")
-    axes.grid(visible=True, linewidth=0.3)
-    write_figure(figure, path, form)
+# Bars and cells, in a terminal.
+
+_BAR_SIGNS = ("#", "=", "+", "*", "o", "x", "-", "~", "%", "@")
+_LONGEST = 34  # columns of a label
 
 
-def _draw_frontier(axes: Any, scatter: Scatter, colours: Mapping[str, str]) -> None:
-    """A band along the frontier, its points with their ranges, and the knee."""
-    points = scatter.frontier
-    axes.plot(
-        [point.x for point in points], [point.y for point in points], color="black", alpha=0.15, linewidth=8.0,
-        solid_capstyle="round", label="frontier", zorder=0,
-    )  # fmt: skip
-    label: str | None = "80 % range"
-    for point in points:
-        error = {
-            "xerr": None if point.x_range is None else [[point.x - point.x_range[0]], [point.x_range[1] - point.x]],
-            "yerr": None if point.y_range is None else [[point.y - point.y_range[0]], [point.y_range[1] - point.y]],
-        }
-        has_range = any(error.values())
-        axes.errorbar(
-            point.x, point.y, **error, color="grey", ecolor="grey", elinewidth=0.6, marker="o", markersize=4,
-            markerfacecolor=colours[point.owner], linestyle="none", label=label if has_range else None, alpha=0.8,
-        )  # fmt: skip
-        label = None if has_range else label
-    if scatter.knee is not None:
-        turn = points[scatter.knee]
-        axes.plot(
-            turn.x, turn.y, marker="*", markersize=16, color="gold", markeredgecolor="black", linestyle="none",
-            label="knee", zorder=5,
-        )  # fmt: skip
+def _text_of(panel: AnyPanel, width: int, height: int) -> str:
+    if isinstance(panel, Bars):
+        return bars_text(panel, width, height)
+    if isinstance(panel, Cells):
+        return cells_text(panel, width)
+    if isinstance(panel, Scatter):
+        return scatter_text(panel, width, height)
+    return panels_text([panel], width, height)
 
 
-def _write_plans(axes: Any, scatter: Scatter, colours: Mapping[str, str]) -> None:
-    """The plan beside each point where it changes, on the better side, where another does not stand there already."""
-    written: list[tuple[float, float]] = []
-    inch = axes.figure.dpi
-    before: Marked | None = None
-    for point in scatter.frontier:
-        is_new = before is None or (before.owner, before.text) != (point.owner, point.text)
-        before = point
-        x, y = (float(place) / inch for place in axes.transData.transform((point.x, point.y)))
-        if not is_new or any(abs(x - other) < _TEXT[0] and abs(y - height) < _TEXT[1] for other, height in written):
-            continue
-        written.append((x, y))
-        across, up = scatter.better
-        axes.annotate(
-            printable(point.text), (point.x, point.y), xytext=(_OFFSET * across, _OFFSET * up), fontsize="x-small",
-            textcoords="offset points", color=colours[point.owner], ha="left" if across > 0.0 else "right",
-            va="bottom" if up > 0.0 else "top",
-        )  # fmt: skip
+def bars_text(panel: Bars, width: int, height: int | None = None) -> str:
+    """Bars with their values; a range as ``(low to high)``. At most `height` lines, where one is given."""
+    bars = panel.bars if height is None else panel.bars[: max(height - 2, 1)]
+    values = [sum(bar.parts) for bar in bars]
+    figures = [
+        rounded(value) + ("" if bar.span is None else f" ({rounded(bar.span[0])} to {rounded(bar.span[1])})")
+        for bar, value in zip(bars, values, strict=True)
+    ]
+    labels = [printable(bar.label) for bar in bars]
+    labels = [label if len(label) <= _LONGEST else f"{label[: _LONGEST - 3]}..." for label in labels]
+    indent, end = max(map(len, labels)), max(map(len, figures))
+    room = max(width - indent - end - 2, 1)
+    most = max((sum(map(abs, bar.parts)) for bar in bars), default=1.0) or 1.0
+    lines = [printable(f"{panel.title} [{panel.x_label}]" if panel.x_label else panel.title)]
+    for label, bar, figure in zip(labels, bars, figures, strict=True):
+        drawn, reached = "", 0.0
+        for sign, part in zip(_signs(len(panel.names)), bar.parts, strict=True):
+            reached += abs(part)
+            drawn += sign * (round(room * reached / most) - len(drawn))
+        lines.append(f"{label:<{indent}} {drawn:<{room}} {figure}".rstrip())
+    hidden = len(panel.bars) - len(bars)
+    legend = [f"{sign} {name}" for sign, name in zip(_signs(len(panel.names)), panel.names, strict=True) if name]
+    legend += [f"{name} {rounded(value)}" for name, value in panel.levels.items()]
+    legend += [f"{hidden} more"] if hidden else []
+    return "\n".join([*lines, *([_wrapped("   ".join(map(printable, legend)), width)] if legend else [])])
 
 
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
+def _signs(number: int) -> list[str]:
+    return [_BAR_SIGNS[place % len(_BAR_SIGNS)] for place in range(number)]
 
 
-def _ticks(low: float, high: float, *, is_log: bool) -> list[float]:
-    """Round numbers between two ends of an axis."""
-    if not is_log:
-        step = float(f"{(high - low) / _TICKS:.1g}") or 1.0
-        return [step * part for part in range(int(low / step), int(high / step) + 1) if low <= step * part]
-    first, last = (int(f"{end:e}".partition("e")[2]) for end in (low, high))
-    ticks = [float(f"{digit}e{power}") for power in range(first, last + 1) for digit in _TICKS_OF_A_DECADE]
-    ticks = [tick for tick in ticks if low <= tick <= high]
-    return ticks or [low, high]
+def cells_text(panel: Cells, width: int) -> str:
+    """A heat map as a table of figures; those above the limit have a mark."""
+    rows = [["", *(rounded(place) for place in panel.places)]]
+    for height, values in sorted(zip(panel.heights, panel.values, strict=True), reverse=True):
+        rows.append([rounded(height), *(_cell(value, panel.limit) for value in values)])
+    sizes = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    while sum(sizes) + len(sizes) - 1 > width and len(sizes) > _BESIDE:
+        sizes = [*sizes[:1], *sizes[2:]]  # narrow screens leave out the smallest places
+        rows = [[*row[:1], *row[2:]] for row in rows]
+    lines = [" ".join(cell.rjust(size) for cell, size in zip(row, sizes, strict=True)).rstrip() for row in rows]
+    mark = "" if panel.limit is None else f"; ! above {rounded(panel.limit)}"
+    said = f"{panel.title}: {panel.legend}; {panel.y_label} (down) against {panel.x_label} (across){mark}"
+    return "\n".join([_wrapped(printable(said), width), *lines])
 
 
-# A tornado chart of elasticities.
-
-_HEIGHT = 0.3  # [inch] of one bar
-_WIDTH = 8.0  # [inch]
-_GROUP_COLOURS = {
-    "rate": "tab:blue",
-    "latency": "tab:red",
-    "efficiency": "tab:cyan",
-    "workload": "tab:orange",
-    "precision": "tab:green",
-    "plan": "tab:purple",
-}
+def _cell(value: float | None, limit: float | None) -> str:
+    if value is None:
+        return "-"
+    return rounded(value) + ("!" if limit is not None and value > limit else " " if limit is not None else "")
 
 
-def tornado(rows: Sequence[Sensitivity], title: str, path: Path, form: str) -> None:
-    """Write a chart with a panel per result and a bar per input, in the order of the rows."""
-    results = list(dict.fromkeys(row.result for row in rows))
-    shares = [sum(row.result == result for row in rows) for result in results]
-    height = 1.0 + sum(_HEIGHT * share + 0.6 for share in shares)
-    figure = blank_figure(_WIDTH, height, title, "small")
-    from matplotlib.patches import Patch
+def _wrapped(text: str, width: int) -> str:
+    import textwrap
 
-    panels = figure.subplots(len(results), 1, squeeze=False, height_ratios=shares)[:, 0]
-    for panel, result in zip(panels, results, strict=True):
-        bars = [row for row in rows if row.result == result]
-        names = [row.input for row in bars]
-        panel.barh(names, [row.elasticity for row in bars], color=[_GROUP_COLOURS[row.kind] for row in bars])
-        panel.invert_yaxis()
-        panel.axvline(0.0, color="black", linewidth=0.8)
-        panel.set_title(f"{result}: % change per 1 % change of", fontsize="medium")
-    kinds = list(dict.fromkeys(row.kind for row in rows))
-    patches = [Patch(color=_GROUP_COLOURS[kind], label=kind) for kind in kinds]
-    figure.legend(handles=patches, loc="outside lower center", ncols=len(kinds), fontsize="small")
-    write_figure(figure, path, form)
+    return "\n".join(textwrap.wrap(text, width, break_long_words=False))

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded
-from roofline.outputs.files import write_whole
-from roofline.outputs.pictures import Panel, Series, draw_panels, panels_beside, panels_text, picture_form
+from roofline.outputs.panels import Panel, Series
+from roofline.outputs.pictures import Picture
 from roofline.questions.goodput import best_at_saturation, best_within, check_measured, check_share
 from roofline.questions.inputs.arguments import one_case, plain_options, scalar, slo_limits, without
 from roofline.questions.inputs.case import LEAST_RATE
@@ -22,7 +22,7 @@ from roofline.serving.capacity import Goodput, share_verdict
 from roofline.serving.load.equations import capacity, served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
-from roofline.serving.shown import deployed_text
+from roofline.serving.shown import ROW_KEYS, deployed_text
 from roofline.specs.gpu import Gpu
 from roofline.specs.load import LASTING, Load, Rate, lasting_named
 from roofline.specs.model import Model
@@ -42,7 +42,9 @@ CURVE_KEYS = (
 )  # fmt: skip
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate
-_BESIDE = 2  # pictures on a first screen
+_ROUNDS = 5  # in which a picture gets points where its lines bend
+_BEND = 0.004  # of the height of a picture, that a line may leave its chord by
+_FEW = 3  # curves that show their ranges
 _BEYOND = 1.5  # last number of users, over the slots
 _USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the values
 
@@ -191,25 +193,32 @@ def _curve(start: Prediction, kind: type[Load], required: float | None, goodput:
     return Curve(start, kind.option, points, most, limits, goodput)
 
 
-def curves_text(curves: Sequence[Curve], width: int, height: int) -> str:
-    """Pictures for a terminal of `width` columns, each `height` rows: TTFT, TPOT, and throughput against speed."""
-    return panels_text(_panels(curves), width, height)
+def curve_picture(curves: Sequence[Curve], *, with_ranges: bool = True) -> Picture:
+    """TTFT and TPOT against the load, with their limits; throughput against speed, with the goodput.
 
+    Of a latency with limits the limited percentiles are drawn, else the median and the p99. The loads lie closer to
+    each other where a line bends.
+    """
+    from roofline.outputs.footer import case_footer
 
-def first_curves_text(curves: Sequence[Curve], width: int, most: int) -> str:
-    """The pictures of TTFT and TPOT side by side, in at most so many lines."""
-    return panels_beside(_panels(curves)[:_BESIDE], width, most)
-
-
-def save_curves(curves: Sequence[Curve], path: str, *, force: bool) -> None:
-    """Write the same pictures to a file; its suffix names the format."""
-    form = picture_form(path)
     title = "; ".join(dict.fromkeys(f"{curve.title}" for curve in curves))
-    write_whole(path, lambda file: draw_panels(_panels(curves), title, file, form), force=force)
+    is_open = LASTING[curves[0].against].is_open
+    arrivals = "requests at random times" if is_open else "users that ask again when they are answered"
+    footer = case_footer([curve.prediction for curve in curves], ("load",), [arrivals])
+    return Picture(f"{title}: from idle to full", _panels(curves, with_ranges=with_ranges), footer)
 
 
-def _panels(curves: Sequence[Curve]) -> list[Panel]:
-    """TTFT and TPOT against the load, with their limits; throughput against speed, with the goodput."""
+def drawn_keys(slo: Mapping[str, float], metric: str) -> list[str]:
+    """Keys of a latency in the order of its lines: those that have a limit, else the median and the p99.
+
+    >>> drawn_keys({"ttft_p95": 1.0, "tpot": 0.04}, "ttft"), drawn_keys({"ttft_p95": 1.0}, "tpot")
+    (['ttft_p95_ms'], ['tpot_p50_ms', 'tpot_p99_ms'])
+    """
+    limited = [f"{key}_ms" for key in slo if metric_and_level(key)[0] == metric and f"{key}_ms" in ROW_KEYS]
+    return limited or [f"{metric}_p50_ms", f"{metric}_p99_ms"]
+
+
+def _panels(curves: Sequence[Curve], *, with_ranges: bool) -> list[Panel]:
     first = curves[0]
     kind = LASTING[first.against]
     x_label = kind.unit
@@ -220,16 +229,30 @@ def _panels(curves: Sequence[Curve]) -> list[Panel]:
     for name, curve in zip(names, curves, strict=True):
         if curve.saturation not in ends.values():
             ends[f"{name} {kind.end}".strip()] = curve.saturation
+    keys = {metric: drawn_keys(first.slo, metric) for metric in ("ttft", "tpot")}
+    every = [key for names in keys.values() for key in names]
+    tops = dict.fromkeys(keys, 0.0)
+    rows_of = []
+    for curve in curves:
+        points: Sequence[Mapping[str, Any]] = curve.rows
+        few = _rows_at(curve, [row[curve.against] for row in points], every)
+        rows_of.append(_bent_rows(curve, few, every))
+        for metric, shown in keys.items():
+            tops[metric] = max(tops[metric], _picture_top([row[key] for row in few for key in shown], ()))
     panels = []
-    for metric in ("ttft", "tpot"):
+    for metric, shown in keys.items():
         series = []
-        for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
-            for key, label, is_dashed in ((f"{metric}_p50_ms", "median", False), (f"{metric}_p99_ms", "p99", True)):
-                rows: tuple[Mapping[str, Any], ...] = curve.rows
-                points = [(row[first.against], row[key]) for row in rows if row[key] is not None]
-                if points:
-                    places, values = zip(*points, strict=True)
-                    series.append(Series(f"{name} {label}".strip(), places, values, number, is_dashed))
+        for number, (name, rows) in enumerate(zip(names, rows_of, strict=True)):
+            for place, key in enumerate(shown):
+                points = [row for row in rows if row[key] is not None]
+                if not points:
+                    continue
+                low, high = ([row[f"{key.removesuffix('_ms')}_{end}_ms"] for row in points] for end in ("low", "high"))
+                has_range = with_ranges and not place and len(curves) <= _FEW and None not in (*low, *high)
+                places, values = [row[first.against] for row in points], [row[key] for row in points]
+                label = f"{name} {_line_text(key)}".strip()
+                band = (low, high) if has_range else None
+                series.append(Series(label, places, values, number, is_dashed=bool(place), band=band))
         levels = {
             f"{key_text(key)} limit": limit / MILLI
             for key, limit in first.slo.items()
@@ -237,16 +260,16 @@ def _panels(curves: Sequence[Curve]) -> list[Panel]:
         }
         title = f"{metric.upper()} [ms] against {x_label}"
         if series:
-            top = _picture_top([value for line in series for value in line.values], list(levels.values()))
+            top = max(tops[metric], _ABOVE * max(levels.values(), default=0.0))
             label = f"{metric.upper()} [ms]"
             panels.append(Panel(title, x_label, label, series, levels, ends, not kind.is_open, top))
     series = []
-    for number, (name, curve) in enumerate(zip(names, curves, strict=True)):
-        points = [(row["tok_s_user"], row["output_tok_s_gpu"]) for row in curve.rows if row["tok_s_user"] is not None]
-        if not points:
+    for number, (name, curve, rows) in enumerate(zip(names, curves, rows_of, strict=True)):
+        speeds = [(row["tok_s_user"], row["output_tok_s_gpu"]) for row in rows if row["tok_s_user"] is not None]
+        if not speeds:
             continue
-        places, values = zip(*points, strict=True)
-        series.append(Series(name or "along the load", places, values, number))
+        slower, output = zip(*speeds, strict=True)
+        series.append(Series(name or "along the load", slower, output, number))
         point = curve.at_goodput
         if point is not None:
             series.append(Series(f"{name} goodput".strip(), [point[0]], [point[1]], number, is_point=True))
@@ -254,6 +277,55 @@ def _panels(curves: Sequence[Curve]) -> list[Panel]:
         heading = "output tokens/s per GPU against tokens/s per user"
         panels.append(Panel(heading, "tokens/s per user", "tokens/s per GPU", series))
     return panels
+
+
+def _line_text(key: str) -> str:
+    """What a line is of: ``median``, ``p95`` or ``mean``."""
+    level = key.removesuffix("_ms").partition("_")[2]
+    return {"": "mean", "p50": "median"}.get(level, level)
+
+
+def _rows_at(curve: Curve, loads: Sequence[float], shown: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Rows of loads with the keys that are drawn and their ranges, where there is an answer."""
+    from roofline.numbers.arrays import as_array
+
+    start, against = curve.prediction, curve.against
+    ends = [f"{key.removesuffix('_ms')}_{end}_ms" for key in shown for end in ("low", "high")]
+    many = at_load(start, LASTING[against].of(as_array(against, loads)))
+    rows: Any = split_rows(many, (against, *shown, *ends, "tok_s_user", "output_tok_s_gpu"))
+    return [row for row in rows if row["reason"] is None or (start.allow_oversize and row[shown[0]] is not None)]
+
+
+def _bent_rows(curve: Curve, few: Sequence[Mapping[str, Any]], shown: Sequence[str]) -> list[Mapping[str, Any]]:
+    """Rows along the load, closer to each other where one of the lines would have a kink."""
+    rows = {float(row[curve.against]): row for row in few}
+    ends = [f"{shown[0].removesuffix('_ms')}_{end}_ms" for end in ("low", "high")]
+    tops = {key: _picture_top([row[key] for row in few], ()) for key in (*shown, *ends, "output_tok_s_gpu")}
+    for _ in range(_ROUNDS):
+        loads = _between_bends(rows, tops, is_whole=not LASTING[curve.against].is_open)
+        if not loads:
+            break
+        rows |= {float(row[curve.against]): row for row in _rows_at(curve, loads, shown)}
+    return [rows[place] for place in sorted(rows)]
+
+
+def _between_bends(
+    rows: Mapping[float, Mapping[str, Any]], tops: Mapping[str, float], *, is_whole: bool
+) -> list[float]:
+    """Loads in the middle of pieces at whose ends a line turns."""
+    places = sorted(rows)
+    turned: set[int] = set()
+    for key, top in tops.items():
+        values = [rows[place][key] for place in places]
+        for number in range(1, len(places) - 1):
+            before, here, after = values[number - 1 : number + 2]
+            if before is None or here is None or after is None or before > top:
+                continue
+            share = (places[number] - places[number - 1]) / (places[number + 1] - places[number - 1])
+            if abs(before + share * (after - before) - here) > _BEND * top:
+                turned |= {number - 1, number}
+    middles = {(places[number] + places[number + 1]) / 2.0 for number in turned}
+    return sorted({float(int(middle)) for middle in middles} - set(places) if is_whole else middles)
 
 
 def _labels(curves: Sequence[Curve]) -> list[str]:
@@ -264,7 +336,8 @@ def _labels(curves: Sequence[Curve]) -> list[str]:
     return gpus if len(set(gpus)) == len(gpus) else [curve.title for curve in curves]
 
 
-def _picture_top(values: Sequence[float], limits: Sequence[float]) -> float:
+def _picture_top(values: Sequence[float | None], limits: Sequence[float]) -> float:
     """Where the axis of latencies ends, which grow without bound near saturation."""
-    usual = sorted(values)[int(_USUAL * (len(values) - 1))]
+    known = sorted(value for value in values if value is not None)
+    usual = known[int(_USUAL * (len(known) - 1))] if known else 0.0
     return max(_ABOVE * max(limits, default=0.0), _ABOVE * usual)

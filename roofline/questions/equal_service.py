@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import MILLI, rounded
-from roofline.outputs.files import write_whole
-from roofline.outputs.pictures import Panel, Series, draw_panels, picture_form
+from roofline.outputs.panels import Panel, Series
+from roofline.outputs.pictures import Picture
 from roofline.questions.inputs.arguments import key_text, listed_names, named_records, scalar, slo_limits
 from roofline.questions.inputs.case import LOADS
 from roofline.questions.inputs.options import understood
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import Many, ParetoOptions
 
 _COST = "usd_per_m_output_tok"
+_WIDE = 30.0  # ratio of costs from which on their axis is logarithmic
 _PLACES = 8  # limits that are tried where none are given
 _NEAR = 2  # plans on either side of a limit that are followed to it
 _A_DIGIT = 1.005  # raises the last of three digits
@@ -296,9 +297,10 @@ def deployment_text(point: AtLimit) -> str:
     return f"{gpus_text(deployment.gpu.name, deployment.num_gpus)} ({plan}), {load.words(rounded(float(load.amount)))}"
 
 
-def save_equal_service(answer: EqualService, path: str, *, force: bool) -> None:
-    """Write costs and their ratio against the limit as a picture; its suffix names the format."""
-    form = picture_form(path)
+def equal_service_picture(answer: EqualService) -> Picture:
+    """Costs and their ratio against the limit."""
+    from roofline.outputs.footer import case_footer
+
     name = f"{key_text(answer.key)} limit [ms]"
     series, ratios = [], []
     for number, gpu in enumerate(answer.gpus):
@@ -312,12 +314,20 @@ def save_equal_service(answer: EqualService, path: str, *, force: bool) -> None:
             ratios.append(
                 Series(f"{answer.gpus[0]} over {gpu}", [point.limit / MILLI for point in shared], over, number)
             )
+    costs = [cost for line in series for cost in line.values]
+    is_wide = bool(costs) and max(costs) > _WIDE * min(costs)
     levels = {} if answer.claim is None else {f"{rounded(answer.claim)}x": answer.claim}
     panels = [
-        Panel("Cost within the limit", name, "USD per million output tokens", series, is_logarithmic=True),
+        Panel(
+            "Cost within the limit",
+            name,
+            "USD per million output tokens",
+            series,
+            is_logarithmic=True,
+            is_y_logarithmic=is_wide,
+        ),
         Panel("Cost over cost", name, "times", ratios, levels, is_logarithmic=True),
     ]
-    case = next((point.prediction.workload for point in answer.points if point.prediction is not None), None)
-    lengths = "" if case is None else f", {rounded(float(case.isl))} in, {rounded(float(case.osl))} out"
-    title = f"{answer.model}{lengths}: cost of a token at the same SLO"
-    write_whole(path, lambda file: draw_panels(panels, title, file, form), force=force)
+    cases = [point.prediction for point in answer.points if point.prediction is not None]
+    title = f"{answer.model}: cost of a token at the same SLO"
+    return Picture(title, panels, case_footer(cases, ("plan", "load", "slo")) if cases else "")

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.numbers.operations import Json, element
 from roofline.numbers.quantity import MEGA, counted, rounded
-from roofline.outputs.files import write_whole
-from roofline.outputs.pictures import Marked, Scatter, draw_scatter, picture_form, scatter_text
+from roofline.outputs.panels import Marked, Scatter
+from roofline.outputs.pictures import Picture, scatter_text
 from roofline.questions.inputs.arguments import (
     COUNTS,
     all_values,
@@ -613,12 +613,19 @@ def pareto_text(answer: Pareto, width: int, height: int) -> str:
     return scatter_text(_scatter(answer, with_ranges=False), width, height)
 
 
-def save_pareto(answer: Pareto, path: str, *, force: bool) -> None:
-    """Write the picture to a file; its suffix names the format."""
-    form = picture_form(path)
+def pareto_picture(answer: Pareto, *, with_ranges: bool = True) -> Picture:
+    """The frontier with plans and ranges, with the whole case below.
+
+    Raises:
+        BadInput: there is no point.
+    """
+    from roofline.outputs.footer import case_footer
+
     if not answer.points:
         raise BadInput(str(answer.reason))
-    write_whole(path, lambda file: draw_scatter(_scatter(answer, with_ranges=True), file, form), force=force)
+    scatter = _scatter(answer, with_ranges=with_ranges)
+    footer = case_footer([point.prediction for point in answer.points], ("plan", "load"))
+    return Picture(scatter.title, [scatter], footer)
 
 
 def _scatter(answer: Pareto, *, with_ranges: bool) -> Scatter:

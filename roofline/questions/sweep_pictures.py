@@ -5,18 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from roofline.numbers.quantity import MILLI
-from roofline.outputs.files import write_whole
-from roofline.outputs.pictures import (
-    BLUE,
-    GREEN,
-    VERMILION,
-    Panel,
-    Series,
-    draw_panels,
-    panels_beside,
-    panels_text,
-    picture_form,
-)
+from roofline.outputs.panels import HARDWARE, MEASURED, PREDICTED, Panel, Series
+from roofline.outputs.pictures import Picture, panels_beside, panels_text
 from roofline.questions.step_line import SweepPoint
 from roofline.questions.sweeps import MeasuredSweep, Saturated, named_apart
 from roofline.support.errors import BadInput
@@ -38,9 +28,10 @@ def first_sweep_text(sweep: MeasuredSweep, width: int, most: int) -> str:
     return panels_beside(_panels(sweep)[:_BESIDE], width, most)
 
 
-def save_sweeps(sweeps: Sequence[MeasuredSweep], path: str, *, force: bool) -> None:
-    """Write the charts to a file; its suffix names the format."""
-    form = picture_form(path)
+def sweep_picture(sweeps: Sequence[MeasuredSweep]) -> Picture:
+    """Charts of some sweeps for a file, with the whole case below."""
+    from roofline.outputs.footer import Shown, case_footer
+
     if len(sweeps) > _MOST_PICTURED:
         raise BadInput(
             f"{len(sweeps)} sweeps are too many for one picture; give the results of {_MOST_PICTURED} at most"
@@ -53,7 +44,10 @@ def save_sweeps(sweeps: Sequence[MeasuredSweep], path: str, *, force: bool) -> N
     titles = [sweep.title for sweep in named_apart(sweeps)]
     numbered = [f"{number}: {title}" for number, title in enumerate(titles, start=1)]
     title = "\n".join(numbered if len(titles) > 1 else titles)
-    write_whole(path, lambda file: draw_panels(panels, title, file, form, _BESIDE), force=force)
+    runs = [point.run.expected for sweep in sweeps for point in sweep.points if point.run is not None]
+    known = [Shown(run.deployment, run.workload) for run in runs if run.workload is not None]
+    footer = case_footer(known, ("load",)) if known else ""
+    return Picture(title, panels, footer)
 
 
 def _panels(sweep: MeasuredSweep) -> list[Panel]:
@@ -71,7 +65,7 @@ def _panels(sweep: MeasuredSweep) -> list[Panel]:
             for point in sweep.points
             if point.predicted_rate is not None
         ]
-        series = [*([_series("predicted", expected, BLUE)] if expected else []), _measured_series(known)]
+        series = [*([_series("predicted", expected, PREDICTED)] if expected else []), _measured_series(known)]
         series += _saturation_series(sweep.saturation, [load for load, _ in known], max(value for _, value in known))
         heading = f"output tokens/s against {unit}"
         panels.append(Panel(heading, unit, "tokens/s", series, is_logarithmic=not sweep.kind.is_open))
@@ -83,7 +77,9 @@ def _panels(sweep: MeasuredSweep) -> list[Panel]:
         if panel is not None:
             ends = [min(one for one, _ in both if one), max(one for one, _ in both if one)]
             a, b = sweep.step.fixed.measured, sweep.step.each.measured
-            line = Series("a + b n", ends, [(a + b * end) / MILLI for end in ends], VERMILION, is_dashed=True)
+            line = Series(
+                "a + b n", ends, [(a + b * end) / MILLI for end in ends], MEASURED, is_dashed=True, is_bare=True
+            )
             panels.append(panel._replace(series=[*panel.series, line], is_logarithmic=False))
     return panels
 
@@ -110,7 +106,7 @@ def _latency_panel(
     middle, *band = ([time / MILLI for time in column] for column in (times, low, high))
     has_range = low != times
     series = [
-        Series("predicted", nodes, middle, BLUE, band=(band[0], band[1]) if has_range else None),
+        Series("predicted", nodes, middle, PREDICTED, band=(band[0], band[1]) if has_range else None),
         _measured_series(measured),
     ]
     name = f"{metric.upper()} [ms]"
@@ -133,13 +129,23 @@ def _saturation_series(found: Saturated, loads: Sequence[float], most: float) ->
         low, high = ([end, end] for end in ends)
         band = (low, high)
     across = [loads[0], loads[-1]]
-    return [Series("predicted saturation", across, [found.predicted_tokens] * 2, GREEN, is_dashed=True, band=band)]
+    return [
+        Series(
+            "predicted saturation",
+            across,
+            [found.predicted_tokens] * 2,
+            HARDWARE,
+            is_dashed=True,
+            band=band,
+            is_bare=True,
+        )
+    ]
 
 
 def _measured_series(points: Sequence[tuple[float, float]]) -> Series:
-    return _series("measured", points, VERMILION)._replace(is_point=True)
+    return _series("measured", points, MEASURED)._replace(is_point=True)
 
 
-def _series(label: str, points: Sequence[tuple[float, float]], colour: str) -> Series:
+def _series(label: str, points: Sequence[tuple[float, float]], colour: int) -> Series:
     places, values = zip(*points, strict=True)
     return Series(label, places, values, colour)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.formulas import sensitivity as moving
@@ -15,7 +14,6 @@ from roofline.formulas.sensitivity import Sensitivities, Sensitivity
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import BILLION, BITS_PER_BYTE, MILLI, NANO, distinct_texts, rounded, to_text
 from roofline.numbers.roots import root
-from roofline.outputs.files import is_stream, write_whole
 from roofline.physics.passes import Pass
 from roofline.questions.inputs.arguments import plain_value, scalar, slo_limits, values_of
 from roofline.questions.inputs.case import LOADS
@@ -29,7 +27,7 @@ from roofline.serving.latency import lanes
 from roofline.serving.load.regions import restated
 from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.serving.quantization import PRESETS, summary
-from roofline.serving.shown import KEYS, row
+from roofline.serving.shown import KEYS, deployed_text, row
 from roofline.serving.verdict import FAIL, Verdict
 from roofline.specs.formats import FORMATS, format_symbol
 from roofline.specs.gpu import ANNOUNCED, HOST, Gpu
@@ -45,6 +43,7 @@ from roofline.symbolic.graph import is_rational
 
 if TYPE_CHECKING:
     from roofline.formulas.closed import Formula
+    from roofline.outputs.pictures import Picture
     from roofline.questions.inputs.signatures import Case, Slo, Unlimited
 
 __all__ = ["RESULTS", "UNITS", "Sensitivities", "Sensitivity", "sensitivity"]
@@ -257,17 +256,28 @@ def derivatives_latex(sensitivities: Sensitivities, rows: Sequence[Sensitivity])
     return sensitivity.latex_of_derivatives(sensitivities, rows)
 
 
-def plot_sensitivities(sensitivities: Sensitivities, rows: Sequence[Sensitivity], path: str) -> None:
-    """Write a tornado chart of elasticities; the suffix decides the format."""
-    from roofline.outputs.pictures import tornado
+def tornado_picture(sensitivities: Sensitivities, rows: Sequence[Sensitivity]) -> Picture:
+    """Elasticities as bars, a panel for each result, in the order of the rows; inputs have their names in words."""
+    from roofline.outputs.footer import case_footer
+    from roofline.outputs.panels import Bar, Bars
+    from roofline.outputs.pictures import Picture
 
-    form = Path(path).suffix[1:].lower() or ("png" if is_stream(path) else "")
-    if not form:
-        raise BadInput(f"{path}: the file name must end in .png, .svg or .pdf")
-    try:
-        write_whole(path, lambda file: tornado(rows, sensitivities.case.title, file, form), force=True)
-    except BadInput as fault:
-        raise BadInput(f"cannot write a chart: {fault}") from None
+    kinds = list(dict.fromkeys(entry.kind for entry in rows))
+    panels = []
+    for result in dict.fromkeys(entry.result for entry in rows):
+        bars = [
+            Bar(entry.words, [entry.elasticity if kind == entry.kind else 0.0 for kind in kinds])
+            for entry in rows
+            if entry.result == result
+        ]
+        name = (
+            result.upper()
+            if UNITS[result] == "s"
+            else result.replace("_", " ").replace("tok s", "tokens/s").replace("/s gpu", "/s per GPU")
+        )
+        panels.append(Bars(name, "% change per 1 % more", kinds, bars))
+    prediction = sensitivities.prediction
+    return Picture(f"What moves {deployed_text(prediction.deployment)}", panels, case_footer([prediction]))
 
 
 def input_named(text: str) -> str:

@@ -248,7 +248,9 @@ def test_a_chart_is_written_in_the_same_way(tmp_path):
     path.write_text("old")
     path.chmod(0o600)
     case = ("sensitivity", "-m", "llama-3.1-8b", "-g", "h100-sxm", "--of", "ttft", "--top", "1", "--plot")
-    assert CliRunner().invoke(cli, [*case, str(path)]).exit_code == 0
+    assert CliRunner().invoke(cli, [*case, str(path)]).exit_code == 1
+    assert path.read_text() == "old"
+    assert CliRunner().invoke(cli, [*case, str(path), "--force"]).exit_code == 0
     assert b"<svg" in path.read_bytes()
     assert mode(path) == 0o600
     assert names(tmp_path) == [path.name]

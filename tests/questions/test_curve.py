@@ -8,7 +8,7 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.questions.curve import CURVE_KEYS, curves_text, save_curves
+from roofline.questions.curve import CURVE_KEYS, curve_picture
 from roofline.serving.shown import ROW_KEYS
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
@@ -90,9 +90,9 @@ def test_the_goodput_lies_on_the_curve(rates):
 def test_pictures_in_a_terminal_have_their_legend_and_keep_to_its_width(rates, users, width):
     pytest.importorskip("plotext")
     for one, x_label in ((rates, "requests/s"), (users, "users")):
-        text = curves_text([one], width, 16)
+        text = curve_picture([one], with_ranges=False).text(width, 16)
         assert max(map(len, text.splitlines())) <= width
-        for words in ("TTFT [ms]", "TPOT [ms]", "median", "p99", "tokens/s per user", x_label):
+        for words in ("TTFT [ms]", "TPOT [ms]", "mean", "p99", "tokens/s per user", x_label):
             assert words in text
         assert "TTFT limit" in text
         assert "goodput" in text
@@ -102,14 +102,14 @@ def test_pictures_in_a_terminal_have_their_legend_and_keep_to_its_width(rates, u
 def test_several_curves_are_told_apart_by_their_gpu():
     pytest.importorskip("plotext")
     curves = [rl.curve(MODEL, gpu, **CASE) for gpu in ("h100-sxm", "b200")]
-    text = curves_text(curves, 100, 18)
+    text = curve_picture(curves).text(100, 18)
     assert "h100-sxm median" in text
     assert "b200 p99" in text
 
 
 def test_a_single_token_has_a_picture_of_its_ttft():
     pytest.importorskip("plotext")
-    text = curves_text([rl.curve(MODEL, GPU, isl=1000, osl=1, tp=1)], 80, 16)
+    text = curve_picture([rl.curve(MODEL, GPU, isl=1000, osl=1, tp=1)]).text(80, 16)
     assert "TTFT [ms]" in text
     assert "TPOT [ms]" not in text
 
@@ -118,17 +118,17 @@ def test_a_single_token_has_a_picture_of_its_ttft():
 def test_pictures_are_written_to_a_file(rates, tmp_path, suffix, begin):
     pytest.importorskip("matplotlib")
     path = tmp_path / f"curve.{suffix}"
-    save_curves([rates], str(path), force=False)
+    curve_picture([rates]).save(str(path), force=False)
     content = path.read_bytes()
     assert content.startswith(begin)
     assert [one.name for one in tmp_path.iterdir()] == [path.name]
     if suffix == "svg":
         assert b"llama-3.1-8b on 1x h100-sxm (tp 1)" in content
         with pytest.raises(rl.BadInput, match="force"):
-            save_curves([rates], str(path), force=False)
+            curve_picture([rates]).save(str(path), force=False)
         assert path.read_bytes() == content
         path.write_bytes(b"old")
-        save_curves([rates], str(path), force=True)
+        curve_picture([rates]).save(str(path), force=True)
         assert path.read_bytes().startswith(begin)
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_no_picture_can_be_written_to_is_refused(rates, tmp_path, na
     with pytest.raises(
         rl.BadInput, match=r"charts cannot be written|not a picture; end the name in .svg, .png or .pdf|no-such-folder"
     ):
-        save_curves([rates], str(tmp_path / name), force=False)
+        curve_picture([rates]).save(str(tmp_path / name), force=False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -11,7 +11,7 @@ from conftest import close
 from every_case import each
 
 import roofline as rl
-from roofline.questions.pareto import figure_range, frontier_knee, maxima, pareto_text, save_pareto
+from roofline.questions.pareto import figure_range, frontier_knee, maxima, pareto_picture, pareto_text
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 LESS = ("ttft_ms", "ttft_p99_ms", "tpot_ms", "e2el_ms", "usd_per_m_output_tok", "usd_per_hour")
@@ -328,18 +328,18 @@ def test_the_picture_in_a_file_has_plans_ranges_and_the_knee(tmp_path, pair):
     pytest.importorskip("matplotlib")
     drawn_answer = rl.pareto(MODEL, [GPU, "l40s"], x=pair[0], y=pair[1], against="rate", tp=[1, 2])
     path = tmp_path / "frontier.svg"
-    save_pareto(drawn_answer, str(path), force=False)
+    pareto_picture(drawn_answer).save(str(path))
     content = path.read_text()
-    for words in (MODEL, GPU, "l40s", "tp 1", "frontier", "1024 in, 128 out"):
+    for words in (MODEL, GPU, "l40s", "tp 1", "frontier"):
         assert words in content, words
     assert ("80 % range" in content) == (pair[0] == "tok_s_user")
     with pytest.raises(rl.BadInput, match="force"):
-        save_pareto(drawn_answer, str(path), force=False)
+        pareto_picture(drawn_answer).save(str(path))
     for name, said in (("frontier", "end the name in .svg"), ("frontier.xyz", "charts cannot be written")):
         with pytest.raises(rl.BadInput, match=said):
-            save_pareto(drawn_answer, str(tmp_path / name), force=False)
+            pareto_picture(drawn_answer).save(str(tmp_path / name))
     with pytest.raises(rl.BadInput, match="the only point is left out"):
-        save_pareto(rl.pareto(MODEL, GPU, tp=1, batch=10**5), str(tmp_path / "none.svg"), force=False)
+        pareto_picture(rl.pareto(MODEL, GPU, tp=1, batch=10**5)).save(str(tmp_path / "none.svg"))
 
 
 CASE = ["-m", MODEL, "-g", f"{GPU},l40s", "--tp", "1,2", "-b", "1:64:x4"]

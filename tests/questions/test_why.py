@@ -357,10 +357,10 @@ def test_a_tornado_chart_is_written_where_it_is_asked_for(tmp_path):
     assert done.exit_code == 0
     assert path.read_bytes().startswith(b"\x89PNG")
     assert f"wrote {path}" in done.stderr
-    for wrong in (tmp_path / "missing" / "chart.png", tmp_path / "chart.docx"):
-        failed = run("sensitivity", *CASE, "--plot", str(wrong))
+    for wrong, said in (("missing/chart.png", "No such file or directory"), ("chart.docx", "not a picture")):
+        failed = run("sensitivity", *CASE, "--plot", str(tmp_path / wrong))
         assert failed.exit_code == 1
-        assert "cannot write a chart" in failed.stderr
+        assert said in failed.stderr
 
 
 def test_a_chart_without_matplotlib_says_how_to_install_it(monkeypatch, tmp_path):
