@@ -344,7 +344,7 @@ def test_every_parameter_of_the_api_is_an_option(command):
     assert asked - options == set(TAKEN[command.name].refused)
     of_a_load = set() if command.name == "knee" else {"simulated", "seed", "requests"}
     of_the_output = {"output_format", "output", "force", "is_full", "with_notes", "explain", "case", "save", "command"}
-    own = {"with_knee", "emit"} if command.name == "predict" else set()
+    own = {"with_knee", "emit", "plot"} if command.name == "predict" else set()
     assert options - asked == {"words", "models", "gpus", *IN_PYTHON, *of_the_output, *of_a_load, *own}
 
 
