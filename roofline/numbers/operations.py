@@ -187,7 +187,7 @@ def plain(number: Any) -> float:
     2.0
     """
     value: float = number if type(number) in _PLAIN else getattr(number, "value", number)
-    return number if value is None else value  # a symbol without a value
+    return number if value is None or getattr(value, "shape", ()) else value  # a symbol; cells of many cases
 
 
 def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:

@@ -20,13 +20,14 @@ from roofline.outputs.workbook.typed import FORMS, READINGS
 from roofline.support.errors import BadInput, printable
 from roofline.support.records import NamedTuple
 from roofline.symbolic.array_programs import FUNCTIONS
-from roofline.symbolic.graph import CONDITIONS, INPUT, Graph, Node, nodes_of
+from roofline.symbolic.graph import CONDITIONS, INPUT, OPERATIONS, Graph, Node, nodes_of
 from roofline.symbolic.programs import SPREADSHEET, Form, text_of
 
 #: Stands for infinity, which spreadsheets lack.
 INFINITE = 2.0**1000
 
 _MARK = "\1"
+_NUMBERS = frozenset({float, int, bool})
 
 _SCOPE: ContextVar[str] = ContextVar("scope", default="")
 
@@ -42,6 +43,7 @@ class CellPool(Graph):
     """Cells of a sheet, each with a value for each case."""
 
     conditions = CONDITIONS | {"is listed", "is number"}
+    rows: Any = None  # where loops become rows of a sheet; see `rounds`
 
     def input(self, name: str, value: Any = None) -> Cell:
         """A cell that a user fills in, or that another sheet looks up."""
@@ -58,14 +60,26 @@ class CellPool(Graph):
             return self.input(*arg)
         return INFINITE if isinstance(arg, float) and arg == float("inf") else arg
 
+    def variable(self, name: str, value: Any) -> Cell:
+        """A cell whose name others may have: it is in the row of the formula that reads it."""
+        cell: Cell = self._new_node(INPUT, (name,), value, self._variable())  # type: ignore[assignment]  # of its kind
+        return cell
+
     def value_of(self, operation: str, args: tuple[Any, ...]) -> Any:
         """Values of an operation, case by case."""
+        values = [arg.value if isinstance(arg, Node) else arg for arg in args]
+        if operation in OPERATIONS and _NUMBERS.issuperset(map(type, values)):  # of a single case
+            try:
+                return OPERATIONS[operation](*values)
+            except (ArithmeticError, ValueError):
+                return float("nan")
         with np.errstate(all="ignore"):
-            return _VALUES[operation](*(arg.value if isinstance(arg, Node) else arg for arg in args))
+            return _VALUES[operation](*values)
 
     def repeated(self, turn: Callable[..., Any], start: tuple[Any, ...], most: int, begins: Any = True) -> Any:
-        """A loop, unrolled: a sheet cannot end one early, and a turn keeps what has settled."""
-        del begins
+        """A loop, in rows or unrolled: a sheet cannot end one early, and a turn keeps what has settled."""
+        if self.rows is not None:
+            return self.rows.repeated(self, turn, start, most, begins)
         for _ in range(most):
             start, _ = turn(start)
         return start
@@ -191,8 +205,9 @@ _WORTH = 100  # characters that an address must save
 _LONG_SUM = 8  # terms
 _ADDRESS = re.compile(r"((?:\w+!)?\$[A-Z]+)\$(\d+)")
 
-#: LibreOffice fails where a power underflows.
-_POWER = "IF(({1})*LN({0})<-700,0,POWER({0},{1}))"
+#: LibreOffice fails where a power underflows, and has no logarithm of 0.
+_POWER = "IF({0}=0,IF({1}=0,1,0),IF(({1})*LN({0})<-700,0,POWER({0},{1})))"
+_POWER_OF_NUMBER = "IF({1}<-700/LN({0}),0,POWER({0},{1}))"  # of one above 1
 
 
 def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
@@ -208,8 +223,9 @@ def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
             return place
         if node.operation == "+":
             return _summed(node, places, elsewhere)
-        if node.operation == "**" and getattr(node.args[1], "operation", "neg") != "neg":
-            return _POWER.format(*(text_of(arg, _FORMULA, elsewhere) for arg in node.args))
+        if node.operation == "**" and isinstance(node.args[1], Node):
+            form = _POWER if isinstance(node.args[0], Node) else _POWER_OF_NUMBER
+            return form.format(*(text_of(arg, _FORMULA, elsewhere) for arg in node.args))
         return None
 
     text = text_of(cell, _FORMULA, elsewhere)

@@ -120,9 +120,9 @@ class Catalog:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Settings of the engine that differ between GPUs and matter for a burst."""
+        """Settings of the engine that differ between GPUs."""
         listed = dict(self.engine.by_gpu)
-        return tuple(name for name in BY_GPU if name in listed and name != "max_num_seqs")
+        return tuple(name for name in BY_GPU if name in listed)
 
     @property
     def has_bridges(self) -> bool:

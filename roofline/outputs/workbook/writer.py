@@ -191,20 +191,39 @@ class Sheet:
                     self.value(first + line, column, cell, style)
                 continue
             values = np.broadcast_to(np.asarray(cell.value).reshape(-1), (total or count,)).tolist()
-            values = [_beside(cell, value) for value in values[start : start + count]]
-            chosen, text = self.book.styles[style], spreadsheet_formula(cell, places)
-            if not (share and _CAN_SHARE and count > 1):
-                for line, value in enumerate(values):
-                    row_text = text.replace("\0", f"${first + line + 1}")
-                    self.sheet.write_formula(first + line, column, row_text, chosen, cached(value))
-                continue
-            area = f"{address(first, column)}:{address(first + count - 1, column)}".replace("$", "")
-            text = text.replace("\0", str(first + 1))
-            rest = _SHARED_FORMULA.join(("", "", str(self.shared), ""))
-            for line, value in enumerate(values):
-                row_text = rest if line else _SHARED_FORMULA.join(("", area, str(self.shared), text))
-                self.sheet.write_formula(first + line, column, row_text, chosen, cached(value))
-            self.shared += 1
+            self.column(first, column, cell, values[start : start + count], places, style, share=share)
+
+    def column(
+        self,
+        first: int,
+        column: int,
+        cell: Any,
+        values: Sequence[Any],
+        places: Mapping[int, str],
+        style: str,
+        *,
+        share: bool = True,
+        back: int = 0,
+    ) -> None:
+        """Write a formula into a row for each of its values; it reads cells of the row so many rows above its own."""
+        if not isinstance(cell, Cell):
+            for line, _ in enumerate(values):
+                self.value(first + line, column, cell, style)
+            return
+        values = [_beside(cell, value) for value in values]
+        chosen, text = self.book.styles[style], spreadsheet_formula(cell, places)
+        if not (share and _CAN_SHARE and len(values) > 1):
+            for line, value in enumerate(values, first):
+                row_text = text.replace("\0", f"${line + 1 - back}")
+                self.sheet.write_formula(line, column, row_text, chosen, cached(value))
+            return
+        area = f"{address(first, column)}:{address(first + len(values) - 1, column)}".replace("$", "")
+        text = text.replace("\0", str(first + 1 - back))
+        rest = _SHARED_FORMULA.join(("", "", str(self.shared), ""))
+        for line, value in enumerate(values):
+            row_text = rest if line else _SHARED_FORMULA.join(("", area, str(self.shared), text))
+            self.sheet.write_formula(first + line, column, row_text, chosen, cached(value))
+        self.shared += 1
 
     def widen(self, first: int, last: int, width: float, *, folded: bool = False) -> None:
         self.widths |= dict.fromkeys(range(first, last + 1), _UNSEEN if folded else width)

@@ -193,7 +193,7 @@ class Server:
         """
         if never(self.deployment.plan.dp > 1):
             return _step_parts(self.decode_pass(sequences))
-        below = floor(sequences)
+        below = where(self.deployment.plan.dp > 1, floor(sequences), sequences)
         share = sequences - below
         fewer, more = _step_parts(self.decode_pass(below)), _step_parts(self.decode_pass(below + 1.0))
         return StepParts(*(low + share * (high - low) for low, high in zip(fewer, more, strict=True)))
@@ -210,9 +210,10 @@ class Server:
 
     def beside(self, sequences: Real, parts: StepParts) -> Real:
         """`linear` without a prompt [s]; `parts` are those of the step."""
-        deployment = self.deployment
-        is_single = always(deployment.plan.dp == 1) and deployment.draft is None
-        return parts.linear if is_single else self.linear(sequences, 0.0)
+        is_single = self.deployment.plan.dp == 1
+        if self.deployment.draft is not None or never(is_single):
+            return self.linear(sequences, 0.0)
+        return parts.linear if always(is_single) else where(is_single, parts.linear, self.linear(sequences, 0.0))
 
     def prompt(self, tokens: Real, cached: Real) -> PromptTimes:
         """Times of a prompt over all its chunks, from the mean chunk: the cache grows evenly."""

@@ -1,0 +1,167 @@
+"""Loops of a calculation as rows of a sheet: a row holds the numbers of a loop before a turn, and the turn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from roofline.outputs.workbook.cells import Cell, CellPool
+from roofline.outputs.workbook.writer import Sheet, address
+from roofline.support.records import NamedTuple
+from roofline.symbolic.graph import INPUT, OPERATIONS, Node, nodes_of
+
+_State = tuple[Any, ...]
+
+#: Turns that a sheet holds of a loop; a dozen are usual. Of one with few numbers, such as a sum over states, it holds
+#: more.
+MOST_TURNS = 96
+_MOST_OF_FEW, _FEW = 1024, 4
+_FIRST = 1  # column of the condition whether a turn follows; the numbers come after it
+
+
+class Block(NamedTuple):
+    """The rows of a loop: its heading, a row for each turn, and one with the numbers after the last."""
+
+    title: str
+    head: int  # row of the heading
+    turns: int
+    bound: tuple[Cell, ...]  # stand for the condition and the numbers before a turn
+    start: _State  # these before the first turn
+    after: _State  # and after a turn
+
+    def row(self, turn: int) -> int:
+        return self.head + 1 + turn
+
+    @property
+    def end(self) -> int:
+        """Row of the next heading."""
+        return self.row(self.turns) + 2
+
+    def own(self, cells: Sequence[Cell]) -> list[Cell]:
+        """Those that differ from row to row."""
+        bits = sum(cell.reach for cell in self.bound)
+        return [cell for cell in cells if cell.reach & bits]
+
+
+class Rounds:
+    """Loops of the cells of a pool, below each other on one sheet."""
+
+    def __init__(self, sheet: str) -> None:
+        self.sheet = sheet
+        self.title = ""  # of the loops that follow
+        self.blocks: list[Block] = []
+        self.unsettled: list[Any] = []  # conditions: loops that need more turns than their rows
+        self.searches: list[Any] = []  # conditions: searches around loops, for which a sheet has no rows
+
+    def repeated(
+        self, pool: CellPool, turn: Callable[[_State], tuple[_State, Any]], start: _State, most: int, begins: Any
+    ) -> _State:
+        """The numbers after the last turn, at most `MOST_TURNS`, which `unsettled` tells."""
+        if most == 1:  # a branch
+            self.searches.append(begins)
+            return start
+        turns = min(most, MOST_TURNS if len(start) > _FEW else _MOST_OF_FEW)
+        head = self.blocks[-1].end if self.blocks else 0
+        columns = range(_FIRST, _FIRST + 1 + len(start))
+        bound = tuple(
+            pool.variable(address(None, column), _plain(number))
+            for column, number in zip(columns, (begins, *start), strict=True)
+        )
+        numbers, goes_on = turn(bound[1:])
+        block = Block(self.title, head, turns, bound, (begins, *start), (goes_on, *numbers))
+        _evaluate(block)
+        self.blocks.append(block)
+        is_open, *last = (
+            pool.input(address(block.row(turns), column, self.sheet), cell.value[-1].item())
+            for column, cell in zip(columns, bound, strict=True)
+        )
+        if turns < most:
+            self.unsettled.append(is_open & begins if isinstance(begins, Cell) else is_open)
+        return tuple(last)
+
+    @property
+    def rows(self) -> list[Cell]:
+        """What stands for the numbers of a row."""
+        return [cell for block in self.blocks for cell in block.bound]
+
+    @property
+    def roots(self) -> Iterator[Any]:
+        """All formulas of the rows."""
+        for block in self.blocks:
+            yield from block.start
+            yield from block.after
+
+
+def _evaluate(block: Block) -> None:
+    """Give the cells of a block their values, row by row."""
+    bits = sum(cell.reach for cell in block.bound)
+    turning = [node for node in nodes_of(block.after) if node.reach & bits and node.operation != INPUT]
+    known: dict[int, Any] = {}
+    steps = [(node.place, OPERATIONS[node.operation], [_slot(arg, bits, known) for arg in node.args]) for node in turning]
+    state = [_plain(number) for number in block.start]
+    seen: dict[int, list[Any]] = {node.place: [] for node in (*block.bound, *turning)}
+    for _ in range(block.turns + 1):
+        known.update((cell.place, number) for cell, number in zip(block.bound, state, strict=True))
+        for place, operation, args in steps:
+            try:
+                known[place] = operation(*(known[slot] for slot in args))
+            except (ArithmeticError, ValueError):
+                known[place] = float("nan")
+        for place, values in seen.items():
+            values.append(known[place])
+        state = [known[number.place] if isinstance(number, Node) and number.reach & bits else _plain(number)
+                 for number in block.after]  # fmt: skip
+    for node in (*block.bound, *turning):
+        node.value = np.array(seen[node.place])
+
+
+def _slot(arg: Any, bits: int, known: dict[int, Any]) -> int:
+    """Where the value of an argument is kept: by its place, or, of a plain number, by its identity."""
+    if isinstance(arg, Node):
+        if not arg.reach & bits:
+            known[arg.place] = _plain(arg)
+        return arg.place
+    known[-1 - id(arg)] = arg
+    return -1 - id(arg)
+
+
+def _plain(number: Any) -> Any:
+    value = number.value if isinstance(number, Cell) else number
+    return np.ravel(value)[0].item() if isinstance(value, np.ndarray) else value
+
+
+def write_rounds(
+    sheet: Sheet, rounds: Rounds, staged: Sequence[Cell], places: Mapping[int, str], steps: Mapping[int, str]
+) -> None:
+    """Write the rows of all loops; `staged` are cells of a row with an address, see `placed`."""
+    for block in rounds.blocks:
+        _write_block(sheet, block, block.own(staged), places, steps)
+    sheet.widen(0, 0, 8)
+    sheet.widen(_FIRST, _FIRST + max((len(block.bound) for block in rounds.blocks), default=0), 12)
+
+
+def _write_block(
+    sheet: Sheet, block: Block, own: Sequence[Cell], places: Mapping[int, str], steps: Mapping[int, str]
+) -> None:
+    count = len(block.bound)
+    numbers = (f"number {place}" for place in range(1, count))
+    sheet.texts(block.head, (block.title, "goes on", *numbers, *(steps[id(cell)] for cell in own)))
+    for turn in range(block.turns + 1):
+        sheet.value(block.row(turn), 0, turn)
+    for column, (number, following) in enumerate(zip(block.start, block.after, strict=True), _FIRST):
+        sheet.cell(block.row(0), column, number, places, "small")
+        values = np.broadcast_to(np.asarray(block.bound[column - _FIRST].value), (block.turns + 1,))
+        sheet.column(block.row(1), column, following, values[1:].tolist(), places, "small", back=1)
+    for column, cell in enumerate(own, _FIRST + count):
+        sheet.column(block.row(0), column, cell, cell.value[:-1].tolist(), places, "small")
+
+
+def placed(rounds: Rounds, staged: Sequence[Cell]) -> dict[int, str]:
+    """Addresses of cells in their own row, by id."""
+    found: dict[int, str] = {}
+    for block in rounds.blocks:
+        first = _FIRST + len(block.bound)
+        found |= {id(cell): address(None, first + place) for place, cell in enumerate(block.own(staged))}
+    return found
