@@ -345,7 +345,7 @@ def largest_of(values: Real) -> float:
     >>> largest_of(2.0)
     2.0
     """
-    return values if type(values) is float else float(values.max())
+    return float(values.max()) if hasattr(values, "max") else values
 
 
 def smallest_of(values: Real) -> float:

@@ -455,7 +455,9 @@ def _either_link(is_first: Real, first: CollectiveEfficiency, second: Collective
     """Parameters of one of two links; only the first has in-switch reduction."""
     if never(is_first):
         return second
-    names = ("a0", "a1", "a2", "q", "eta")
+    names = ["a0", "a1", "a2", "q", "eta"]
+    if first.sigma is not None and second.sigma is not None:
+        names.append("sigma")
     return replace(first, **{name: where(is_first, getattr(first, name), getattr(second, name)) for name in names})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, cast, overload
 
@@ -59,6 +59,8 @@ from roofline.serving.verdict import (
     pass_sigma,
     remaining_share,
     spread,
+    unanswered,
+    unchecked,
     verdict,
 )
 from roofline.specs.workload import (
@@ -71,7 +73,6 @@ from roofline.specs.workload import (
     key_of,
     metric_and_level,
 )
-from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -548,29 +549,27 @@ pass?>
     @cached_property
     def slo_verdict(self) -> Verdict | None:
         """The verdict on the SLO with its reason and the limit that binds; None without an SLO."""
-        if not self.slo:
-            return None
-        from roofline.serving.verdict import beyond, is_within
+        return self._verdict_on(self._limited) if self.slo else None
 
-        unchecked = [] if is_within(self.deployment, self.workload) else [*beyond(self.deployment, self.workload)]
-        without_times: list[tuple[Real, str]] = []
-        if self.served is not None:
-            from roofline.serving.load.equations import outside
+    def _verdict_on(self, limited: Sequence[Limited]) -> Verdict:
+        """The verdict on some limits together."""
+        doubts = self._unchecked, unanswered(self.workload, self.served, self._memory_fits), self._in_range
+        return verdict(limited, *doubts, is_mean=self.workload.is_mean, is_timed=self._is_timed)
 
-            unchecked = [*outside(self.deployment, self.workload, self.served), *unchecked]
-            is_unstable = negated(self.served.is_stable)
-            without_times.append((is_unstable, NoSteadyState.short))
-            if self.workload.load.is_open:
-                over = is_unstable & (self.served.request_rate >= self.served.max_request_rate)
-                without_times.append((over, Overloaded.short))
-        without_times.append((negated(self._memory_fits), DoesNotFit.short))  # the last that holds is the reason
-        in_range = IN_RANGE
-        if self.deployment.basis == "ideal":
-            unchecked, in_range = [], AT_HARDWARE_LIMIT
-        is_timed = self.deployment.basis != "generic"
-        return verdict(
-            self._limited, unchecked, without_times, in_range, is_mean=self.workload.is_mean, is_timed=is_timed
-        )
+    @property
+    def _is_timed(self) -> Real:
+        """Whether kernels of the GPU's generation were timed; the hardware limit needs none."""
+        return self.basis != "generic"
+
+    @property
+    def _in_range(self) -> Any:
+        """Why a verdict is not certain where the range includes the limit."""
+        return AT_HARDWARE_LIMIT if self.basis == "ideal" else IN_RANGE
+
+    @property
+    def _unchecked(self) -> list[tuple[Real, str]]:
+        """Conditions outside what was checked, with words for them; the hardware limit needs no check."""
+        return [] if self.basis == "ideal" else unchecked(self.deployment, self.workload, self.served)
 
     @property
     def holds(self) -> bool:
@@ -764,7 +763,7 @@ pass?>
     def _limited(self) -> list[Limited]:
         """Each limited latency over its limit, with its 80 % range."""
         limited = []
-        least = self._least if self.deployment.basis == "generic" else {}
+        least = {} if always(self._is_timed) else self._least
         for key, limit in self.slo.items():
             metric, level = metric_and_level(key)
             is_run = self.workload.load.is_run and (level is not None or metric not in LATENCIES)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, is_nan, largest_of, maximum, minimum, negated, never, where
 from roofline.numbers.quantity import KIBI, MILLI
-from roofline.physics.equation import Kernel
+from roofline.physics.equation import Kernel, basis_of
 from roofline.physics.passes import Pass, every_kernel
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Served, Workload, chunks, is_a_mixture
-from roofline.specs.gpu import HOST, LOADING, NETWORK, KernelKind
+from roofline.specs.gpu import HOST, LOADING, NETWORK, Gpu, KernelKind
 from roofline.specs.workload import key_text
+from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ UNKNOWN = "this percentile is not known for this load: its closed form contradic
 NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
 NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"
+#: For people, where there is no verdict because of that.
+DOES_NOT_APPLY = "does not apply"
 
 _GAPS_BEYOND = 1.2  # of the share of gaps beyond a percentile: the rate at which p99 jumps was off by less than 8 %
 
@@ -61,17 +64,17 @@ class Verdict(NamedTuple):
     @property
     def text(self) -> str:
         """The word of a single case, for people."""
-        return str(self.word or ("does not apply" if self.binding is None else "not known"))
+        return str(self.word or (DOES_NOT_APPLY if self.binding is None else "not known"))
 
 
 def verdict(
     limited: Sequence[Limited],
     unchecked: Iterable[tuple[Real, str]] = (),
     without_times: Iterable[tuple[Real, str]] = (),
-    in_range: str = IN_RANGE,
+    in_range: Any = IN_RANGE,
     *,
     is_mean: bool = False,
-    is_timed: bool = True,
+    is_timed: Real = True,
 ) -> Verdict:
     """The verdict on limits that must hold together.
 
@@ -119,8 +122,8 @@ def verdict(
         missed = where(binding == each.key, f"{key_text(each.key, is_mean=is_mean)} exceeds its limit", missed)
     word: Any = where(central > 1.0, where(low > 1.0, FAIL, UNLIKELY), where(high > 1.0, LIKELY, PASS))
     reason: Any = where(word == FAIL, missed, where(word == PASS, "", in_range))
-    if not is_timed:
-        is_estimate = (word == PASS) | ((word == FAIL) & (least <= 1.0))
+    if not always(is_timed):
+        is_estimate = negated(is_timed) & ((word == PASS) | ((word == FAIL) & (least <= 1.0)))
         word = where(is_estimate, where(word == PASS, LIKELY, UNLIKELY), word)
         reason = where(is_estimate, NOT_TIMED, reason)
     for is_outside, text in reversed(list(unchecked)):
@@ -134,6 +137,28 @@ def verdict(
         binding = where(applies, binding, None)
     word, reason = _without_times(word, reason, without_times)
     return Verdict(word, _absent_as_none(reason), binding)
+
+
+def unchecked(deployment: Deployment, workload: Workload, under_load: Served | None) -> list[tuple[Real, str]]:
+    """Conditions outside what was checked, with words for them."""
+    known = [] if is_within(deployment, workload) else [*beyond(deployment, workload)]
+    if under_load is None:
+        return known
+    from roofline.serving.load.equations import outside
+
+    return [*outside(deployment, workload, under_load), *known]
+
+
+def unanswered(workload: Workload, under_load: Served | None, fits: Real) -> list[tuple[Real, str]]:
+    """Conditions under which a case has no times, with words for them; the last that holds is the reason."""
+    conditions: list[tuple[Real, str]] = []
+    if under_load is not None:
+        is_unstable = negated(under_load.is_stable)
+        conditions.append((is_unstable, NoSteadyState.short))
+        if workload.load.is_open:
+            over = is_unstable & (under_load.request_rate >= under_load.max_request_rate)
+            conditions.append((over, Overloaded.short))
+    return [*conditions, (negated(fits), DoesNotFit.short)]
 
 
 def ends_of_gaps(latency: Callable[[str], Real | None], time: Real, level: float) -> tuple[Real, Real]:
@@ -341,6 +366,12 @@ def kernel_sigma(kind: KernelKind, sigma: float | None, *, is_generic: bool) -> 
     return _ASSUMED if sigma is None else _COMMON_RESIDUAL * sigma
 
 
+def stated_sigma(kind: KernelKind, sigma: float | None, gpu: Gpu) -> float:
+    """Sigma of residuals for tables that hold a number for every kind: what was never timed is as uncertain as that."""
+    is_generic = basis_of(gpu, "calibrated") == "generic"
+    return kernel_sigma(kind, sigma, is_generic=is_generic) / _COMMON_RESIDUAL
+
+
 # Warnings: shapes beyond calibrations or a model's context, and assumed constants.
 
 # Largest shapes among the timed kernels (accuracy/kernel_rows.py).
@@ -356,7 +387,7 @@ def is_within(deployment: Deployment, workload: Workload) -> bool:
     """Whether a case, or every case of an array, is well within all limits; then `beyond` need not run."""
     isl, osl, batch = largest_of(workload.isl), largest_of(workload.osl), largest_of(workload.batch)
     if not type(isl) is type(osl) is type(batch) is float:
-        return False  # pragma: no cover - for numbers of other kinds: so far nobody asks about any
+        return False  # for numbers of other kinds, which stand for other cases too
     tokens, length = isl * batch, isl + osl
     longest = deployment.model.max_context
     fits = tokens <= _FITTED_TOKENS and length <= _FITTED_CONTEXT and batch <= _FITTED_BATCH

@@ -28,10 +28,15 @@ START = {
 }  # fmt: skip
 MODELS = ("llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite")  # dense; windows and experts; MLA and experts
 GPUS = ("h100-sxm", "b200", "l40s")
+SLO = {"ttft": 0.5, "tpot": 0.025}
 KEYS = {
     "TTFT [ms]": "ttft_ms", "TPOT [ms]": "tpot_ms", "E2EL [ms]": "e2el_ms", "tok/s/user": "tok_s_user",
     "output tok/s": "output_tok_s", "HBM used": "hbm_used_frac", "weights [GB/GPU]": "weights_gb",
     "USD/M output tok": "usd_per_m_output_tok",
+    **{
+        f"{metric.upper()}, {end} [ms]": f"{metric}_{end}_ms"
+        for metric, end in itertools.product(("ttft", "tpot", "e2el"), ("low", "high"))
+    },
 }  # fmt: skip
 DETAILS = {
     **KEYS, "output tok/s/GPU": "output_tok_s_gpu", "prefill bound": "prefill_bound", "decode bound": "decode_bound",
@@ -45,7 +50,7 @@ SCENARIOS = {**KEYS, "tok/s/GPU": "output_tok_s_gpu", "largest batch": "memory_k
 @pytest.fixture(scope="module")
 def book(tmp_path_factory):
     path = tmp_path_factory.mktemp("sheets") / "sizing.xlsx"
-    rl.sheet(str(path), MODELS, GPUS, isl=700, batch=[1, 24], spare=2, slo={"ttft": 0.5, "tpot": 0.025})
+    rl.sheet(str(path), MODELS, GPUS, isl=700, batch=[1, 24], spare=2, slo=SLO)
     return path
 
 
@@ -168,12 +173,11 @@ def test_the_answer_is_that_of_python_whatever_is_chosen(book, live):
         for label, key in DETAILS.items():
             assert agrees(shown[label], row[key]), (label, shown[label], row[key], case)
         for key, limit in limits.items():
-            # a sheet has no ranges: certain is only what the hardware limit misses
-            time, least = row[f"{key}_ms"], shown[f"{key.upper()}, hardware limit [ms]"]
-            word = "no limit" if limit is None else "pass?" if time is None or time <= limit else "fail?"
-            if word == "fail?" and least > limit:
-                word = "fail"
-            assert shown[f"SLO {key.upper()}"] == word
+            alone = limit and answer(case, slo={key: limit / 1000}).slo_verdict
+            assert shown[f"SLO {key.upper()}"] == (alone.text if limit else "no limit"), (case, limits)
+        judged = known.slo_verdict
+        assert shown["verdict"] == (judged.text if slo else "no limit"), (case, limits)
+        assert (shown["reason"] or "") == ((judged.reason or "") if slo else ""), (case, limits)
     assert answered >= 3
     assert refused >= 1
 
@@ -202,6 +206,8 @@ def test_any_rows_of_the_scenarios_may_be_changed_and_no_other_notices(book, liv
     heads = headed(book, "Scenarios")
     draw, answered = random.Random(4), 0
     before = live.value("Scenarios", f"{heads['TTFT [ms]']}2")
+    inputs = placed_inputs(book)
+    live.set_many({("Answer", f"B{inputs[f'SLO {key}']}"): SLO[key] * 1000 for key in SLO})
     for _ in range(2):
         cases = {row: drawn(draw) for row in draw.sample(range(3, 20), 15)}
         live.set_many(
@@ -219,6 +225,9 @@ def test_any_rows_of_the_scenarios_may_be_changed_and_no_other_notices(book, liv
             told = known.to_dict()
             for label, key in SCENARIOS.items():
                 assert agrees(shown[label], told[key]), (label, shown[label], told[key], case)
+            judged = answer(case, slo=SLO).slo_verdict
+            for label, text in (("SLO", judged.text), ("SLO reason", judged.reason or "")):
+                assert (live.value("Scenarios", f"{heads[label]}{row}") or "") == text, case
     assert answered >= 12
     assert live.value("Scenarios", f"{heads['TTFT [ms]']}2") == before  # rows do not know of each other
 
@@ -514,8 +523,9 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
     """One test: its start takes LibreOffice longer than all of the workbooks."""
     book, uniform, many = (tmp_path / f"{name}.xlsx" for name in ("small", "uniform", "many"))
     rl.sheet(str(uniform), "gpt-oss-20b", "h100-sxm", isl=8000, routing="uniform", spare=0)
-    rl.sheet(str(many), ["jamba-v0.1", "qwen3-next-80b-a3b", "gemma-3-27b"], ["b300"], spare=0)
-    rl.sheet(str(book), MODELS, GPUS[:2], tp=8, slo={"ttft": 0.5, "tpot": 0.025}, spare=0)
+    kinds = ["jamba-v0.1", "qwen3-next-80b-a3b", "gemma-3-27b"]
+    rl.sheet(str(many), kinds, ["h100-nvl", "mi300x"], spare=0, slo=SLO)
+    rl.sheet(str(book), MODELS, GPUS[:2], tp=8, slo=SLO, spare=0)
     inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, cases, paths = random.Random(2), [], []
     while len(cases) < 3:
@@ -527,8 +537,8 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
         cases.append(case)
     *edited, of_uniform, of_many = recalculated_many([*paths, uniform, many], "libreoffice")
     for case, anew in zip(cases, edited, strict=True):
-        row = answer(case, slo={"ttft": 0.5, "tpot": 0.025}).to_dict()
-        for label, key in DETAILS.items():
+        row = answer(case, slo=SLO).to_dict()
+        for label, key in {**DETAILS, "verdict": "slo_verdict", "reason": "slo_reason"}.items():
             assert agrees(anew.value("Details", f"B{results[label]}"), row[key]), (label, case)
     for path, anew in ((uniform, of_uniform), (many, of_many)):
         says = Cells(path)

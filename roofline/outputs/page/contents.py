@@ -34,7 +34,7 @@ from roofline.serving.quantization import (
     resolved_quantization,
     sixteen_bit_dtype,
 )
-from roofline.serving.verdict import LOADED_TTFT, kernel_sigma, stand_in_note
+from roofline.serving.verdict import LOADED_TTFT, stand_in_note, stated_sigma
 from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS, number_format
 from roofline.specs.gpu import (
@@ -48,7 +48,6 @@ from roofline.specs.gpu import (
     STATE_DECODE,
     STATE_PREFILL,
     Gpu,
-    KernelKind,
 )
 from roofline.specs.model import Mixer, Model, MoeFfn, Stage
 from roofline.support.errors import BadInput, RooflineError, UnsupportedPrecision
@@ -57,7 +56,6 @@ from roofline.support.errors import BadInput, RooflineError, UnsupportedPrecisio
 MOST_STAGES = 16
 
 _TINY = 2.0**-100  # stands for a missing efficiency of a switch
-_COMMON, _GENERIC = 0.6, 1.0
 _GPU = "{gpu}"  # in texts that are the same for many
 
 #: The GPU as an engine runs it.
@@ -217,18 +215,18 @@ class PageData:
         tunings = tuple(each for each in engine.tunings if each.generation in (None, gpu.generation))
         key = id(calibration), tunings, is_generic
         if key not in self._kept:
-            row = [self._efficiency(gpu, engine, kind, dtype, is_generic) for kind, dtype in self._roof_keys]
+            row = [self._efficiency(gpu, engine, kind, dtype) for kind, dtype in self._roof_keys]
             self._kept[key] = self._tables.place(row), calibration  # so that no other gets its identity
         return self._kept[key][0]
 
-    def _efficiency(self, gpu: Gpu, engine: Engine, name: str, key: str, is_generic: bool) -> int:
+    def _efficiency(self, gpu: Gpu, engine: Engine, name: str, key: str) -> int:
         kind = KINDS[name]
         peak = next(iter(gpu.peaks))
         base = roof(gpu, "calibrated", kind, key, peak)
         found = tuned(base, gpu, engine, kind, key).efficiency
         if found.p != kind.order:
             raise BadInput(f"{gpu.name}: a page needs p = {kind.order:g} for {name} kernels, not {found.p:g}")
-        sigma = kernel_sigma(kind, found.sigma, is_generic=is_generic) / _COMMON
+        sigma = stated_sigma(kind, found.sigma, gpu)
         units = [each.peak for each in engine.tunings if each.kind == name and each.dtype in (None, key)
                  and each.generation in (None, gpu.generation) and each.peak is not None]  # fmt: skip
         start = found.t0 if found.t0_ep is None else found.t0_ep
@@ -243,7 +241,7 @@ class PageData:
             beyond = plain if gpu.host_domain is None else link_efficiency(gpu, kind, PCIE)
             for each in (plain, beyond):
                 constants = [_or(getattr(each, name), _TINY) for name in COLLECTIVE]
-                rows.append([*constants, _sigma_of(kind, each, gpu), int(each.is_measured)])
+                rows.append([*constants, stated_sigma(kind, each.sigma, gpu), int(each.is_measured)])
         return self._links.place(rows)
 
     @cached_property
@@ -314,11 +312,6 @@ class PageData:
 
 def _or(value: float | None, instead: float) -> float:
     return instead if value is None else value
-
-
-def _sigma_of(kind: KernelKind, efficiency: Any, gpu: Gpu) -> float:
-    is_generic = basis_of(gpu, "calibrated") == "generic"
-    return kernel_sigma(kind, efficiency.sigma, is_generic=is_generic) / _COMMON
 
 
 def _has_sixteen_bits(gpu: Gpu) -> bool:

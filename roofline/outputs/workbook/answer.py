@@ -10,17 +10,17 @@ import numpy as np
 from roofline.numbers.operations import where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, MONTH
 from roofline.outputs.workbook.case import (
-    CENTRAL_NOTE,
     Contents,
     LookupCase,
     Trials,
-    central_verdict,
     knees_of,
 )
 from roofline.outputs.workbook.cells import INFINITE, Cell, named, scope
 from roofline.outputs.workbook.inputs import choice_inputs, engine_inputs, write_input
+from roofline.outputs.workbook.judged import NO_LIMIT, range_of, words_on
 from roofline.outputs.workbook.writer import Book, Sheet, address
-from roofline.serving.verdict import FAIL, LIKELY
+from roofline.serving.verdict import PASS
+from roofline.specs.workload import BETWEEN_TOKENS
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple
 
@@ -53,7 +53,7 @@ class Figure(NamedTuple):
         named(self.label.partition(" [")[0], self.cell)
 
 
-def figures_of(case: LookupCase, trials: Trials, slo: Mapping[str, Any]) -> Iterator[Figure]:
+def figures_of(case: LookupCase, trials: Trials) -> Iterator[Figure]:
     """All figures of a case."""
     prediction, memory = case.prediction, case.prediction.memory
     ok = case.reason == ""
@@ -71,13 +71,16 @@ def figures_of(case: LookupCase, trials: Trials, slo: Mapping[str, Any]) -> Iter
     step: Any = prediction.tpot
     ideal = prediction.ideal
     yield Figure("answer", where(ok, "ok", case.reason), "word")
-    yield Figure("verdict", where(ok, _overall(case, slo), ""), "word", CENTRAL_NOTE)
+    word, why = words_on(prediction, SLO_KEYS)
+    yield Figure("verdict", shown(word), "word", "certain where the whole 80 % range meets or misses the limits")
+    yield Figure("reason", shown(why), "word", "why the verdict is not pass")
     yield Figure("note", shown(case.note), "word", "where the case is beyond the timed kernels")
     yield Figure("TTFT [ms]", shown(prediction.ttft / MILLI), "result", "time to first token")
     yield Figure(
         "TPOT [ms]", shown(where(several, step / MILLI, "")), "result", "time per output token after the first"
     )
     yield Figure("E2EL [ms]", shown(prediction.e2el / MILLI), "result", "request until last token")
+    yield from range_figures(case)
     yield Figure("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "result", "one user, while decoding")
     yield Figure("output tok/s", shown(prediction.output_tok_s), "result", "of all replicas")
     yield Figure("output tok/s/GPU", shown(prediction.output_tok_s_gpu), "result")
@@ -109,16 +112,18 @@ def figures_of(case: LookupCase, trials: Trials, slo: Mapping[str, Any]) -> Iter
     yield Figure("USD/month", shown(monthly), "money", f"{MONTH / HOUR:g} hours of all GPUs")
     yield Figure("USD/M output tok", shown(where(priced, per_token, "no price")), "result", "at full utilisation")
     for key in SLO_KEYS:
-        within = where(slo[key] < INFINITE, central_verdict(case, {key: slo[key]}), "no limit")
-        yield Figure(f"SLO {key.upper()}", where(ok, within, ""), "word", CENTRAL_NOTE)
+        yield Figure(f"SLO {key.upper()}", shown(words_on(prediction, [key])[0]), "word", "this limit alone")
 
 
-def _overall(case: LookupCase, slo: Mapping[str, Any]) -> Any:
-    """Verdict on all limits together."""
-    word: Any = "no limit"
-    for limit in slo.values():
-        word = where(limit < INFINITE, central_verdict(case, slo), word)
-    return word
+def range_figures(case: LookupCase, *, in_words: bool = True) -> Iterator[Figure]:
+    """Ends of the 80 % ranges of a case, and with `in_words` both as one text."""
+    several: Any = case.prediction.workload.osl > 1.0
+    for metric in SLO_KEYS:
+        ends = range_of(case.prediction, metric)
+        for label, cell in zip(("low", "high", "80 % range")[: 3 if in_words else 2], ends, strict=False):
+            shown = where(several, cell, "") if metric in BETWEEN_TOKENS else cell
+            style, note = ("word", "") if cell is ends.text else ("number", f"{label} end of the 80 % range")
+            yield Figure(f"{metric.upper()}, {label} [ms]", where(case.reason == "", shown, ""), style, note)
 
 
 def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[str, Any]) -> None:
@@ -127,45 +132,40 @@ def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[s
     about = "Change the yellow cells; all else follows. A replica starts `batch` requests together on an idle server."
     sheet.text(1, 0, about, "note")
     _write_verdict(sheet, places)
-    sheet.texts(_HEAD + 1, ("figure", "value", "unit", "what it is", "verdict on its limit"), "group")
+    sheet.texts(_HEAD + 1, ("figure", "value", "unit", "80 % range", "what it is", "verdict on its limit"), "group")
     for line, (label, figure, unit, note, key) in enumerate(_HEADLINE, _HEAD + 2):
         style, (cell, value) = places[figure][0], places[figure][1:]
         sheet.text(line, 0, label)
         sheet.formula(line, 1, cell, value, style)
         sheet.text(line, 2, unit, "unit")
-        sheet.text(line, 3, note, "said")
+        sheet.text(line, 4, note, "said")
         if key:
-            _, verdict, word = places[f"SLO {key.upper()}"]
-            sheet.formula(line, 4, verdict, word, "word")
+            for column, name in ((3, f"{key.upper()}, 80 % range [ms]"), (5, f"SLO {key.upper()}")):
+                _, cell, value = places[name]
+                sheet.formula(line, column, cell, value, "word")
     line = _HEAD + 3 + len(_HEADLINE)
     for group, entries in choice_inputs(contents):
-        sheet.texts(line, (group, "", "", "", ""), "group")
+        sheet.texts(line, (group, *[""] * 5), "group")
         for entry in entries:
             line += 1
-            write_input(book, sheet, line, entry)
+            write_input(book, sheet, line, entry, note=4)
         line += 1
     sheet.text(line + 1, 0, "The engine's times and the routing skew are on the sheet Engine.", "note")
-    for column, width in enumerate((20, 28, 12, 66, 20)):
+    for column, width in enumerate((20, 28, 12, 18, 62, 20)):
         sheet.widen(column, column, width)
     sheet.sheet.freeze_panes(_HEAD + 1, 0)
-    sheet.prints(line + 2, 5, pages=1)
-    colour_words(sheet, (_HEAD, 1, _HEAD + 8, 4))
+    sheet.prints(line + 2, 6, pages=1)
+    colour_words(sheet, (_HEAD, 1, _HEAD + 8, 5))
 
 
 def _write_verdict(sheet: Sheet, places: Mapping[str, Any]) -> None:
-    (_, answer, why), (_, verdict, word) = places["answer"], places["verdict"]
-    texts = {
-        "no limit": "no limit is set; type one under Limits",
-        LIKELY: f"{LIKELY} every limit is met, by the central estimate",
-        FAIL: "fail: a limit is missed even at the hardware limit",
-    }
-    missed = "fail? a limit is missed, by the central estimate"
-    chosen = f'"{missed}"'
-    for name, text in texts.items():
-        chosen = f'IF({verdict}="{name}","{text}",{chosen})'
-    said = texts.get(word, missed) if why == "ok" else f"no answer: {why}"
+    """Write the verdict with its reason."""
+    (answer, why), (verdict, word), (reason, because) = (places[name][1:] for name in ("answer", "verdict", "reason"))
+    unlimited, passed = "no limit is set; type one under Limits", f"{PASS}: every limit is met, by the whole 80 % range"
+    chosen = f'IF({verdict}="{NO_LIMIT}","{unlimited}",IF({verdict}="{PASS}","{passed}",{verdict}&" ("&{reason}&")"))'
+    said = {NO_LIMIT: unlimited, PASS: passed}.get(word, f"{word} ({because})") if why == "ok" else f"no answer: {why}"
     sheet.text(_HEAD, 0, "Verdict", "verdict")
-    sheet.wide(_HEAD, 1, 4, f'IF({answer}="ok",{chosen},"no answer: "&{answer})', said, "verdict", 2.6)
+    sheet.wide(_HEAD, 1, 5, f'IF({answer}="ok",{chosen},"no answer: "&{answer})', said, "verdict", 2.6)
 
 
 def write_details(

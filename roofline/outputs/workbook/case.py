@@ -14,6 +14,7 @@ from roofline.numbers.quantity import BILLION, HOUR, MEGA, MILLI
 from roofline.numbers.roots import crossing, largest_that_holds
 from roofline.outputs.layer_kinds import LayerKind
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, named, scope
+from roofline.outputs.workbook.judged import Judged, RangedPass
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
     COLLECTIVE_KINDS,
@@ -51,7 +52,7 @@ from roofline.serving.knee import (
 from roofline.serving.latency import Workload, decode, prefill, slo_excess
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, PRESETS, SECTIONS
-from roofline.serving.verdict import FAIL, LIKELY, UNLIKELY, beyond
+from roofline.serving.verdict import INHERITED, beyond
 from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS
 from roofline.specs.gpu import (
@@ -77,9 +78,6 @@ CHOICES = (
     "isl", "osl", "batch", "prefix", "basis",
 )  # fmt: skip
 
-#: Note on verdicts in a sheet.
-CENTRAL_NOTE = "by the central estimate; roofline predict gives its 80 % range"
-
 _ADVICE = "write 2000, or 2k for 2048"
 _TINY = 2.0**-100  # stands for a missing efficiency
 
@@ -102,12 +100,13 @@ class CaseCells(NamedTuple):
     engine: Engine  # with cells as times
     routing_skew: Real | None  # c of the routing
     bounds: tuple[Bound, ...] = ()  # of inputs that all cases share
+    slo: Mapping[str, Real] = {}  # limits [s]; infinite where blank
 
 
 class LookupCase(NamedTuple):
     """Answer to a case, and the reason where there is none."""
 
-    prediction: Prediction
+    prediction: Judged
     reason: Any  # text, empty where there is an answer
     impossible: Any  # likewise, but empty where the case only does not fit
     note: Any  # limits of the timed kernels that the case exceeds
@@ -155,7 +154,7 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     model, gpu = _model(catalog, rows), _gpu(catalog, rows)
     replicas = _degree(cells["replicas"])
     settings: dict[str, Any] = {name: picked(catalog.gpus.column(name), rows.gpu) for name in catalog.settings}
-    engine = replace(inputs.engine, by_gpu=(), **settings)
+    engine = replace(inputs.engine, by_gpu=(), scatter_ttft=None, scatter_tpot=None, **settings)
     single = Deployment(
         model, gpu, Plan(1, pp, ep, dp), rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas,
         engine=engine,
@@ -167,7 +166,10 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     is_ideal = cells["basis"] == "ideal"
     first, step = passes(is_ideal, deployment, workload)
     need: Any = held_memory(deployment, workload.batch, workload.isl + workload.osl)
-    prediction = Prediction(deployment, workload, first, step, memory=need, allow_oversize=True)
+    prediction = Judged(
+        deployment, workload, RangedPass(first, rows.dtypes), RangedPass(step, rows.dtypes), memory=need,
+        slo=inputs.slo, allow_oversize=True, is_ideal=is_ideal, **_evidence(catalog, rows),
+    )  # fmt: skip
     impossible: Any = ""
     for fails, message in reversed(list(_faults(catalog, rows, prediction, inputs))):
         impossible = where(fails, rows.pool.text_formula(message), impossible)
@@ -193,13 +195,13 @@ def _read(catalog: Catalog, typed: Mapping[str, Cell]) -> dict[str, Cell]:
     }
 
 
-def central_verdict(case: LookupCase, slo: Mapping[str, Real]) -> Any:
-    """The verdict on limits without a range: certain only where even the hardware limit misses them."""
-    prediction, osl = case.prediction, case.prediction.workload.osl
-    with scope("verdict"):
-        excess = slo_excess(prediction.ttft, prediction.decode.time, osl, slo)
-        at_best = slo_excess(prediction.ideal[0].time, prediction.ideal[1].time, osl, slo)
-    return where(excess <= 1.0, LIKELY, where(at_best > 1.0, FAIL, UNLIKELY))
+@scope("evidence")
+def _evidence(catalog: Catalog, rows: _Rows) -> dict[str, Any]:
+    """What ranges and verdicts depend on beside the kernels, as fields of `Judged`."""
+    basis = picked(catalog.gpus.column("basis"), rows.gpu)
+    wider = where(basis == "inherited", INHERITED, 1.0)
+    has_untimed = "generic" in catalog.gpus.column("basis").values
+    return {"is_timed": basis != "generic" if has_untimed else True, "widths": {"ttft": wider, "tpot": wider}}
 
 
 class _Rows:
@@ -221,6 +223,7 @@ class _Rows:
         self.cache = where((cache == "") | (cache == AS_QUANTIZATION), preset, where(cache == AUTO, native, cache))
         self.stage = joined(cells["model"], "|", _degree(cells["pp"]))
         self.keys: dict[tuple[KernelKind, str], Cell] = {}
+        self.dtypes: dict[tuple[str, str], Cell] = {}
         self.peaks: dict[str, Real] = {}
         self.kernels: dict[tuple[str, str], Efficiency] = {}
         self.quantization = self._resolved_quantization()
@@ -270,6 +273,7 @@ class _Rows:
         varied = (name for name in EFFICIENCY if self.catalog.varies(table, name, places))
         constants: dict[str, Any] = {name: picked(table.column(name), row) for name in varied}
         self.kernels[kind.name, key] = Efficiency(**constants, p=kind.order)
+        self.dtypes[kind.name, key] = picked(table.column("dtype"), row)
         dtype = match(picked(table.column("peak"), row), self.catalog.dtypes.column("dtype"))
         self.peaks.setdefault(key, picked(self.catalog.peaks, self.gpu, dtype))
         return row
@@ -640,9 +644,9 @@ def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -
         typed = _typed_limit(contents, pool, key)
         message = f"SLO {key} must be above 0 ms, or blank"
         bounds.append(Bound(read_time(typed), _SHORTEST, INFINITE, message, typed, may_be_blank=True))
-    return CaseCells(
-        {name: cells[name] for name in CHOICES}, replace(engine, tunings=(), **times), routing_skew, tuple(bounds)
-    )
+    chosen = {name: cells[name] for name in CHOICES}
+    stated = replace(engine, tunings=(), **times)
+    return CaseCells(chosen, stated, routing_skew, tuple(bounds), limits(contents, pool))
 
 
 @scope("limits")

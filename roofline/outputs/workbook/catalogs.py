@@ -95,7 +95,7 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
             rule = Rule(_HEADINGS[name], f"{message} Blank: not stated.", allowed=_NUMBER_OR_TEXT)
         else:
             rule = Rule(_HEADINGS.get(name, name), "A number of at least 0; blank: not stated.", allowed=_NUMBER)
-        if name != "check":
+        if name not in ("basis", "check"):
             sheets["GPUs"].rule(rows, rows, column, rule)
     sheets["GPUs"].paragraph(rows + 2, len(catalog.gpus.names) - 1, _OWN_GPU_NOTE)
     _check_gpu(sheets["GPUs"], catalog, read)
@@ -284,6 +284,17 @@ def _check_gpu(sheet: Sheet, catalog: Catalog, read: Mapping[str, str]) -> None:
     rules += [(f"NOT(ISNUMBER({known}))", "kernels like must name a GPU of this sheet")]
     rules += [(f"MAX({at['bf16']},{at['fp16']})<=0", "the bf16 or fp16 peak is missing")]
     _write_checks(sheet, len(table.rows), table.names.index("check"), rules)
+    _write_basis(sheet, table, at["kernels_like"])
+
+
+def _write_basis(sheet: Sheet, table: Table, like: str) -> None:
+    """Write the basis of the planner's own GPU, `like` one of the others: nobody timed its kernels."""
+    rows, names = len(table.rows), table.names
+    basis, listed = (
+        f"{address(1, names.index(name))}:{address(rows - 1, names.index(name))}" for name in ("basis", "name")
+    )
+    untimed = f'IFERROR(INDEX({basis},MATCH({like},{listed},0))="generic",FALSE)'
+    sheet.formula(rows, names.index("basis"), f'IF({untimed},"generic","inherited")', table.rows[-1][-2])
 
 
 def _check_model(sheet: Sheet, catalog: Catalog) -> None:

@@ -51,13 +51,17 @@ class CellPool(Graph):
         return cell
 
     def node(self, operation: str, *args: Any) -> Cell:
-        """The cell of an operation; infinities and columns become what a sheet can hold."""
+        """The cell of an operation; infinities, columns, blanks and texts with cells become what a sheet can hold."""
         cell: Cell = super().node(operation, *map(self._plain, args))  # type: ignore[assignment]  # of its kind
         return cell
 
     def _plain(self, arg: Any) -> Any:
         if isinstance(arg, Column):
             return self.input(*arg)
+        if isinstance(arg, str) and _MARK in arg:
+            return self.text_formula(arg)
+        if arg is None:
+            return ""
         return INFINITE if isinstance(arg, float) and arg == float("inf") else arg
 
     def variable(self, name: str, value: Any) -> Cell:
@@ -75,6 +79,10 @@ class CellPool(Graph):
                 return float("nan")
         with np.errstate(all="ignore"):
             return _VALUES[operation](*values)
+
+    def compared(self, relation: str, a: Any, b: Any, meaning: str = "") -> Any:
+        """A comparison; no number differs from itself, for a sheet has errors in place of NaN."""
+        return False if relation == "!=" and a is b else super().compared(relation, a, b, meaning)
 
     def repeated(self, turn: Callable[..., Any], start: tuple[Any, ...], most: int, begins: Any = True) -> Any:
         """A loop, in rows or unrolled: a sheet cannot end one early, and a turn keeps what has settled."""

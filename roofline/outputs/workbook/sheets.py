@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from roofline.numbers.operations import maximum, where
+from roofline.numbers.operations import where
 from roofline.numbers.quantity import BILLION, GIGA, MILLI
-from roofline.outputs.workbook.answer import Figure, figures_of, write_answer, write_details, write_engine
+from roofline.outputs.workbook.answer import (
+    Figure,
+    figures_of,
+    range_figures,
+    write_answer,
+    write_details,
+    write_engine,
+)
 from roofline.outputs.workbook.case import (
     CHOICE_NOTES,
     CHOICES,
@@ -22,7 +28,6 @@ from roofline.outputs.workbook.case import (
     Trials,
     at_batches,
     case_inputs,
-    central_verdict,
     curve_point,
     limits,
     lookup_case,
@@ -30,8 +35,9 @@ from roofline.outputs.workbook.case import (
     one_trial,
 )
 from roofline.outputs.workbook.catalogs import write_notes, write_tables
-from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, homes, named, shared, unmarked
+from roofline.outputs.workbook.cells import Cell, CellPool, homes, named, shared, unmarked
 from roofline.outputs.workbook.inputs import choice_rule, number_rule
+from roofline.outputs.workbook.judged import NO_LIMIT, words_on
 from roofline.outputs.workbook.planning import Answered, pair_formulas, write_fleet, write_summary
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
@@ -44,6 +50,7 @@ from roofline.physics.equation import Kernel, Roof
 from roofline.physics.memory import largest_batch
 from roofline.serving.prediction import Prediction
 from roofline.specs.gpu import HOST
+from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple
 
 # The answer of a workbook: one case with every kernel, look-up and trial row behind its answer.
@@ -79,7 +86,7 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
         lambda batch: one_trial(start, batch, contents.slo),
         lambda line, name: address(1 + line, columns[name], "Knees"),
     )
-    results = list(figures_of(case, trials, slo))
+    results = list(figures_of(case, trials))
     for result in results:
         result.name_cell()
     asked_at = pool.input(address(None, 1, "Knees"), np.array([_plain(batch) for batch in trials.batches]))
@@ -279,7 +286,7 @@ def write_scenarios(sheet: Sheet, pairs: Sheet, contents: Contents) -> tuple[Ans
     pool = CellPool()
     cells = {name: pool.input(address(None, place), _column(contents, name)) for place, name in enumerate(CHOICES)}
     case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
-    answers = list(_answers(case, limits(contents, pool)))
+    answers = list(_answers(case))
     for answer in answers:
         answer.name_cell()
     key = named("key", where(case.is_asked, joined(case.choices["model"], *_after(case)), ""))
@@ -357,7 +364,7 @@ def _values(cell: Any, count: int) -> list[Any]:
     return list(np.broadcast_to(np.asarray(values).reshape(-1), (count,)).tolist())
 
 
-def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[Figure]:
+def _answers(case: LookupCase) -> Iterator[Figure]:
     prediction = case.prediction
     reason = where(case.is_asked, case.reason, "")
     yield Figure("reason", reason, "general")
@@ -384,9 +391,11 @@ def _answers(case: LookupCase, slo: Mapping[str, Any]) -> Iterator[Figure]:
     per_token = prediction.usd_per_m_output_tok
     yield Figure("USD/h", shown(where(hourly > 0, hourly, "")), "number")
     yield Figure("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
-    has_limit = reduce(maximum, (where(limit < INFINITE, 1, 0) for limit in slo.values()))
-    within = central_verdict(case, slo)
-    yield Figure("SLO", shown(where(has_limit > 0, within, "")), "general")
+    for figure in range_figures(case, in_words=False):
+        yield figure._replace(cell=where(case.is_asked, figure.cell, ""))
+    word, why = words_on(prediction, SLO_KEYS)
+    yield Figure("SLO", shown(where(word == NO_LIMIT, "", word)), "general")
+    yield Figure("SLO reason", shown(why), "general")
     yield Figure("note", shown(case.note), "general")
 
 
@@ -412,7 +421,10 @@ _WORK = (
 )  # fmt: skip
 _CONSTANTS = tuple(name for name in EFFICIENCY if name != "t0_ep")  # t0 already depends on the plan
 _ROOF = ("peak [FLOP/s]", "HBM [B/s]", "exp/s", *("t0 [s]" if name == "t0" else name for name in _CONSTANTS))
-_LINK = ("link [B/s]", "ranks", "least share", "doublings", "a0 [s]", "a1 [s]", "a2 [s]", "q [s]", "eta", "eta_switch")
+_LINK = (
+    "link [B/s]", "ranks", "least share", "doublings", "a0 [s]", "a1 [s]", "a2 [s]", "q [s]", "eta", "eta_switch",
+    "sigma of the link",
+)  # fmt: skip
 
 #: Columns of the sheet.
 HEADINGS = (*_ANSWER, *_WORK, *_ROOF, *_LINK)

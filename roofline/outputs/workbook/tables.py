@@ -14,7 +14,17 @@ from roofline.outputs.layer_kinds import fullest_stages, layer_kinds_of, number_
 from roofline.outputs.workbook.cells import Cell, Column, named, scope, unmarked
 from roofline.outputs.workbook.typed import JOINT, WILDCARDS, name_key
 from roofline.physics.assembly import rank_batch
-from roofline.physics.equation import BASES, LinkRoof, Roof, Terms, beyond_bridge, link_efficiency, roof, tuned
+from roofline.physics.equation import (
+    BASES,
+    LinkRoof,
+    Roof,
+    Terms,
+    basis_of,
+    beyond_bridge,
+    link_efficiency,
+    roof,
+    tuned,
+)
 from roofline.physics.layers.attention import score_dtype
 from roofline.physics.layers.kinds import mixer_kinds
 from roofline.physics.memory import Memory, memory
@@ -34,9 +44,21 @@ from roofline.serving.quantization import (
     scheme,
     sixteen_bit_dtype,
 )
+from roofline.serving.verdict import stated_sigma
 from roofline.specs.engine import BY_GPU, Engine
 from roofline.specs.formats import COMPUTE, FORMATS, KV_FORMATS, SPELLINGS, number_format
-from roofline.specs.gpu import COLLECTIVES, ELEMENTWISE, GEMM, HOST, INDEXER, MOE, PCIE, Gpu, KernelKind
+from roofline.specs.gpu import (
+    COLLECTIVES,
+    ELEMENTWISE,
+    GEMM,
+    HOST,
+    INDEXER,
+    MOE,
+    PCIE,
+    CollectiveEfficiency,
+    Gpu,
+    KernelKind,
+)
 from roofline.specs.model import CrossAttention, Csa, Mixer, Mla, Model, MoeFfn, Stage
 from roofline.support.errors import BadInput, UnsupportedPrecision, shown
 from roofline.support.records import replace
@@ -52,8 +74,8 @@ _WILD = WILDCARDS + JOINT
 MULTIPLIED = ("linear", "attention", "shared", "head", "router")
 #: Collectives of a pass.
 COLLECTIVE_KINDS = tuple(kind for kind in COLLECTIVES if kind.is_in_passes)
-EFFICIENCY = ("t0", "t0_ep", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
-COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch")
+EFFICIENCY = ("t0", "t0_ep", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps", "sigma")
+COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch", "sigma")
 #: Columns of GPUs with bridges: PCIe rate, and GPUs of a host.
 HOST_COLUMNS = ("host_link", "host_domain")
 
@@ -115,8 +137,10 @@ class Catalog:
         rows = []
         for gpu, name in named:
             settings = [getattr(self.engine.on(gpu), key) for key in self.settings]
-            rows.append((*_gpu_row(gpu, name, bridges=self.has_bridges), *settings, "ok"))
-        return Table("GPUs", "g", (*names, *more, *COMPUTE, *self.settings, "check"), rows)
+            basis = basis_of(gpu, "calibrated")
+            basis = "inherited" if name == OWN_GPU and basis != "generic" else basis  # nobody timed its kernels
+            rows.append((*_gpu_row(gpu, name, bridges=self.has_bridges), *settings, basis, "ok"))
+        return Table("GPUs", "g", (*names, *more, *COMPUTE, *self.settings, "basis", "check"), rows)
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -182,7 +206,7 @@ class Catalog:
     def kernels(self) -> Table:
         """Efficiency and compute dtype by GPU, kind of kernel and format."""
         rows = [row for gpu in self.chosen_gpus for row in self._kernel_rows(gpu)]
-        return Table("Efficiency", "k", ("key", "peak", "activation_nbytes", "dynamic", *EFFICIENCY), rows)
+        return Table("Efficiency", "k", ("key", "dtype", "peak", "activation_nbytes", "dynamic", *EFFICIENCY), rows)
 
     @cached_property
     def collectives(self) -> Table:
@@ -190,12 +214,10 @@ class Catalog:
         rows = []
         for gpu in self.chosen_gpus:
             for kind in COLLECTIVE_KINDS:
-                efficiency = link_efficiency(gpu, kind)
-                rows.append((f"{gpu.name}|{kind.name}", *(getattr(efficiency, field) for field in COLLECTIVE)))
+                rows.append(_collective_row(gpu, kind, kind.name, link_efficiency(gpu, kind)))
                 if self.has_bridges:
                     beyond = link_efficiency(gpu, kind, None if gpu.host_domain is None else PCIE)
-                    key = f"{gpu.name}|{beyond_bridge(kind)}"
-                    rows.append((key, *(getattr(beyond, field) for field in COLLECTIVE)))
+                    rows.append(_collective_row(gpu, kind, beyond_bridge(kind), beyond))
         return Table("Efficiency", "l", ("key", *COLLECTIVE), rows)
 
     @cached_property
@@ -317,11 +339,12 @@ class Catalog:
                 f"{kind.name} kernels, not {kind.order:g}; use predict"
             )
         constants: dict[str, Any] = {field: getattr(tuned_roof.efficiency, field) for field in EFFICIENCY}
+        constants["sigma"] = stated_sigma(kind, tuned_roof.efficiency.sigma, gpu)
         constants["eta_c"] *= tuned_roof.peak / under.peak  # units slower than the tensor cores are a share of them
         if kind is MOE and constants["t0_ep"] is None:
             constants["t0_ep"] = constants["t0"]
         key = f"{gpu.name}|{kind.name}|{name}"
-        return (key, chosen.peak, chosen.activation_nbytes, int(chosen.dynamic), *constants.values())
+        return (key, chosen.key, chosen.peak, chosen.activation_nbytes, int(chosen.dynamic), *constants.values())
 
 
 def catalog(models: Sequence[Model], gpus: Sequence[Gpu], engine: Engine) -> Catalog:
@@ -376,6 +399,12 @@ def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:
     price = None if gpu.price is None else gpu.price.typical * HOUR
     more = (int(link.in_switch_reduction), gpu.exp_rate, gpu.scale_out, price, *map(gpu.peaks.get, COMPUTE))
     return (name, gpu.name, *rates, *(host if bridges else ()), *more)
+
+
+def _collective_row(gpu: Gpu, kind: KernelKind, name: str, efficiency: CollectiveEfficiency) -> tuple[Any, ...]:
+    constants = {field: getattr(efficiency, field) for field in COLLECTIVE}
+    constants["sigma"] = stated_sigma(kind, efficiency.sigma, gpu)
+    return (f"{gpu.name}|{name}", *constants.values())
 
 
 def _array(cells: list[Any]) -> Any:
