@@ -76,7 +76,7 @@ class Called(NamedTuple):
 
     def by_program(self, read: _Read, wrap: Callable[[Any], Any]) -> _Numbers:
         figures = Figures(self.make, read, wrap, len(self.numbers))
-        return self.graph.call_of(self.deployment, figures.function(self.graph.sample), self.numbers)  # type: ignore[no-any-return]
+        return self.graph.call_of(self.deployment, figures, self.numbers)  # type: ignore[no-any-return]
 
 
 def recurring(make: Callable[..., Any], deployment: Deployment, numbers: _Numbers) -> Recurring | Called | None:

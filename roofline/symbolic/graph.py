@@ -178,9 +178,9 @@ class Calls(Graph):
         """Whether it calls the programs of a deployment."""
         return self.home is home
 
-    def call_of(self, home: Any, function: Function, args: Sequence[Any]) -> _State:  # noqa: ARG002
-        """The results of a program of such a deployment."""
-        return self.call(function, args)
+    def call_of(self, home: Any, figures: Any, args: Sequence[Any]) -> _State:  # noqa: ARG002
+        """The results of a program for figures of such a deployment."""
+        return self.call(figures.function(self.sample), args)
 
 
 class Node:

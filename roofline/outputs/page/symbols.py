@@ -126,9 +126,10 @@ class PageGraph(Calls):
         """Whether it calls the functions of a deployment."""
         return home is self.home or home is self.ideal
 
-    def call_of(self, home: Any, function: Function, args: Sequence[Any]) -> tuple[Any, ...]:
-        """The results of a function of such a deployment."""
-        return self.call(function, (self.input("e.ideal" if home is self.ideal else "e"), *args))
+    def call_of(self, home: Any, figures: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """The results of a function for figures of such a deployment."""
+        home_name = "e.ideal" if home is self.ideal else "e"
+        return self.call(figures.function(self.sample), (self.input(home_name), *args))
 
 
 def _constants(value: Any) -> Iterator[Any]:

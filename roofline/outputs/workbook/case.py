@@ -610,6 +610,8 @@ class Contents:
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
     figures: Sequence[Sequence[str]] = ()  # what, which figure, value, source, address, date, note
     about: Sequence[tuple[str, str]] = ()  # label and text
+    loads: Mapping[str, float] = field(default_factory=dict)  # users or request_rate of the sheet Answer
+    level: str = "mean"  # what the limits hold for
 
 
 def name_of(choice: str) -> str:
@@ -636,7 +638,7 @@ def case_inputs(contents: Contents, pool: CellPool, cells: Mapping[str, Cell]) -
         bounds.append(Bound(cell, 0.0, HOUR / MILLI, f"{name} must be at least 0 ms", typed))
     routing_skew: Any = None
     if contents.routing_skew is not None:
-        typed = pool.input(name_of("routing"), np.array([contents.routing_skew]))
+        typed = pool.input(name_of("routing"), contents.routing_skew)
         routing_skew = read_count(typed)
         message = f"routing skew must be a number from {LEAST_SKEW:g} to {MOST_SKEW:g}"
         bounds.append(Bound(routing_skew, LEAST_SKEW, MOST_SKEW, message, typed))
@@ -661,10 +663,10 @@ def limits(contents: Contents, pool: CellPool) -> dict[str, Real]:
 
 def _typed_time(pool: CellPool, engine: Engine, name: str) -> Cell:
     """Cell of an engine time [ms], as typed."""
-    return pool.input(name_of(name), np.array([getattr(engine, name) / MILLI]))
+    return pool.input(name_of(name), getattr(engine, name) / MILLI)
 
 
 def _typed_limit(contents: Contents, pool: CellPool, key: str) -> Cell:
     """Cell of a limit of the SLO [ms], as typed."""
     limit = contents.slo.get(key)
-    return pool.input(name_of(f"slo_{key}"), np.array([float("nan") if limit is None else limit / MILLI]))
+    return pool.input(name_of(f"slo_{key}"), float("nan") if limit is None else limit / MILLI)

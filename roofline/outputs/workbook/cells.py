@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import reduce
+from math import log
 from typing import Any
 
 import numpy as np
@@ -42,8 +43,12 @@ class Column(NamedTuple):
 class CellPool(Graph):
     """Cells of a sheet, each with a value for each case."""
 
-    conditions = CONDITIONS | {"is listed", "is number"}
+    conditions = CONDITIONS | {"is listed", "is number", "is error"}
     rows: Any = None  # where loops become rows of a sheet; see `rounds`
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._figures: dict[Any, Any] = {}
 
     def input(self, name: str, value: Any = None) -> Cell:
         """A cell that a user fills in, or that another sheet looks up."""
@@ -52,6 +57,8 @@ class CellPool(Graph):
 
     def node(self, operation: str, *args: Any) -> Cell:
         """The cell of an operation; infinities, columns, blanks and texts with cells become what a sheet can hold."""
+        if operation == "!=" and args[0] is args[1]:  # only what is not a number differs from itself
+            operation, args = "is error", args[:1]
         cell: Cell = super().node(operation, *map(self._plain, args))  # type: ignore[assignment]  # of its kind
         return cell
 
@@ -78,7 +85,12 @@ class CellPool(Graph):
             except (ArithmeticError, ValueError):
                 return float("nan")
         with np.errstate(all="ignore"):
-            return _VALUES[operation](*values)
+            found = _VALUES[operation](*values)
+        is_single = not any(isinstance(values[place], np.ndarray) for place in _OF_CASE.get(operation, range(len(values))))
+        if not is_single:
+            return found
+        single = found.reshape(-1)[0] if isinstance(found, np.ndarray) else found
+        return single.item() if isinstance(single, np.generic) else single
 
     def compared(self, relation: str, a: Any, b: Any, meaning: str = "") -> Any:
         """A comparison; no number differs from itself, for a sheet has errors in place of NaN."""
@@ -91,6 +103,23 @@ class CellPool(Graph):
         for _ in range(most):
             start, _ = turn(start)
         return start
+
+    def outlined(self, name: str, compute: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """`compute(*values)`; a search that needs more turns than its rows has no result."""
+        if self.rows is None or name != "percentile":
+            return compute(*values)
+        return self.rows.searched(compute, values)
+
+    def calls(self, home: Any) -> bool:  # noqa: ARG002
+        """Whether figures of a deployment are kept: rows ask for the same ones again and again."""
+        return self.rows is not None
+
+    def call_of(self, home: Any, figures: Any, args: Sequence[Any]) -> Any:
+        """Figures of a deployment, once for the same numbers."""
+        key = id(home), figures, *(arg.key if isinstance(arg, Node) else arg for arg in args)
+        if key not in self._figures:
+            self._figures[key] = figures.of(home, args), home  # which is kept, as its identity is
+        return self._figures[key][0]
 
     def text_formula(self, text: str) -> Any:
         """A formula for a text that mentions cells; see `Cell.__format__`."""
@@ -193,12 +222,17 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "&": _joined,
     **READINGS,
     "is number": _is_typed,
+    "is error": np.isnan,
     "round": np.round,
     "is listed": lambda texts, keys: _rows(texts, keys) > 0,
     "row": lambda texts, keys: np.maximum(_rows(texts, keys), 1),
     "at row": lambda column, row: column[row.astype(int) - 1],
     "at row and column": lambda columns, row, place: columns[row.astype(int) - 1, place.astype(int) - 1],
 }
+
+
+#: Arguments of a look-up that belong to a case; others are columns of a table.
+_OF_CASE = {"is listed": (0,), "row": (0,), "at row": (1,), "at row and column": (1, 2)}
 
 
 # Cells as spreadsheet formulas, and the choice of those that get an address of their own.
@@ -211,11 +245,12 @@ _DEEP = 30  # nested operations: Excel accepts 64 functions, LibreOffice and oth
 _LONG = 1500  # characters beyond which a formula is split
 _WORTH = 100  # characters that an address must save
 _LONG_SUM = 8  # terms
+_UNDERFLOW = 700.0  # of which e to the minus is still a number
 _ADDRESS = re.compile(r"((?:\w+!)?\$[A-Z]+)\$(\d+)")
 
 #: LibreOffice fails where a power underflows, and has no logarithm of 0.
 _POWER = "IF({0}=0,IF({1}=0,1,0),IF(({1})*LN({0})<-700,0,POWER({0},{1})))"
-_POWER_OF_NUMBER = "IF({1}<-700/LN({0}),0,POWER({0},{1}))"  # of one above 1
+_POWER_OF_NUMBER = "IF({1}<{least!r},0,POWER({0},{1}))"
 
 
 def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
@@ -232,8 +267,10 @@ def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
         if node.operation == "+":
             return _summed(node, places, elsewhere)
         if node.operation == "**" and isinstance(node.args[1], Node):
-            form = _POWER if isinstance(node.args[0], Node) else _POWER_OF_NUMBER
-            return form.format(*(text_of(arg, _FORMULA, elsewhere) for arg in node.args))
+            base, texts = node.args[0], [text_of(arg, _FORMULA, elsewhere) for arg in node.args]
+            if isinstance(base, Node) or base <= 1.0:
+                return _POWER.format(*texts)
+            return _POWER_OF_NUMBER.format(*texts, least=-_UNDERFLOW / log(base))
         return None
 
     text = text_of(cell, _FORMULA, elsewhere)
@@ -338,6 +375,7 @@ _FORMULA = SPREADSHEET._replace(
         "at row": Form("INDEX({0},{1})"),
         "at row and column": Form("INDEX({0},{1},{2})"),
         "is number": Form("ISNUMBER({0})"),
+        "is error": Form("ISERROR({0})"),
         "round": Form("ROUND({0},{1})"),
         **FORMS,
     },

@@ -39,6 +39,10 @@ class RangedPass(Pass):
         super().__init__(passed.kernels)
         self._dtypes = dtypes  # of the constants, by kind and key of a kernel
 
+    def like(self, passed: Pass) -> RangedPass:
+        """Another pass of the same kernels."""
+        return RangedPass(passed, self._dtypes)
+
     def figures(self, read: Callable[[Pass], tuple[Real, ...]]) -> tuple[Real, ...]:
         """`read` of the pass."""
         return super().figures(read) if read is not _variance else (self._variance(),)

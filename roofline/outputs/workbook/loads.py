@@ -2,24 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from roofline.numbers.operations import Real, maximum, negated, where
-from roofline.numbers.quantity import MICRO
-from roofline.outputs.workbook.case import LookupCase
+from roofline.outputs.workbook.case import Contents, LookupCase, name_of
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, scope
+from roofline.outputs.workbook.judged import Judged
 from roofline.outputs.workbook.rounds import MOST_TURNS, Rounds
-from roofline.outputs.workbook.tables import is_number
-from roofline.serving.latency import Workload, request_passes
+from roofline.outputs.workbook.tables import is_number, read_count, rounded_to
+from roofline.outputs.workbook.typed import UNREADABLE
+from roofline.serving.latency import request_passes
 from roofline.serving.load.equations import served_by_formulas
 from roofline.serving.prediction import memory_of
 from roofline.specs.load import Load, Rate, Users
-from roofline.specs.workload import OF_REQUESTS, key_of
+from roofline.specs.workload import key_of
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
-#: Loads that may be typed beside a burst, with what their cells are called.
+#: Loads that may be typed instead of a burst, by the names of their cells.
 TYPED: Mapping[str, type[Load]] = {"users": Users, "request_rate": Rate}
-#: What limits may hold for, with the percentile.
+#: What a limit may hold for: the mean, or a percentile.
 LEVELS: Mapping[str, float | None] = {"mean": None, "p95": 95.0, "p99": 99.0}
+
+_MOST = 1e9
+_ASK = "ask roofline predict"
+
+
+class Loaded(NamedTuple):
+    """The case under one kind of load."""
+
+    is_asked: Any  # whether this load is typed
+    prediction: Judged
+    reason: Any  # text, empty where there is an answer
+
+
+class Asked:
+    """The case under the load that is typed, a burst where none is."""
+
+    def __init__(self, case: LookupCase, loads: list[Loaded], level: Any) -> None:
+        self.case, self.loads, self.level = case, loads, level
+        self.reason: Any = self._chosen(case.reason, [each.reason for each in loads])
+        self.is_burst: Any = True
+        for each in loads:
+            self.is_burst = negated(each.is_asked) & self.is_burst
+
+    def of(self, read: Callable[[Judged], Any]) -> Any:
+        """What `read` says of the prediction of the typed load."""
+        return self._chosen(read(self.case.prediction), [read(each.prediction) for each in self.loads])
+
+    def at_level(self, metric: str, read: Callable[[Judged, str], Any]) -> Any:
+        """What `read` says of a latency at the level of the limits, by the key of a limit."""
+        chosen: Any = None
+        for name, level in LEVELS.items():
+            key = key_of(metric, level)
+            here = self.of(lambda prediction, key=key: read(prediction, key))
+            chosen = here if chosen is None else where(self.level == name, here, chosen)
+        return chosen
+
+    def _chosen(self, burst: Any, loaded: list[Any]) -> Any:
+        chosen = burst
+        for load, value in zip(self.loads, loaded, strict=True):
+            chosen = value if value is chosen else where(load.is_asked, value, chosen)
+        return chosen
+
+
+def typed_level(contents: Contents, pool: CellPool) -> Cell:
+    """What the limits hold for, as typed."""
+    return pool.input(name_of("slo_level"), contents.level)
+
+
+def levelled(slo: Mapping[str, Real], level: Cell) -> dict[str, Real]:
+    """Limits by their keys at every level, of which one is typed; the others are infinite."""
+    return {
+        key_of(metric, of): where(level == name, limit, INFINITE)
+        for metric, limit in slo.items()
+        for name, of in LEVELS.items()
+    }
+
+
+@scope("loads")
+def asked_case(contents: Contents, case: LookupCase, rounds: Rounds) -> Asked:
+    """The case under each load that may be typed."""
+    pool, level = case.pool, typed_level(contents, case.pool)
+    case = case._replace(prediction=replace(case.prediction, slo=levelled(case.prediction.slo, level)))
+    typed = {name: pool.input(name_of(name), contents.loads.get(name, float("nan"))) for name in TYPED}
+    faults = list(_faults(case, typed, level))
+    pool.rows = rounds
+    loads = [_loaded(case, rounds, name, cell, faults) for name, cell in typed.items()]
+    reason = case.reason
+    for fails, text in reversed(faults):
+        reason = where((case.impossible == "") & fails, text, reason)
+    return Asked(case._replace(reason=reason), loads, level)
+
+
+def _faults(case: LookupCase, typed: Mapping[str, Cell], level: Cell) -> Iterator[tuple[Any, str]]:
+    """Conditions under which what is typed is no load, with what to do."""
+    read = {name: read_count(cell) for name, cell in typed.items()}
+    text = case.pool.text_formula
+    for name, cell in read.items():
+        kind = TYPED[name]
+        yield cell == UNREADABLE, text(f"{name} = {typed[name]} is text where a number belongs")
+        outside = where(is_number(cell), (cell < kind.least) | (cell > _MOST), cell != "")
+        yield outside, f"{name} must be {kind.bound}, or blank"
+    users, rate = read.values()
+    yield is_number(users) & is_number(rate), "choose users or request_rate, not both"
+    known = level == next(iter(LEVELS))
+    for name in LEVELS:
+        known = known | (level == name)
+    yield negated(known), f"SLO level must be one of {', '.join(LEVELS)}"
+
+
+def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: list[tuple[Any, str]]) -> Loaded:
+    """The case under a load whose amount is a cell."""
+    kind, cell = TYPED[name], read_count(typed)
+    amount = where(is_number(cell), maximum(cell, kind.least), kind.start)
+    burst, before = case.prediction, len(rounds.searches)
+    deployment, workload = burst.deployment, replace(burst.workload, load=kind.of(amount))
+    rounds.title = name
+    under_load = served_by_formulas(deployment, workload)
+    unsettled, rounds.unsettled = rounds.unsettled, []
+    need = memory_of(deployment, workload, under_load)
+    first, step = request_passes(deployment, workload, under_load)
+    prediction = replace(
+        burst, workload=workload, prefill=burst.prefill.like(first), decode=burst.decode.like(step), memory=need,
+        served=under_load._replace(is_stable=True), is_ideal=False,
+    )  # fmt: skip
+    text = case.pool.text_formula
+    used = rounded_to(100.0 * need.used_fraction, 0)
+    refused: list[tuple[Any, Any]] = [
+        *faults,
+        (case.is_ideal, f"under a load cells know the basis calibrated alone; {_ASK}"),
+        (negated(need.fits), text(f"{DoesNotFit.short}: {used}% of the usable memory")),
+    ]
+    unstable = negated(under_load.is_stable)
+    if kind.is_open:
+        most = rounded_to(under_load.max_request_rate, 2)
+        over = unstable & (under_load.request_rate >= under_load.max_request_rate)
+        refused.append((over, text(f"{Overloaded.short}: at most {most} requests/s are answered")))
+    refused += [(each, f"prompts take most of the time, which needs a search that no cells hold; {_ASK}")
+                for each in rounds.searches[before:]]  # fmt: skip
+    refused += [(each, f"no steady state within {MOST_TURNS} rounds of cells; {_ASK}") for each in unsettled]
+    refused.append((unstable, NoSteadyState.short))
+    reason: Any = ""
+    for fails, why in reversed(refused):
+        reason = where(fails, why, reason)
+    return Loaded(is_number(cell), prediction, where(case.impossible == "", reason, case.impossible))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from roofline.numbers.operations import same, where
 from roofline.outputs.workbook.cells import Cell, CellPool
 from roofline.outputs.workbook.writer import Sheet, address
 from roofline.support.records import NamedTuple
@@ -54,6 +55,7 @@ class Rounds:
         self.blocks: list[Block] = []
         self.unsettled: list[Any] = []  # conditions: loops that need more turns than their rows
         self.searches: list[Any] = []  # conditions: searches around loops, for which a sheet has no rows
+        self._found: dict[Any, Any] = {}
 
     def repeated(
         self, pool: CellPool, turn: Callable[[_State], tuple[_State, Any]], start: _State, most: int, begins: Any
@@ -81,6 +83,17 @@ class Rounds:
             self.unsettled.append(is_open & begins if isinstance(begins, Cell) else is_open)
         return tuple(last)
 
+    def searched(self, compute: Callable[..., Any], values: Sequence[Any]) -> Any:
+        """The number that a search finds, the same for the same numbers; NaN where it needs more turns than its rows."""
+        key = tuple(_keys(values))
+        if key not in self._found:
+            before, self.unsettled = self.unsettled, []
+            found = compute(*values)
+            for is_open in self.unsettled:
+                found = where(is_open, float("nan"), found)
+            self._found[key], self.unsettled = found, before
+        return self._found[key]
+
     @property
     def rows(self) -> list[Cell]:
         """What stands for the numbers of a row."""
@@ -92,6 +105,15 @@ class Rounds:
         for block in self.blocks:
             yield from block.start
             yield from block.after
+
+
+def _keys(numbers: Any) -> Iterator[Any]:
+    """What tells nested numbers from others."""
+    for number in numbers:
+        if isinstance(number, (tuple, list)):
+            yield from _keys(number)
+        else:
+            yield number.key if isinstance(number, Node) else number
 
 
 def _evaluate(block: Block) -> None:
@@ -111,10 +133,15 @@ def _evaluate(block: Block) -> None:
                 known[place] = float("nan")
         for place, values in seen.items():
             values.append(known[place])
-        state = [known[number.place] if isinstance(number, Node) and number.reach & bits else _plain(number)
-                 for number in block.after]  # fmt: skip
+        before, state = state, [
+            known[number.place] if isinstance(number, Node) and number.reach & bits else _plain(number)
+            for number in block.after
+        ]
+        if all(map(same, before, state)):  # so are all rows that follow
+            break
     for node in (*block.bound, *turning):
-        node.value = np.array(seen[node.place])
+        values = seen[node.place]
+        node.value = np.array(values + values[-1:] * (block.turns + 1 - len(values)))
 
 
 def _slot(arg: Any, bits: int, known: dict[int, Any]) -> int:
