@@ -186,8 +186,10 @@ def plain(number: Any) -> float:
     >>> plain(2.0)
     2.0
     """
-    value: float = number if type(number) in _PLAIN else getattr(number, "value", number)
-    return number if value is None or getattr(value, "shape", ()) else value  # a symbol; cells of many cases
+    if type(number) in _PLAIN or getattr(number, "stands_for_others", False):
+        return number  # type: ignore[no-any-return]  # cells of a sheet, whose numbers change
+    value: float | None = getattr(number, "value", number)
+    return number if value is None else value  # type: ignore[no-any-return]  # a symbol without a value
 
 
 def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:

@@ -147,6 +147,7 @@ class Cell(Node):
     __slots__ = ()
 
     graph: CellPool
+    stands_for_others = True  # its value is that of the case in the file
 
     def __format__(self, spec: str) -> str:
         """A mark in a text that `CellPool.text_formula` replaces by the cell."""
@@ -205,6 +206,11 @@ def _same(left: Any, right: Any) -> Any:
     return left == right
 
 
+def _places(rows: Any) -> Any:
+    """Rows, which count from 1, as places of an array."""
+    return np.asarray(rows).astype(int) - 1
+
+
 def _rows(texts: Any, keys: Any) -> Any:
     """Row of each text, from 1, the first of several; 0 for none. Like sheets, it ignores case."""
     rows: dict[str, int] = {}
@@ -226,13 +232,13 @@ _VALUES: dict[str, Callable[..., Any]] = {
     "round": np.round,
     "is listed": lambda texts, keys: _rows(texts, keys) > 0,
     "row": lambda texts, keys: np.maximum(_rows(texts, keys), 1),
-    "at row": lambda column, row: column[row.astype(int) - 1],
-    "at row and column": lambda columns, row, place: columns[row.astype(int) - 1, place.astype(int) - 1],
+    "at row": lambda column, row: column[_places(row)],
+    "at row and column": lambda columns, row, place: columns[_places(row), _places(place)],
 }
 
 
 #: Arguments of a look-up that belong to a case; others are columns of a table.
-_OF_CASE = {"is listed": (0,), "row": (0,), "at row": (1,), "at row and column": (1, 2)}
+_OF_CASE = {"is listed": (0,), "known": (0,), "row": (0,), "at row": (1,), "at row and column": (1, 2)}
 
 
 # Cells as spreadsheet formulas, and the choice of those that get an address of their own.
