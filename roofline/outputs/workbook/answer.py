@@ -122,7 +122,7 @@ def range_figures(case: LookupCase, *, in_words: bool = True) -> Iterator[Figure
         ends = range_of(case.prediction, metric)
         for label, cell in zip(("low", "high", "80 % range")[: 3 if in_words else 2], ends, strict=False):
             shown = where(several, cell, "") if metric in BETWEEN_TOKENS else cell
-            style, note = ("word", "") if cell is ends.text else ("number", f"{label} end of the 80 % range")
+            style, note = ("range", "") if cell is ends.text else ("number", f"{label} end of the 80 % range")
             yield Figure(f"{metric.upper()}, {label} [ms]", where(case.reason == "", shown, ""), style, note)
 
 
@@ -141,8 +141,8 @@ def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[s
         sheet.text(line, 4, note, "said")
         if key:
             for column, name in ((3, f"{key.upper()}, 80 % range [ms]"), (5, f"SLO {key.upper()}")):
-                _, cell, value = places[name]
-                sheet.formula(line, column, cell, value, "word")
+                chosen, cell, value = places[name]
+                sheet.formula(line, column, cell, value, chosen)
     line = _HEAD + 3 + len(_HEADLINE)
     for group, entries in choice_inputs(contents):
         sheet.texts(line, (group, *[""] * 5), "group")
@@ -151,7 +151,7 @@ def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[s
             write_input(book, sheet, line, entry, note=4)
         line += 1
     sheet.text(line + 1, 0, "The engine's times and the routing skew are on the sheet Engine.", "note")
-    for column, width in enumerate((20, 28, 12, 18, 62, 20)):
+    for column, width in enumerate((20, 28, 12, 18, 66, 20)):
         sheet.widen(column, column, width)
     sheet.sheet.freeze_panes(_HEAD + 1, 0)
     sheet.prints(line + 2, 6, pages=1)

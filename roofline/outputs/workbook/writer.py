@@ -32,6 +32,7 @@ _STYLES: Mapping[str, Mapping[str, Any]] = {
     "label": {"valign": "top"},
     "bold": {"bold": True, "valign": "top"},
     "word": {"bold": True, "align": "right"},
+    "range": {"align": "right", "indent": 1},
     "note": {"font_color": "#555555", "italic": True},
     "said": {"font_color": "#555555", "italic": True, "text_wrap": True, "valign": "top", "indent": 1},
     "unit": {"font_color": "#555555", "indent": 1},
