@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from roofline.numbers.operations import where
+from roofline.numbers.operations import is_nan, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, MONTH
 from roofline.outputs.workbook.case import (
     Contents,
-    LookupCase,
-    Trials,
-    knees_of,
 )
 from roofline.outputs.workbook.cells import INFINITE, Cell, named, scope
 from roofline.outputs.workbook.inputs import choice_inputs, engine_inputs, write_input
-from roofline.outputs.workbook.judged import NO_LIMIT, range_of, words_on
+from roofline.outputs.workbook.judged import NO_LIMIT, Judged, range_of, words_on
+from roofline.outputs.workbook.loads import LEVELS, Asked
 from roofline.outputs.workbook.writer import Book, Sheet, address
+from roofline.physics.memory import Memory
+from roofline.serving.knee import Knees
 from roofline.serving.verdict import PASS
-from roofline.specs.workload import BETWEEN_TOKENS
+from roofline.specs.workload import BETWEEN_TOKENS, key_of
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple
 
 _HEAD = 3  # row of the verdict
+_TEXT = 2  # place of the text of a range
+#: Stands for a percentile that the closed form does not know.
+NOT_KNOWN = "not known"
 #: Labels of the figures at the head of the answer, and those of their limit.
 _HEADLINE = (
-    ("TTFT", "TTFT [ms]", "ms", "time to first token", "ttft"),
-    ("TPOT", "TPOT [ms]", "ms", "time per output token after the first", "tpot"),
-    ("E2EL", "E2EL [ms]", "ms", "whole request, until its last token", "e2el"),
+    ("TTFT", "TTFT at the SLO's level [ms]", "ms", "time to first token", "ttft"),
+    ("TPOT", "TPOT at the SLO's level [ms]", "ms", "time per output token after the first", "tpot"),
+    ("E2EL", "E2EL at the SLO's level [ms]", "ms", "whole request, until its last token", "e2el"),
+    ("requests/s", "requests/s", "1/s", "answered by all replicas; blank for a burst", ""),
+    ("utilisation", "utilisation", "", "of the most requests/s; blank for a burst", ""),
     ("output tokens", "output tok/s", "tok/s", "of all replicas", ""),
     ("GPUs", "GPUs", "", "of all replicas", ""),
     ("memory used", "HBM used", "", "of the usable memory of the fullest GPU", ""),
@@ -53,83 +58,142 @@ class Figure(NamedTuple):
         named(self.label.partition(" [")[0], self.cell)
 
 
-def figures_of(case: LookupCase, trials: Trials) -> Iterator[Figure]:
-    """All figures of a case."""
-    prediction, memory = case.prediction, case.prediction.memory
-    ok = case.reason == ""
+def figures_of(asked: Asked, knees: Knees[Any, Any]) -> Iterator[Figure]:
+    """All figures of a case under its load."""
+    case, ok = asked.case, asked.reason == ""
+    several: Any = case.prediction.workload.osl > 1.0
 
     def shown(cell: Any) -> Any:
         return where(ok, cell, "")
 
-    def held(cell: Any) -> Any:
-        return where(case.impossible == "", cell, "")
+    def of(read: Callable[[Judged], Any]) -> Any:
+        return shown(asked.of(read))
+
+    def after_first(read: Callable[[Judged], Any]) -> Any:
+        return shown(where(several, asked.of(read), ""))
+
+    yield Figure("answer", where(ok, "ok", asked.reason), "word")
+    verdict, why = (asked.of(lambda each, part=part: words_on(each, [*each.slo])[part]) for part in (0, 1))
+    yield Figure("verdict", shown(verdict), "word", "certain where the whole 80 % range meets or misses the limits")
+    yield Figure("reason", shown(why), "word", "why the verdict is not pass")
+    yield Figure("note", shown(where(asked.is_burst, case.note, asked.load_note)), "word", "what to mind")
+    yield Figure("TTFT [ms]", of(lambda each: each.ttft / MILLI), "result", "time to first token, mean")
+    yield Figure("TPOT [ms]", after_first(lambda each: each.tpot / MILLI), "result", "time per output token, mean")
+    yield Figure("E2EL [ms]", of(lambda each: each.e2el / MILLI), "result", "request until last token, mean")
+    yield from _at_levels(asked, shown)
+    yield from range_figures(lambda metric, read: shown(asked.at_level(metric, read)), several)
+    yield from _of_loads(of)
+    yield Figure("tok/s/user", after_first(lambda each: each.tok_s_user), "result", "one user, while decoding")
+    yield Figure("output tok/s", of(lambda each: each.output_tok_s), "result", "of all replicas")
+    yield Figure("output tok/s/GPU", of(lambda each: each.output_tok_s_gpu), "result")
+    yield Figure("prefill bound", of(lambda each: named("bound", each.prefill.bound)), "word")
+    yield Figure("decode bound", after_first(lambda each: named("bound", each.decode.bound)), "word")
+    first, step = (lambda each, part=part: each.ideal[part].time / MILLI for part in (0, 1))
+    yield Figure("TTFT, hardware limit [ms]", of(first), "number", "full rates, no host")
+    yield Figure("TPOT, hardware limit [ms]", after_first(step), "number")
+    yield Figure("GPUs", of(lambda each: each.deployment.num_gpus), "whole", "of all replicas")
+    yield from _of_memory(asked)
+    yield from _of_knees(knees, lambda cell: where(asked.is_burst, shown(cell), ""))
+    yield from _of_costs(asked, of)
+    for metric in SLO_KEYS:
+        keys = [key_of(metric, level) for level in LEVELS.values()]
+        word = of(lambda each, keys=keys: words_on(each, keys)[0])
+        yield Figure(f"SLO {metric.upper()}", word, "word", "this limit alone")
+
+
+def _known(time: Any) -> Any:
+    """A latency [ms], or that it is not known."""
+    return where(is_nan(time), NOT_KNOWN, time / MILLI)
+
+
+def _at_levels(asked: Asked, shown: Callable[[Any], Any]) -> Iterator[Figure]:
+    """Percentiles, and what the limits hold for."""
+    several: Any = asked.case.prediction.workload.osl > 1.0
+    for metric in SLO_KEYS:
+        for name, level in LEVELS.items():
+            key = key_of(metric, level)
+            time = asked.of(lambda each, key=key: each.latency(key))
+            known = where(several, _known(time), "") if metric in BETWEEN_TOKENS else _known(time)
+            if level is not None:
+                note = f"{name} over requests; of a burst the mean"
+                yield Figure(f"{metric.upper()} {name} [ms]", shown(known), "number", note)
+    for metric in SLO_KEYS:
+        time = _known(asked.at_level(metric, lambda each, key: each.latency(key)))
+        known = where(several, time, "") if metric in BETWEEN_TOKENS else time
+        yield Figure(f"{metric.upper()} at the SLO's level [ms]", shown(known), "result", "mean, p95 or p99")
+
+
+def _of_loads(of: Callable[..., Any]) -> Iterator[Figure]:
+    """Figures that a load has and a burst has not."""
+
+    def loaded(name: str) -> Any:
+        return of(lambda each: "" if each.served is None else getattr(each, name))
+
+    yield Figure("requests in flight", loaded("concurrency"), "number", "users, or by Little's law; blank for a burst")
+    yield Figure("requests/s", loaded("request_rate"), "number", "answered by all replicas")
+    yield Figure("most requests/s", loaded("max_request_rate"), "number", "at saturation")
+    yield Figure("utilisation", loaded("util"), "share", "requests/s over the most")
+    yield Figure("sequences that decode", of(lambda each: each.decode_batch), "number", "together on one replica")
+
+
+def _of_memory(asked: Asked) -> Iterator[Figure]:
+    """Memory of the fullest GPU, also of a case that does not fit."""
+
+    def held(read: Callable[[Memory[Any, Any]], Any]) -> Any:
+        return where(asked.case.impossible == "", asked.of(lambda each: read(each.memory)), "")
+
+    for name in ("weights", "kv_cache", "activations", "reserve"):
+        label = f"{'KV cache' if name == 'kv_cache' else name} [GB/GPU]"
+        yield Figure(label, held(lambda memory, name=name: getattr(memory, name) / GIGA), "number")
+    yield Figure("HBM used", held(lambda memory: memory.used_fraction), "share", "of the usable memory")
+    yield Figure("fits", held(lambda memory: where(memory.fits, "yes", "no")), "word")
+
+
+def _of_knees(knees: Knees[Any, Any], shown: Callable[[Any], Any]) -> Iterator[Figure]:
+    """The knees of a burst."""
 
     def finite(cell: Any) -> Any:
-        return where(ok, where(cell < INFINITE, cell, "none"), "")
+        return shown(where(cell < INFINITE, cell, "none"))
 
-    several: Any = prediction.workload.osl > 1.0
-    step: Any = prediction.tpot
-    ideal = prediction.ideal
-    yield Figure("answer", where(ok, "ok", case.reason), "word")
-    word, why = words_on(prediction, SLO_KEYS)
-    yield Figure("verdict", shown(word), "word", "certain where the whole 80 % range meets or misses the limits")
-    yield Figure("reason", shown(why), "word", "why the verdict is not pass")
-    yield Figure("note", shown(case.note), "word", "where the case is beyond the timed kernels")
-    yield Figure("TTFT [ms]", shown(prediction.ttft / MILLI), "result", "time to first token")
-    yield Figure(
-        "TPOT [ms]", shown(where(several, step / MILLI, "")), "result", "time per output token after the first"
-    )
-    yield Figure("E2EL [ms]", shown(prediction.e2el / MILLI), "result", "request until last token")
-    yield from range_figures(case)
-    yield Figure("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "result", "one user, while decoding")
-    yield Figure("output tok/s", shown(prediction.output_tok_s), "result", "of all replicas")
-    yield Figure("output tok/s/GPU", shown(prediction.output_tok_s_gpu), "result")
-    yield Figure("prefill bound", shown(named("bound", prediction.prefill.bound)), "word")
-    yield Figure("decode bound", shown(where(several, named("bound", prediction.decode.bound), "")), "word")
-    yield Figure("TTFT, hardware limit [ms]", shown(ideal[0].time / MILLI), "number", "full rates, no host")
-    yield Figure("TPOT, hardware limit [ms]", shown(where(several, ideal[1].time / MILLI, "")), "number")
-    yield Figure("GPUs", shown(prediction.deployment.num_gpus), "whole", "of all replicas")
-    yield Figure("weights [GB/GPU]", held(memory.weights / GIGA), "number")
-    yield Figure("KV cache [GB/GPU]", held(memory.kv_cache / GIGA), "number")
-    yield Figure("activations [GB/GPU]", held(memory.activations / GIGA), "number")
-    yield Figure("reserve [GB/GPU]", held(memory.reserve / GIGA), "number")
-    yield Figure("HBM used", held(memory.used_fraction), "share", "of the usable memory")
-    yield Figure("fits", held(where(memory.fits, "yes", "no")), "word")
-    knees = knees_of(trials)
     with scope("smallest"):
         smallest, name = knees.smallest
-    yield Figure("knee [sequences]", shown(smallest), "number", "batch beyond which decode stops being cheap")
+    note = "batch of a burst beyond which decode stops being cheap"
+    yield Figure("knee [sequences]", shown(smallest), "number", note)
     yield Figure("knee set by", shown(name), "word")
     yield Figure("ridge knee", finite(knees.ridge), "number", "weights turn compute-bound")
     yield Figure("half knee", finite(knees.half), "number", "half of the peak throughput")
     yield Figure("memory knee", shown(knees.memory), "whole", "largest batch that fits")
     yield Figure("SLO knee", shown(knees.slo), "whole", "largest batch that fits and meets the limits")
-    hourly: Any = prediction.usd_per_hour
-    per_token = prediction.usd_per_m_output_tok
+
+
+def _of_costs(asked: Asked, of: Callable[..., Any]) -> Iterator[Figure]:
+    """What the GPUs cost, and the tokens."""
+    hourly: Any = asked.case.prediction.usd_per_hour
     priced = hourly > 0
-    yield Figure("USD/h", shown(where(priced, hourly, "no price")), "number", "typical price of all GPUs")
-    monthly = where(priced, hourly * (MONTH / HOUR), "no price")
-    yield Figure("USD/month", shown(monthly), "money", f"{MONTH / HOUR:g} hours of all GPUs")
-    yield Figure("USD/M output tok", shown(where(priced, per_token, "no price")), "result", "at full utilisation")
-    for key in SLO_KEYS:
-        yield Figure(f"SLO {key.upper()}", shown(words_on(prediction, [key])[0]), "word", "this limit alone")
+
+    def cost(read: Callable[[Judged], Any]) -> Any:
+        return of(lambda each: where(priced, read(each), "no price"))
+
+    yield Figure("USD/h", cost(lambda each: each.usd_per_hour), "number", "typical price of all GPUs")
+    months = f"{MONTH / HOUR:g} hours of all GPUs"
+    yield Figure("USD/month", cost(lambda each: each.usd_per_hour * (MONTH / HOUR)), "money", months)
+    yield Figure("USD/M output tok", cost(lambda each: each.usd_per_m_output_tok), "result", "GPUs busy with this load")
 
 
-def range_figures(case: LookupCase, *, in_words: bool = True) -> Iterator[Figure]:
-    """Ends of the 80 % ranges of a case, and with `in_words` both as one text."""
-    several: Any = case.prediction.workload.osl > 1.0
+def range_figures(read: Callable[..., Any], several: Any, *, in_words: bool = True) -> Iterator[Figure]:
+    """Ends of the 80 % ranges of a case, and with `in_words` both as one text; `read` knows the case."""
     for metric in SLO_KEYS:
-        ends = range_of(case.prediction, metric)
-        for label, cell in zip(("low", "high", "80 % range")[: 3 if in_words else 2], ends, strict=False):
+        for part, label in enumerate(("low", "high", "80 % range")[: 3 if in_words else 2]):
+            cell = read(metric, lambda each, key, part=part: range_of(each, key)[part])
             shown = where(several, cell, "") if metric in BETWEEN_TOKENS else cell
-            style, note = ("range", "") if cell is ends.text else ("number", f"{label} end of the 80 % range")
-            yield Figure(f"{metric.upper()}, {label} [ms]", where(case.reason == "", shown, ""), style, note)
+            style, note = ("range", "") if part == _TEXT else ("number", f"{label} end of the 80 % range")
+            yield Figure(f"{metric.upper()}, {label} [ms]", shown, style, note)
 
 
 def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[str, Any]) -> None:
     """Write the sheet Answer; `places` are address and value of each figure on the sheet Details."""
     sheet.text(0, 0, "How fast does this model run on this GPU, and does it meet the limits?", "title")
-    about = "Change the yellow cells; all else follows. A replica starts `batch` requests together on an idle server."
+    about = "Change the yellow cells; all else follows. A load is a burst of `batch` requests, users, or requests/s."
     sheet.text(1, 0, about, "note")
     _write_verdict(sheet, places)
     sheet.texts(_HEAD + 1, ("figure", "value", "unit", "80 % range", "what it is", "verdict on its limit"), "group")

@@ -180,7 +180,7 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     too_large = where(fits, "", rows.pool.text_formula(f"does not fit: {used}% of the usable memory"))
     reason = where(impossible == "", too_large, impossible)
     ideal = replace(deployment, basis="ideal")
-    note = where(is_ideal, _noted(rows.pool, ideal, workload), _noted(rows.pool, deployment, workload))
+    note = where(is_ideal, noted(rows.pool, ideal, workload), noted(rows.pool, deployment, workload))
     return LookupCase(prediction, reason, impossible, note, cells["model"] != "", is_ideal, cells, rows.pool)
 
 
@@ -368,7 +368,7 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
 
 
 @scope("noted")
-def _noted(pool: CellPool, deployment: Deployment, workload: Workload) -> Any:
+def noted(pool: CellPool, deployment: Deployment, workload: Workload) -> Any:
     """Sentences about the limits that a case exceeds."""
     notes = [
         where(exceeds, pool.text_formula(f"{sentence}. "), "") for exceeds, sentence in beyond(deployment, workload)
@@ -563,7 +563,7 @@ def curve_point(case: LookupCase, batch: Cell, isl: Cell) -> CurvePoint:
 
 _SHORTEST = 2.0**-20  # of a limit [ms]
 _DEGREES = (1, 2, 4, 8, 16, 32, 64)  # others may be typed
-_UNDER_LOAD = ("arrival", "handover")  # engine times that only matter under load; a workbook computes bursts
+_OF_POOLS = ("handover",)  # engine times that only matter between two pools
 
 #: Notes on the choices, in the order of `CHOICES`.
 CHOICE_NOTES: Mapping[str, str] = {
@@ -620,9 +620,9 @@ def name_of(choice: str) -> str:
 
 
 def times_shown(engine: Engine) -> tuple[str, ...]:
-    """Engine times that have a cell on the sheet Engine: the network, and those above 0 that matter without a load."""
+    """Engine times that have a cell on the sheet Engine: the network, and those above 0 that matter to one pool."""
     return tuple(
-        name for name in HOST_TIMES if name == "network" or (name not in _UNDER_LOAD and getattr(engine, name) > 0.0)
+        name for name in HOST_TIMES if name == "network" or (name not in _OF_POOLS and getattr(engine, name) > 0.0)
     )
 
 

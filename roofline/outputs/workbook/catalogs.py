@@ -46,6 +46,7 @@ _HEADINGS = {
     "host_domain": "GPUs of a host, where bridges join fewer", "in_switch": "in-switch reduction",
     "exp_rate": "exponentials [1/s]", "scale_out": "network per GPU [B/s]", "usd_per_hour": "typical price [USD/h]",
     "formats_like": "formats like", "max_num_batched_tokens": "tokens per step at most",
+    "max_num_seqs": "sequences at most",
     "gpu_memory_utilization": "share of memory that the engine uses",
     **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
 }  # fmt: skip

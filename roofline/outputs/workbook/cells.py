@@ -86,7 +86,9 @@ class CellPool(Graph):
                 return float("nan")
         with np.errstate(all="ignore"):
             found = _VALUES[operation](*values)
-        is_single = not any(isinstance(values[place], np.ndarray) for place in _OF_CASE.get(operation, range(len(values))))
+        is_single = not any(
+            isinstance(values[place], np.ndarray) for place in _OF_CASE.get(operation, range(len(values)))
+        )
         if not is_single:
             return found
         single = found.reshape(-1)[0] if isinstance(found, np.ndarray) else found

@@ -8,6 +8,7 @@ from typing import Any
 from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.quantity import BILLION, HOUR, MEGA, MILLI
 from roofline.outputs.workbook.case import CHOICE_NOTES, OFFERED, TEXTS, Contents, name_of, times_shown
+from roofline.outputs.workbook.loads import LEVELS, TYPED
 from roofline.outputs.workbook.writer import Book, Rule, Sheet, address
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
@@ -17,7 +18,7 @@ from roofline.support.records import NamedTuple
 GROUPS = (
     ("Model and GPU", ("model", "gpu", "quantization", "kv_cache_dtype")),
     ("Plan", ("tp", "pp", "ep", "dp", "replicas")),
-    ("Requests", ("isl", "osl", "batch", "prefix")),
+    ("Requests", ("isl", "osl", "prefix")),
 )
 _UNITS = {
     "replicas": "replicas", "isl": "tokens", "osl": "tokens", "batch": "sequences", "prefix": "tokens",
@@ -27,6 +28,10 @@ _OF_LIMITS = {
     "ttft": "time to first token", "tpot": "time per output token after the first",
     "e2el": "whole request, until its last token",
 }  # fmt: skip
+_OF_LOADS = {
+    "users": ("users", "of all replicas, who ask again as soon as they are answered; blank: none"),
+    "request_rate": ("requests/s", "random arrivals at all replicas; blank: none"),
+}
 _LOOSE = "A name in the list, or another spelling of the catalog in any case."
 _K = "Numbers, or text such as 2k (2048)."
 NUMBER = "IF(ISNUMBER({{0}}),AND({{0}}>={least:.15g},{{0}}<={most:.15g}),{text})"
@@ -78,6 +83,7 @@ def choice_inputs(contents: Contents) -> Iterator[tuple[str, list[Input]]]:
     """Inputs of the sheet Answer, in groups."""
     for group, names in GROUPS:
         yield group, [_choice(contents, name) for name in names]
+    yield "Load", [_choice(contents, "batch"), *_loads(contents)]
     limits = []
     for key in SLO_KEYS:
         limit = contents.slo.get(key)
@@ -86,8 +92,20 @@ def choice_inputs(contents: Contents) -> Iterator[tuple[str, list[Input]]]:
         message = f"Largest {_OF_LIMITS[key]}. Above 0 ms, or text such as 0.5 s; blank: no limit."
         rule = Rule(label, message, allowed=_number(MILLI * MILLI, BILLION, _ENDS_IN_S))
         limits.append(Input(f"slo_{key}", label, known, "ms", f"largest {_OF_LIMITS[key]}; blank: no limit", rule))
-    yield "Limits", limits
+    note = "what the limits hold for: the mean, or a percentile of requests"
+    rule = Rule("SLO level", _sentence(note), [*LEVELS])
+    yield "Limits", [*limits, Input("slo_level", "SLO level", contents.level, "", note, rule)]
     yield "Basis", [_choice(contents, "basis")]
+
+
+def _loads(contents: Contents) -> Iterator[Input]:
+    """Loads that are typed instead of a burst."""
+    for name, (unit, note) in _OF_LOADS.items():
+        kind = TYPED[name]
+        rule = Rule(
+            name, f"{_sentence(note)} {_sentence(kind.bound)} {_K}", allowed=_number(kind.least, BILLION, _ENDS_IN_K)
+        )
+        yield Input(name, name, contents.loads.get(name), unit, note, rule)
 
 
 def _choice(contents: Contents, name: str) -> Input:

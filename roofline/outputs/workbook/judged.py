@@ -22,6 +22,7 @@ from roofline.serving.verdict import (
     variance_of_groups,
 )
 from roofline.specs.gpu import LOADING, NETWORK, KernelKind
+from roofline.specs.workload import metric_and_level
 from roofline.support.records import NamedTuple, dataclass, field
 
 #: What stands for a verdict without a limit.
@@ -136,9 +137,11 @@ class Range(NamedTuple):
 
 
 @scope("range")
-def range_of(prediction: Judged, metric: str) -> Range:
-    """The 80 % range of a latency."""
-    low, high = (end / MILLI for end in getattr(prediction, f"{metric}_interval"))
+def range_of(prediction: Judged, key: str) -> Range:
+    """The 80 % range of a latency, by the key of a limit."""
+    metric, level = metric_and_level(key)
+    ends = getattr(prediction, f"{metric}_interval") if level is None else prediction.latency_interval(key)
+    low, high = (end / MILLI for end in ends)
     pool: CellPool = low.graph
     text = pool.text_formula(f"{_shortened(low)} to {_shortened(high)}")
     is_ideal = prediction.is_ideal

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from roofline.numbers.operations import Real, maximum, negated, where
-from roofline.outputs.workbook.case import Contents, LookupCase, name_of
+from roofline.outputs.workbook.case import Contents, LookupCase, name_of, noted
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, scope
 from roofline.outputs.workbook.judged import Judged
 from roofline.outputs.workbook.rounds import MOST_TURNS, Rounds
@@ -35,6 +35,7 @@ class Loaded(NamedTuple):
     is_asked: Any  # whether this load is typed
     prediction: Judged
     reason: Any  # text, empty where there is an answer
+    note: Any  # limits of the timed kernels that the case exceeds
 
 
 class Asked:
@@ -43,6 +44,7 @@ class Asked:
     def __init__(self, case: LookupCase, loads: list[Loaded], level: Any) -> None:
         self.case, self.loads, self.level = case, loads, level
         self.reason: Any = self._chosen(case.reason, [each.reason for each in loads])
+        self.load_note: Any = self._chosen("", [each.note for each in loads])
         self.is_burst: Any = True
         for each in loads:
             self.is_burst = negated(each.is_asked) & self.is_burst
@@ -147,4 +149,5 @@ def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: li
     reason: Any = ""
     for fails, why in reversed(refused):
         reason = where(fails, why, reason)
-    return Loaded(is_number(cell), prediction, where(case.impossible == "", reason, case.impossible))
+    reason = where(case.impossible == "", reason, case.impossible)
+    return Loaded(is_number(cell), prediction, reason, noted(case.pool, deployment, workload))

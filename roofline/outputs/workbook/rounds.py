@@ -84,7 +84,7 @@ class Rounds:
         return tuple(last)
 
     def searched(self, compute: Callable[..., Any], values: Sequence[Any]) -> Any:
-        """The number that a search finds, the same for the same numbers; NaN where it needs more turns than its rows."""
+        """The number that a search finds, once for the same numbers; NaN where it takes more turns than its rows."""
         key = tuple(_keys(values))
         if key not in self._found:
             before, self.unsettled = self.unsettled, []
@@ -121,7 +121,9 @@ def _evaluate(block: Block) -> None:
     bits = sum(cell.reach for cell in block.bound)
     turning = [node for node in nodes_of(block.after) if node.reach & bits and node.operation != INPUT]
     known: dict[int, Any] = {}
-    steps = [(node.place, OPERATIONS[node.operation], [_slot(arg, bits, known) for arg in node.args]) for node in turning]
+    steps = [
+        (node.place, OPERATIONS[node.operation], [_slot(arg, bits, known) for arg in node.args]) for node in turning
+    ]
     state = [_plain(number) for number in block.start]
     seen: dict[int, list[Any]] = {node.place: [] for node in (*block.bound, *turning)}
     for _ in range(block.turns + 1):
@@ -133,10 +135,13 @@ def _evaluate(block: Block) -> None:
                 known[place] = float("nan")
         for place, values in seen.items():
             values.append(known[place])
-        before, state = state, [
-            known[number.place] if isinstance(number, Node) and number.reach & bits else _plain(number)
-            for number in block.after
-        ]
+        before, state = (
+            state,
+            [
+                known[number.place] if isinstance(number, Node) and number.reach & bits else _plain(number)
+                for number in block.after
+            ],
+        )
         if all(map(same, before, state)):  # so are all rows that follow
             break
     for node in (*block.bound, *turning):

@@ -29,6 +29,7 @@ from roofline.outputs.workbook.case import (
     at_batches,
     case_inputs,
     curve_point,
+    knees_of,
     limits,
     lookup_case,
     name_of,
@@ -38,7 +39,9 @@ from roofline.outputs.workbook.catalogs import write_notes, write_tables
 from roofline.outputs.workbook.cells import Cell, CellPool, homes, named, shared, unmarked
 from roofline.outputs.workbook.inputs import choice_rule, number_rule
 from roofline.outputs.workbook.judged import NO_LIMIT, words_on
+from roofline.outputs.workbook.loads import asked_case
 from roofline.outputs.workbook.planning import Answered, pair_formulas, write_fleet, write_summary
+from roofline.outputs.workbook.rounds import Rounds, placed, write_rounds
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
     EFFICIENCY,
@@ -69,14 +72,14 @@ READ = {
     **dict.fromkeys(("GPUs", "Models", "Engine", "About"), "#1565C0"),
     "Behind": "#9E9E9E",
 }
-BEHIND = ("Sources", "Kernels", "Lookups", "Knees", "Stages", "Formats", "Efficiency", "Read", "Pairs")
+BEHIND = ("Sources", "Kernels", "Lookups", "Rounds", "Knees", "Stages", "Formats", "Efficiency", "Read", "Pairs")
 SHEETS = (*READ, *BEHIND)
 
 
 def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, start: Prediction) -> None:
-    """Write the sheets Answer, Details, Engine, Kernels, Lookups, Knees and Curves."""
+    """Write the sheets Answer, Details, Engine, Kernels, Lookups, Rounds, Knees and Curves."""
     pool = CellPool()
-    cells = {name: pool.input(name_of(name), np.array([contents.case[name]])) for name in CHOICES}
+    cells = {name: pool.input(name_of(name), contents.case[name]) for name in CHOICES}
     case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
     slo = limits(contents, pool)
     rows = list(kernel_lines(case))
@@ -86,7 +89,9 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
         lambda batch: one_trial(start, batch, contents.slo),
         lambda line, name: address(1 + line, columns[name], "Knees"),
     )
-    results = list(figures_of(case, trials))
+    knees = knees_of(trials)  # before loops become rows: they have rows of their own
+    rounds = Rounds("Rounds")
+    results = list(figures_of(asked_case(contents, case, rounds), knees))
     for result in results:
         result.name_cell()
     asked_at = pool.input(address(None, 1, "Knees"), np.array([_plain(batch) for batch in trials.batches]))
@@ -102,22 +107,25 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
 
     places, known, taken = _kernel_places(rows)
     shown = [*(result.cell for result in results), *trial, *drawn, *taken]
-    roots = [*shown, *trials.batches, *(cell for row in rows for cell in row.cells)]
-    staged = shared(roots, known, shown, [asked_at, batches, prompts])
+    roots = [*shown, *trials.batches, *(cell for row in rows for cell in row.cells), *rounds.roots]
+    staged = shared(roots, known, shown, [asked_at, batches, prompts, *rounds.rows])
     steps = homes(roots)
+    of_rows = asked_at.reach | batches.reach | prompts.reach | sum(cell.reach for cell in rounds.rows)
     of_trial = [cell for cell in staged if cell.reach & asked_at.reach]
     of_curve = [cell for cell in staged if cell.reach & (batches.reach | prompts.reach)]
-    looked_up = [cell for cell in staged if not cell.reach & (asked_at.reach | batches.reach | prompts.reach)]
+    looked_up = [cell for cell in staged if not cell.reach & of_rows]
     places |= {id(asked_at): address(None, 1), id(batches): address(None, 0), id(prompts): address(None, 1)}
     places |= {id(cell): address(None, 2 + len(trial) + place) for place, cell in enumerate(of_trial)}
     places |= {id(cell): address(None, _FAR + place) for place, cell in enumerate(of_curve)}
     places |= {id(cell): address(1 + place, 1, "Lookups") for place, cell in enumerate(looked_up)}
+    places |= placed(rounds, staged)
 
     write_answer(book, sheets["Answer"], contents, write_details(sheets["Details"], results, places))
     write_engine(book, sheets["Engine"], contents)
     _write_kernels(sheets["Kernels"], rows, places)
     _write_lookups(sheets["Lookups"], looked_up, places, steps)
     _write_knees(sheets["Knees"], trials, [*trial, *of_trial], places, steps)
+    write_rounds(sheets["Rounds"], rounds, staged, places, steps)
     _write_curves(book, sheets["Curves"], [*drawn, *of_curve], places, steps, start)
 
 
@@ -391,8 +399,7 @@ def _answers(case: LookupCase) -> Iterator[Figure]:
     per_token = prediction.usd_per_m_output_tok
     yield Figure("USD/h", shown(where(hourly > 0, hourly, "")), "number")
     yield Figure("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
-    for figure in range_figures(case, in_words=False):
-        yield figure._replace(cell=where(case.is_asked, figure.cell, ""))
+    yield from range_figures(lambda metric, read: shown(read(prediction, metric)), several, in_words=False)
     word, why = words_on(prediction, SLO_KEYS)
     yield Figure("SLO", shown(where(word == NO_LIMIT, "", word)), "general")
     yield Figure("SLO reason", shown(why), "general")
