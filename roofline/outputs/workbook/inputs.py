@@ -107,11 +107,11 @@ def engine_inputs(contents: Contents) -> Iterator[Input]:
         yield Input("routing", "routing skew", contents.routing_skew, "", note, rule)
 
 
-def write_input(book: Book, sheet: Sheet, line: int, entry: Input) -> None:
+def write_input(book: Book, sheet: Sheet, line: int, entry: Input, first: int = 0) -> None:
     """Write a line with a label, the cell to fill in, its unit and its note, and name the cell."""
-    sheet.text(line, 0, entry.label)
-    sheet.value(line, 1, entry.value, "input")
-    sheet.text(line, 2, entry.unit, "unit")
-    sheet.text(line, 3, entry.note, "said")
-    book.define(name_of(entry.name), address(line, 1, sheet.name))
-    sheet.rule(line, line, 1, entry.rule)
+    sheet.text(line, first, entry.label)
+    sheet.value(line, first + 1, entry.value, "input")
+    sheet.text(line, first + 2, entry.unit, "unit")
+    sheet.text(line, first + 3, entry.note, "said")
+    book.define(name_of(entry.name), address(line, first + 1, sheet.name))
+    sheet.rule(line, line, first + 1, entry.rule)
