@@ -104,16 +104,18 @@ def stated_options(question: str) -> Callable[[Answer], Answer]:
 # Commands.
 
 
-def question(*examples: str, output: Callable[[Answer], Answer] = output_options) -> Callable[[Answer], Question]:
+def question(
+    *examples: str, output: Callable[[Answer], Answer] = output_options, takes: str = ""
+) -> Callable[[Answer], Question]:
     """Decorator: a command with the options of a case that its question takes, those of its own, and an output.
 
-    The function has the name of the question. It gets `models`, `gpus`, and `options`, keyword arguments of `predict`;
-    or `cases`, a list of them, where it answers a row for each of several values. Arguments of its own may stand
-    anywhere among model and GPUs, or be options.
+    The function has the name of the question, unless it `takes` the options of another. It gets `models`, `gpus`, and
+    `options`, keyword arguments of `predict`; or `cases`, a list of them, where it answers a row for each of several
+    values. Arguments of its own may stand anywhere among model and GPUs, or be options.
     """
 
     def as_command(function: Answer) -> Question:
-        name = function.__name__.replace("_", "-")
+        name = takes or function.__name__.replace("_", "-")
         taken = QUESTIONS.get(name, Taken())
         own = inspect.signature(function).parameters
 

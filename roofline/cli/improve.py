@@ -37,6 +37,7 @@ from roofline.cli.options import (
     show,
     specs_option,
     suggested,
+    workbook_options,
 )
 from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, keys_of, prose, terminal_width
 from roofline.cli.start import DYNAMO, emit_option, emit_text, flag_line, with_engine
@@ -671,10 +672,13 @@ _COLUMNS = [
     "roofline sheet sizing.xlsx -m deepseek-v3 -g h200 --tp 8 -q native,fp8",
     output=without_output,
 )
-@click.argument("output", type=PathName())
-@click.option("-o", "--output", type=PathName(), help="The same as OUTPUT: the file to write.")
-@click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios.")
-@click.option("--force", is_flag=True, help="Overwrite the file.")
+@click.option(
+    "--plan",
+    is_flag=True,
+    expose_value=False,
+    help="Put the ranked plans of an SLO in: it takes the options of roofline plan (roofline sheet --plan --help).",
+)
+@workbook_options
 def sheet(
     models: tuple[str, ...],
     gpus: tuple[str, ...],

@@ -54,6 +54,7 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
 _EARLIER = {"size": "plan", "knee": "predict", "check-specs": "catalog"}
 _SHOWN = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
 _COMMANDS = {**_SHOWN, **{name: _HOME + module for name, module in _EARLIER.items()}}
+_PLANS = "sheet-of-plans"  # what `sheet --plan` runs
 _GAP = 2
 
 
@@ -64,7 +65,7 @@ class _Questions(click.Group):
         return list(_SHOWN)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
-        home = _COMMANDS.get(cmd_name)
+        home = _HOME + "plan" if cmd_name == _PLANS else _COMMANDS.get(cmd_name)
         command: click.Command | None = (
             None if home is None else getattr(import_module(home), cmd_name.replace("-", "_"))
         )
@@ -73,9 +74,11 @@ class _Questions(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command and its arguments; ``curve --pareto`` and ``curve --over`` are commands of their own."""
+        """The command and its arguments; ``curve --pareto``, ``curve --over`` and ``sheet --plan`` are their own."""
         if args[:1] == ["curve"] and "--pareto" in args:
             args = ["pareto", *(word for word in args[1:] if word != "--pareto")]
+        if args[:1] == ["sheet"] and "--plan" in args:
+            return "sheet --plan", self.get_command(ctx, _PLANS), [word for word in args[1:] if word != "--plan"]
         if args[:1] == ["curve"] and any(word.partition("=")[0] == "--over" for word in args):
             args = ["budgets", *args[1:]]
         return super().resolve_command(ctx, args)
@@ -235,7 +238,7 @@ def _no_such_option(typed: str, ctx: click.Context) -> str:
 
     from roofline.questions.inputs.options import OPTIONS, QUESTIONS
 
-    question = QUESTIONS.get(str(ctx.info_name))
+    question = QUESTIONS.get(str(ctx.command.name))
     words = [_MEANT[word] for word in typed.strip("-").split("-") if word in _MEANT]
     for name in (typed, *words):
         option = next((option for option in OPTIONS.values() if name in option.flags), None)

@@ -74,6 +74,18 @@ def specs_option(function: Command) -> Command:
     )(function)
 
 
+def workbook_options(function: Command) -> Command:
+    """Decorator: the file of a workbook, and the blank rows in it."""
+    for option in (
+        click.option("--force", is_flag=True, help="Overwrite the file."),
+        click.option("--spare", type=int, default=20, show_default=True, help="Blank rows below the scenarios."),
+        click.option("-o", "--output", type=PathName(), help="The same as OUTPUT: the file to write."),
+        click.argument("output", type=PathName()),
+    ):
+        function = option(function)
+    return function
+
+
 def share_option(function: Command) -> Command:
     return click.option(
         "--share",

@@ -35,8 +35,8 @@ from roofline.cli.answers import (
     split_by_rule,
     varying_columns,
 )
-from roofline.cli.case import one_answer, question, shown_keys, together, with_varying
-from roofline.cli.options import GPU, echo, labelled, read, show
+from roofline.cli.case import one_answer, question, shown_keys, together, with_varying, without_output
+from roofline.cli.options import GPU, echo, labelled, notes, read, show, workbook_options
 from roofline.cli.screen import MARK, Screen, ScreenColumn, flags, prose, terminal_width
 from roofline.cli.start import DYNAMO, emit_option, emit_text, flag_line, with_engine
 from roofline.numbers.quantity import counted, rounded
@@ -84,24 +84,37 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
     return any(key.startswith(metric) for key in options.get("slo") or ())
 
 
+_AIMS = (
+    click.option(
+        "--objective",
+        type=click.Choice(OBJECTIVES),
+        default="cost",
+        show_default=True,
+        help="What ranks plans: cost, latency (all GPUs that the budget allows), or throughput per GPU.",
+    ),
+    click.option("--spend", type=read(PRICE), help="The most rent, in USD per hour; or 40k/month."),
+    click.option(
+        "--have", type=GPU, multiple=True, help="GPUs that are there, e.g. 16xh100,8xl40s; a plan is of one kind."
+    ),
+    click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x: where one plan ends."),
+    click.option("--disaggregate", is_flag=True, help="Match prefill and decode pools, too; their GPUs may differ."),
+    click.option("--top", type=read(COUNT), default=1, show_default=True, help="Plans of each kind of GPU."),
+)
+
+
+def aim_options(function: Any) -> Any:
+    """Decorator: what a plan is for, and what is available for it."""
+    for option in reversed(_AIMS):
+        function = option(function)
+    return function
+
+
 @question(
     "roofline plan -m llama-3.3-70b -q fp8,nvfp4 --workload chat --rate 20",
     "roofline plan -m deepseek-r1 --slo tpot:25 --workload 8k1k -c 99 --growth 2x",
     "roofline plan -m qwen3-32b --slo tpot:25 -c 64 --have 16xh100,8xl40s --why",
 )
-@click.option(
-    "--objective",
-    type=click.Choice(OBJECTIVES),
-    default="cost",
-    show_default=True,
-    help="What ranks plans: cost, latency (all GPUs that the budget allows), or throughput per GPU.",
-)
-@click.option("--spend", type=read(PRICE), help="The most rent, in USD per hour; or 40k/month.")
-@click.option(
-    "--have", type=GPU, multiple=True, help="GPUs that are there, e.g. 16xh100,8xl40s; a plan is of one kind."
-)
-@click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x: where one plan ends.")
-@click.option("--disaggregate", is_flag=True, help="Match prefill and decode pools, too; their GPUs may differ.")
+@aim_options
 @click.option(
     "--rate-by-hour",
     help="A day: replicas by hour for these rates, e.g. 8:5,12:20,20:8, or a CSV of hour and rate; plans for the peak.",
@@ -112,49 +125,31 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
 )
 @click.option("--next-measurement", is_flag=True, help="Which one run would narrow this decision most.")
 @emit_option
-@click.option("--top", type=read(COUNT), default=1, show_default=True, help="Plans of each kind of GPU.")
 def plan(
     models: tuple[str, ...],
     gpus: tuple[str, ...],
     cases: list[dict[str, Any]],
     output_format: str,
     *,
-    objective: str,
-    spend: float | tuple[float, float] | None,
-    have: tuple[str, ...],
-    growth: float | None,
-    top: int,
     why: bool,
     next_measurement: bool,
-    disaggregate: bool,
     rate_by_hour: str | None,
     start_up: str | None,
     emit: str | None,
+    **aims: Any,
 ) -> None:
     """Deployments that meet an SLO, ranked, with their reasons: for users, a request rate, or a burst.
 
     For every kind of GPU the fewest that meet it, and what they cost; of several formats, degrees and budgets the best.
     """
-    from roofline.questions import plan as plan_question
-
-    options = together(cases)
-    if not options.get("slo"):
-        raise click.UsageError("plan needs an SLO, in ms: --slo ttft:300,tpot:25")
-    if isinstance(spend, tuple):
-        raise click.UsageError("--spend is one rent, such as 40k/month")
     if rate_by_hour is None and start_up is not None:
         raise click.UsageError("--start-up belongs to --rate-by-hour")
     cases = cases if rate_by_hour is None else _at_peak(cases, rate_by_hour)
     cases = cases if emit is None else [with_engine(emit, case) for case in cases]
     options = together(cases)
     asked = list(product(models, cases))
-    have_text = ",".join(have) or None
-    aims: dict[str, Any] = {"objective": objective, "spend": spend, "have": have_text, "top": top}
-    growths = plan_question.load_growths([{**case, "model": model} for model, case in asked], growth)
-    answers = [
-        plan_question.plan(model, gpus or None, **aims, growth=each_growth, disaggregate=disaggregate, **case)
-        for (model, case), each_growth in zip(asked, growths, strict=True)
-    ]
+    answers = _answers(asked, gpus, aims)
+    objective, have, disaggregate = aims["objective"], aims["have"], aims["disaggregate"]
     if emit is not None:
         _emit(emit, answers, cases[0], output_format, is_pooled=disaggregate)
         return
@@ -186,6 +181,55 @@ def plan(
     show(replace(screen, notes=[*shared, *owners], below=failure), output_format, rows, more)
     if failure:
         raise RooflineError(failure)
+
+
+def _answers(
+    asked: Sequence[tuple[str, Mapping[str, Any]]], gpus: tuple[str, ...], aims: Mapping[str, Any]
+) -> list[Plans]:
+    """Plans of each model and case, for the aims of `_AIMS`."""
+    from roofline.questions import plan as plan_question
+
+    if not all(case.get("slo") for _, case in asked):
+        raise click.UsageError("plan needs an SLO, in ms: --slo ttft:300,tpot:25")
+    if isinstance(aims["spend"], tuple):
+        raise click.UsageError("--spend is one rent, such as 40k/month")
+    aims = {**aims, "have": ",".join(aims["have"]) or None}
+    growths = plan_question.load_growths([{**case, "model": model} for model, case in asked], aims.pop("growth"))
+    return [
+        plan_question.plan(model, gpus or None, **aims, growth=growth, **case)
+        for (model, case), growth in zip(asked, growths, strict=True)
+    ]
+
+
+@question(
+    "roofline sheet plans.xlsx --plan -m llama-3.3-70b -q fp8,nvfp4 --workload chat --rate 20",
+    "roofline sheet plans.xlsx --plan -m qwen3-32b -g h100,b200 --slo tpot:25 -c 64 --disaggregate",
+    output=without_output,
+    takes="plan",
+)
+@aim_options
+@workbook_options
+def sheet_of_plans(
+    models: tuple[str, ...],
+    gpus: tuple[str, ...],
+    cases: list[dict[str, Any]],
+    output: str,
+    *,
+    spare: int,
+    force: bool,
+    **aims: Any,
+) -> None:
+    """Write a workbook (.xlsx) with the deployments that meet an SLO, ranked as `roofline plan` ranks them.
+
+    What they take and cost follows from its cells: load, headroom, hours and the price of each GPU. One replica of each
+    is a scenario, whose cells are the formulas.
+    """
+    from roofline.questions.plan import together as joined
+    from roofline.questions.sheet import sheet
+
+    plans = joined(_answers(list(product(models, cases)), gpus, aims))
+    rows = sheet(output, plans, spare=spare, force=force)
+    notes([f"wrote {counted(len(plans.plans), 'plan')}, {counted(rows, 'scenario')} to {output}"])
 
 
 def _failure(

@@ -169,6 +169,11 @@ def plan(
         _of_case(name, gpus, limits, aim, case, each_growth, with_pools=flag("disaggregate", disaggregate))
         for (name, case), each_growth in zip(cases, growths, strict=True)
     ]
+    return together(answers)
+
+
+def together(answers: Sequence[Plans]) -> Plans:
+    """Answers of several cases as one."""
     if len(answers) == 1:
         return answers[0]
     plans = meeting_first((plan for answer in answers for plan in answer.plans), lambda plan: plan.verdict)

@@ -532,18 +532,20 @@ def why_text(plan: GpuPlan) -> str:
     prediction = plan.prediction
     if prediction is None:
         return str(plan.reason)
-    parts = [part for part in (_binding(prediction), _margin(plan), _beside(plan)) if part]
+    binding = what_binds(prediction)
+    parts = [part for part in (binding and f"binding: {binding}", _margin(plan), _beside(plan)) if part]
     return "; ".join(parts)
 
 
-def _binding(prediction: Prediction) -> str:
-    judged = prediction.slo_verdict
+def what_binds(answer: Prediction | Disaggregation) -> str:
+    """The latency that binds beside its limit; empty where no limit applies."""
+    judged = answer.slo_verdict
     if judged is None or judged.binding is None:
         return ""
     key = str(judged.binding)
-    time, limit = prediction.latency(key), prediction.slo[key]
+    time, limit = answer.latency(key), answer.slo[key]
     known = None if time is None or is_nan(time) else float(time)
-    return f"binding: {beside_limit(key, known, limit, is_mean=prediction.workload.is_mean)}"
+    return beside_limit(key, known, limit, is_mean=answer.workload.is_mean)
 
 
 def _margin(plan: GpuPlan) -> str:

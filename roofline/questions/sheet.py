@@ -28,8 +28,9 @@ from roofline.questions.inputs.arguments import (
     tokens_of_prefix,
 )
 from roofline.questions.inputs.deployment import POOLED, GpuChoice, choice
-from roofline.questions.inputs.options import understood
+from roofline.questions.inputs.options import QUESTIONS, understood
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, predict
+from roofline.questions.ranking import Plans
 from roofline.serving.knee import check_count
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, preset_name, sixteen_bit_dtype
@@ -43,6 +44,7 @@ from roofline.support.records import replace
 
 if TYPE_CHECKING:
     from roofline.outputs.workbook.case import Contents
+    from roofline.outputs.workbook.plans import PlannedAnswer
     from roofline.questions.inputs.signatures import Grid
 
 
@@ -63,7 +65,7 @@ _DEFAULTS: Mapping[str, Any] = {
 @understood
 def sheet(
     path: str,
-    models: str | Model | Sequence[str | Model],
+    models: str | Model | Sequence[str | Model] | Plans,
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     spare: int = 20,
@@ -76,7 +78,8 @@ def sheet(
 
     Args:
         path: file, ending in ``.xlsx``.
-        models: one name, alias or record, or several.
+        models: one name, alias or record, or several; or the answer of `plan`, whose ranked plans become the sheet
+            Plans, their replicas the scenarios; it has the GPUs and options then.
         gpus: one name, alias or record, or several; None for all of the catalog with a 16-bit peak.
         spare: blank rows below the scenarios, to be filled in [1].
         force: overwrite an existing file.
@@ -89,7 +92,8 @@ def sheet(
     Raises:
         UnknownName: no such model, GPU or format.
         BadInput: another option, impossible numbers, too many rows, a model whose layers have no
-            workbook formulas, a missing library, or a file that exists or cannot be written.
+            workbook formulas, plans none of which meets the SLO, a missing library, or a file that exists or cannot be
+            written.
 
     >>> import tempfile
     >>> import roofline as rl
@@ -106,8 +110,16 @@ def sheet(
         raise BadInput(f"spare = {shown(spare)} must be a whole number from 0 to {_MOST_ROWS}")
     with needing("a workbook needs XlsxWriter", "xlsx"):
         from roofline.outputs.workbook.sheets import write_workbook
-    contents, start = _contents(models, gpus, spare, known)
-    write_whole(path, lambda file: write_workbook(file, contents, start), force=force)
+    if isinstance(models, Plans):
+        if gpus is not None or known:
+            stated = ", ".join([*(["gpus"] if gpus is not None else []), *known])
+            raise BadInput(
+                f"a workbook of plans has the GPUs and options that they were planned with; leave out {stated}"
+            )
+        contents, start, planned = _contents_of_plans(models, spare)
+    else:
+        (contents, start), planned = _contents(models, gpus, spare, known), None
+    write_whole(path, lambda file: write_workbook(file, contents, start, planned), force=force)
     return len(contents.scenarios)
 
 
@@ -118,23 +130,75 @@ def _contents(
     options: Mapping[str, Any],
 ) -> tuple[Contents, Prediction]:
     """Everything that goes into a workbook, and the case that it opens with."""
-    from roofline.outputs.workbook.case import Contents
-    from roofline.outputs.workbook.tables import catalog
-
     specs = arguments.folder(options.get("specs"))
-    fixed = {name: options[name] for name in _FIXED if name in options}
     (assume,) = arguments.scalars(assume=options.get("assume"))
     given_models = _distinct([(name, _record(name, "model", specs, assume)) for name in listed_names("models", models)])
     pools = [_with_pool(gpu, options) for gpu in (_usable_gpus(specs) if gpus is None else listed_names("gpus", gpus))]
     given_pools = [(pooled, _record(pooled.gpu, "gpu", specs)) for pooled in pools]
     given_gpus = _distinct([(pooled.gpu, record) for pooled, record in given_pools])
-    model_records, gpu_records = [model for _, model in given_models], [gpu for _, gpu in given_gpus]
-    fixed["slo"] = slo = slo_limits(options.get("slo")) or Limits()
+    slo = slo_limits(options.get("slo")) or Limits()
     if "itl" in slo:  # of a burst without drafts
         slo["tpot"] = min(slo.pop("itl"), slo.get("tpot", BILLION))
     other = [key for key in slo if key not in OF_REQUESTS]
     if other:
         raise BadInput(f"a sheet limits means only, not {', '.join(other)}: {NO_LOAD}")
+    choices = _distinct([(gpu, _lists(pooled.options)) for pooled, gpu in given_pools], alike=False)
+    count = len(given_models) * sum(prod(map(len, lists)) for _, lists in choices)
+    if count > _MOST_ROWS:
+        raise BadInput(f"{count} scenarios exceed the limit of {_MOST_ROWS}; use fewer values")
+    cases = [
+        (model, gpu, _case(dict(zip(_VARIED, values, strict=True))))
+        for (_, model), (gpu, lists) in product(given_models, choices)
+        for values in product(*lists)
+    ]
+    return _filled(given_models, given_gpus, cases, spare, options, slo)
+
+
+def _contents_of_plans(plans: Plans, spare: int) -> tuple[Contents, Prediction, PlannedAnswer]:
+    """The same of ranked plans: a scenario for a replica of each."""
+    from roofline.questions.sheet_plans import planned_book
+
+    allowed = [option.name for option in QUESTIONS["sheet"].taken]
+    book = planned_book(plans, allowed)
+    options = {name: book.options[name] for name in _FIXED if name in book.options}
+    specs = arguments.folder(options.get("specs"))
+    models = _distinct([(_source(case.model, "model", specs), case.model) for case in book.cases])
+    gpus = _distinct([(_source(case.gpu, "gpu", specs), case.gpu) for case in book.cases])
+    cases = [
+        (case.model, case.gpu, {name: _sheet_name(name, value) for name, value in case.choices.items()})
+        for case in book.cases
+    ]
+    slo = Limits({key: limit for key, limit in book.slo.items() if key in OF_REQUESTS})
+    contents, start = _filled(models, gpus, cases, spare, options, slo)
+    return contents, start, book.answer
+
+
+def _source(record: Any, kind: str, specs: str | None) -> Any:
+    """The name under which the catalog has a record, whatever its price; else the record."""
+    name = record.short_name if isinstance(record, Model) else record.name
+    try:
+        known = _record(name, kind, specs)
+    except RooflineError:
+        return record
+    same = known if isinstance(known, Model) else replace(known, price=record.price)
+    return name if same == record else record
+
+
+def _filled(
+    given_models: Sequence[tuple[Any, Model]],
+    given_gpus: Sequence[tuple[Any, Gpu]],
+    cases: Sequence[tuple[Model, Gpu, dict[str, Any]]],
+    spare: int,
+    options: Mapping[str, Any],
+    slo: Limits,
+) -> tuple[Contents, Prediction]:
+    """Contents of a workbook with a row for each case, and the case that it opens with."""
+    from roofline.outputs.workbook.case import Contents
+    from roofline.outputs.workbook.tables import catalog
+
+    specs = arguments.folder(options.get("specs"))
+    (assume,) = arguments.scalars(assume=options.get("assume"))
+    fixed = {name: options[name] for name in _FIXED if name in options} | {"slo": slo}
     engine, network, routing = arguments.scalars(
         engine=options.get("engine", DEFAULT_ENGINE),
         network=options.get("network", 0.0),
@@ -142,20 +206,13 @@ def _contents(
     )
     profile = case.engine(engine, network, specs)
     routing_skew = case.routing_skew(routing)
-    choices = _distinct([(gpu, _lists(pooled.options)) for pooled, gpu in given_pools], alike=False)
-    count = len(model_records) * sum(prod(map(len, lists)) for _, lists in choices)
-    if count > _MOST_ROWS:
-        raise BadInput(f"{count} scenarios exceed the limit of {_MOST_ROWS}; use fewer values")
-    cases = [
-        (model, gpu, _case(dict(zip(_VARIED, values, strict=True))))
-        for model, (gpu, lists) in product(model_records, choices)
-        for values in product(*lists)
-    ]
-    gpu_records = [find.run_by(gpu, profile) for gpu in gpu_records]
+    gpu_records = [find.run_by(gpu, profile) for _, gpu in given_gpus]
+    model_records = [model for _, model in given_models]
     tables = catalog(model_records, gpu_records, profile)
     rows = [_row(model, gpu, chosen, fixed) for model, gpu, chosen in cases]
     start, opened = _opening_case(cases, rows, fixed)
-    figures_ = [line for name, record in (*given_models, *given_gpus) for line in _figures(name, record, specs, assume)]
+    given: list[tuple[Any, Any]] = [*given_models, *given_gpus]
+    figures_ = [line for name, record in given for line in _figures(name, record, specs, assume)]
     about = list(_about(start, model_records, gpu_records, specs))
     return Contents(tables, profile, routing_skew, rows[opened], rows, spare, slo, figures_, about), start
 

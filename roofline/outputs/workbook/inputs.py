@@ -125,11 +125,11 @@ def engine_inputs(contents: Contents) -> Iterator[Input]:
         yield Input("routing", "routing skew", contents.routing_skew, "", note, rule)
 
 
-def write_input(book: Book, sheet: Sheet, line: int, entry: Input, *, note: int = 3) -> None:
-    """Write a line with a label, the cell to fill in, its unit and, in the column `note`, its note; name the cell."""
-    sheet.text(line, 0, entry.label)
-    sheet.value(line, 1, entry.value, "input")
-    sheet.text(line, 2, entry.unit, "unit")
-    sheet.text(line, note, entry.note, "said")
-    book.define(name_of(entry.name), address(line, 1, sheet.name))
-    sheet.rule(line, line, 1, entry.rule)
+def write_input(book: Book, sheet: Sheet, line: int, entry: Input, *, first: int = 0, note: int = 3) -> None:
+    """Write a label, the cell to fill in, its unit and, so many columns on, its note; name the cell."""
+    sheet.text(line, first, entry.label)
+    sheet.value(line, first + 1, entry.value, "input")
+    sheet.text(line, first + 2, entry.unit, "unit")
+    sheet.text(line, first + note, entry.note, "said")
+    book.define(name_of(entry.name), address(line, first + 1, sheet.name))
+    sheet.rule(line, line, first + 1, entry.rule)

@@ -17,7 +17,7 @@ _State = tuple[Any, ...]
 
 #: Turns that a sheet holds of a loop; a dozen are usual. Of one with few numbers, such as a sum over states, it holds
 #: more.
-MOST_TURNS = 96
+MOST_TURNS = 64
 _MOST_OF_FEW, _FEW = 1024, 4
 _FIRST = 1  # column of the condition whether a turn follows; the numbers come after it
 

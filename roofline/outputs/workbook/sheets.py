@@ -41,6 +41,7 @@ from roofline.outputs.workbook.inputs import choice_rule, number_rule
 from roofline.outputs.workbook.judged import NO_LIMIT, words_on
 from roofline.outputs.workbook.loads import asked_case
 from roofline.outputs.workbook.planning import Answered, pair_formulas, write_fleet, write_summary
+from roofline.outputs.workbook.plans import PlannedAnswer, write_plans
 from roofline.outputs.workbook.rounds import Rounds, placed, write_rounds
 from roofline.outputs.workbook.tables import (
     COLLECTIVE,
@@ -490,10 +491,14 @@ def _roof(kernel: Kernel) -> tuple[Any, ...]:
     return (*(None,) * len(_ROOF), under.bandwidth, under.ranks, under.least, under.doublings, *constants)
 
 
-def write_workbook(path: Path, contents: Contents, start: Prediction) -> None:
+def write_workbook(path: Path, contents: Contents, start: Prediction, planned: PlannedAnswer | None = None) -> None:
+    """Write a workbook; with an answer of `plan` its first sheet is Plans."""
     book = Book(path, "Sizing of LLM inference")
+    ranked = {} if planned is None else {"Plans": book.sheet("Plans", READ["Answer"])}
     sheets = {name: book.sheet(name, colour) for name, colour in READ.items()}
     sheets |= {name: book.sheet(name, READ["Behind"], is_read=False) for name in BEHIND}
+    if planned is not None:
+        write_plans(book, ranked["Plans"], book.sheet("Planned", READ["Behind"], is_read=False), planned)
     write_tables(book, sheets, contents.catalog)
     write_answers(book, sheets, contents, start)
     scenarios, pairs = write_scenarios(sheets["Scenarios"], sheets["Pairs"], contents)
