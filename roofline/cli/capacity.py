@@ -204,7 +204,7 @@ def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
 
 
 def _curve_columns(
-    curves: Sequence[curve_question.Curve], against: type[Load], *, with_slo: bool
+    curves: Sequence[curve_question.Curve], against: type[Load], *, with_slo: bool, with_range: bool
 ) -> list[ScreenColumn]:
     models = model_column(len({_model(curve) for curve in curves}))
     which = [*models, ScreenColumn("GPU", "gpu"), ScreenColumn("tp", "tp", 2)] if len(curves) > 1 else []
@@ -212,16 +212,22 @@ def _curve_columns(
         *which,
         ScreenColumn(against.heading, against.option, 0),
         *([ScreenColumn("req/s", "request_rate", 1)] if "request_rate" in against.answers else []),
-        percent_column("util", "util"),
-        ScreenColumn("TTFT p50 ms", "ttft_p50_ms"),
-        ScreenColumn("p99", "ttft_p99_ms"),
-        ScreenColumn("TPOT p50 ms", "tpot_p50_ms"),
-        ScreenColumn("p99", "tpot_p99_ms"),
-        TOK_S_USER,
-        ranked(TOK_S_GPU, 1),
-        ranked(USD_TOKENS, 2),
+        percent_column("util", "util", 2),
+        *_percentiles("ttft", with_range=with_range),
+        *_percentiles("tpot", with_range=with_range),
+        ranked(TOK_S_USER, 5),
+        TOK_S_GPU,
+        ranked(USD_TOKENS, 4),
         *([SLO_MET] if with_slo else []),
     ]
+
+
+def _percentiles(metric: str, *, with_range: bool) -> list[ScreenColumn]:
+    """The median in its range, and the p99."""
+    name, key = f"{metric.upper()} p50 ms", f"{metric}_p50"
+    ends = (f"{key}_low_ms", f"{key}_high_ms") if with_range else None
+    median = ScreenColumn(f"{name} (80 %)" if with_range else name, f"{key}_ms", interval=ends)
+    return [median, ScreenColumn("p99", f"{metric}_p99_ms", 1)]
 
 
 _SUMMARIES = 2  # above the table; more stand below it
@@ -289,7 +295,12 @@ def _print(
     named = ["" if len(models) == 1 else f"{_model(curve)} on " for curve in curves]
     summaries = [f"{name}{_summary(curve, share)}" for name, curve in zip(named, curves, strict=True)]
     screen = Screen(
-        columns=_curve_columns(curves, KIND_OF[curves[0].against], with_slo=bool(curves[0].slo)),
+        columns=_curve_columns(
+            curves,
+            KIND_OF[curves[0].against],
+            with_slo=bool(curves[0].slo),
+            with_range=options.get("basis") != "ideal",  # the hardware limit has none
+        ),
         rows=[row for curve in curves for row in curve.rows],
         case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
         answer="\n".join(summaries) if len(curves) <= _SUMMARIES else "",
