@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -47,14 +48,13 @@ from roofline.cli.options import (
     TERMINAL,
     for_people,
     labelled,
-    notes,
     plot_option,
     plotted,
     read,
     share_option,
     show,
 )
-from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, terminal_width
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.start import flag_line
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text, is_on_mean
@@ -276,10 +276,8 @@ def curve(
         curve_question.curve(model, gpu, against=against, share=share, **own_settings(gpu, options))
         for model, gpu in each(list(product(models, gpus)), "curves")
     ]
-    if plotted(plot, lambda: curve_question.curve_picture(curves, with_ranges=plot != TERMINAL)):
-        warnings = [text for curve in curves for text in _warnings(curve)]
-        notes(warnings, *([] if flags().is_full else ["tok/s per GPU against tok/s per user: --all"]))
-    else:
+    picture = partial(curve_question.curve_picture, curves, with_ranges=plot != TERMINAL)
+    if not plotted(plot, picture, texts=_warnings(curves)):
         _print(models, curves, options, output_format, share)
 
 
@@ -305,7 +303,7 @@ def _print(
         case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
         answer="\n".join(summaries) if len(curves) <= _SUMMARIES else "",
         lines=summaries if len(curves) > _SUMMARIES else (),
-        notes=[text for curve in curves for text in _warnings(curve)],
+        notes=_warnings(curves),
         is_curve=True,
     )
     show(screen, output_format)
@@ -336,8 +334,9 @@ def _deployed(curve: curve_question.Curve) -> str:
     return deployed_text(curve.prediction.to_dict(PLAN_KEYS))
 
 
-def _warnings(curve: curve_question.Curve) -> list[str]:
-    return [text for text in curve.prediction.warnings if not text.startswith(("under load", "tp ="))]
+def _warnings(curves: Iterable[curve_question.Curve]) -> list[str]:
+    texts = (text for curve in curves for text in curve.prediction.warnings)
+    return [text for text in texts if not text.startswith(("under load", "tp ="))]
 
 
 # Latencies along a setting of the engine: the `budgets` command, and `curve --over`.

@@ -49,11 +49,11 @@ class Picture(NamedTuple):
         footer = f"\n{_wrapped(printable(self.footer), width)}" if self.footer else ""
         return "\n\n".join([printable(self.title, lines=True), *parts]) + footer
 
-    def first_text(self, width: int, most: int) -> str:
-        """Its first panels for a terminal, as many as stand in so many lines: two side by side, or one."""
+    def first_text(self, width: int, most: int) -> tuple[str, int]:
+        """Its first panels for a terminal, two side by side or as many as so many lines hold, and how many they are."""
         beside = [panel for panel in self.panels if isinstance(panel, Panel)][:_BESIDE]
         if len(beside) == len(self.panels[:_BESIDE]):
-            return panels_beside(beside, width, most)
+            return panels_beside(beside, width, most), len(beside)
         left = most
         parts: list[str] = []
         for panel in self.panels:
@@ -64,7 +64,7 @@ class Picture(NamedTuple):
             left -= len(text.split("\n")) + 1
             if left < _LOWEST:
                 break
-        return "\n\n".join(parts)
+        return "\n\n".join(parts), len(parts)
 
     def _repr_svg_(self) -> str:
         """For a notebook."""
