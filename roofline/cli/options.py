@@ -199,7 +199,7 @@ def plotted(
         return False
     drawn, lines, width = picture(), room(flags()), terminal_width() - 1
     if lines is None:
-        echo(drawn.text(width, _HIGH))
+        echo(drawn.text(width, HIGH))
         notes(texts)
         return True
     text, shown = drawn.first_text(width, lines - 1)
@@ -209,7 +209,7 @@ def plotted(
     return True
 
 
-_HIGH = 20  # rows of a chart that need not share a screen
+HIGH = 20  # rows of a chart that need not share a screen
 
 
 # Types of option values: counts, times, lengths, limits, names.
