@@ -306,6 +306,7 @@ _DRAWN: Mapping[str, Callable[[Any], Picture]] = {
     "Sensitivities": tornado,
     "Checks": measured,
 }
+_DRAWN_TOGETHER: Mapping[str, Callable[[Any], Picture]] = {"Prediction": ranking, "Curve": curve}
 
 
 def of(answer: Any) -> Picture:
@@ -314,12 +315,17 @@ def of(answer: Any) -> Picture:
     Raises:
         BadInput: it has none.
     """
-    drawn = _DRAWN.get(type(answer).__name__)
-    if drawn is not None:
-        return drawn(answer)
-    kinds = {type(each).__name__ for each in answer} if isinstance(answer, (list, tuple)) else set()
-    if kinds == {"Prediction"}:
-        return ranking(answer)
-    if kinds == {"Curve"}:
-        return curve(answer)
-    raise BadInput(f"an answer of type {type(answer).__name__} has no picture; there are those of {', '.join(_DRAWN)}")
+    name = _public_name(answer)
+    if name in _DRAWN:
+        return _DRAWN[name](answer)
+    is_list = isinstance(answer, list) or type(answer) is tuple
+    names = sorted({_public_name(each) for each in answer}) if is_list else []
+    if len(names) == 1 and names[0] in _DRAWN_TOGETHER:
+        return _DRAWN_TOGETHER[names[0]](answer)
+    known = f"{', '.join(_DRAWN)}, and several of {' or '.join(_DRAWN_TOGETHER)}"
+    raise BadInput(f"{' or '.join(names) or name} has no picture; these have: {known}")
+
+
+def _public_name(answer: Any) -> str:
+    """Of its type, or of what a private type is one of."""
+    return next(kind.__name__ for kind in type(answer).__mro__ if not kind.__name__.startswith("_"))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import product
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
@@ -47,14 +48,13 @@ from roofline.cli.options import (
     TERMINAL,
     for_people,
     labelled,
-    notes,
     plot_option,
     plotted,
     read,
     share_option,
     show,
 )
-from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, flags, terminal_width
+from roofline.cli.screen import MARK, Row, Screen, ScreenColumn, terminal_width
 from roofline.cli.start import flag_line
 from roofline.numbers.quantity import percent_figure, rounded, rounded_down
 from roofline.questions.inputs.arguments import binding_text, is_on_mean
@@ -204,7 +204,7 @@ def _goodput_answer(first: Sequence[Mapping[str, Any]], others: int) -> str:
 
 
 def _curve_columns(
-    curves: Sequence[curve_question.Curve], against: type[Load], *, with_slo: bool
+    curves: Sequence[curve_question.Curve], against: type[Load], *, with_slo: bool, with_range: bool
 ) -> list[ScreenColumn]:
     models = model_column(len({_model(curve) for curve in curves}))
     which = [*models, ScreenColumn("GPU", "gpu"), ScreenColumn("tp", "tp", 2)] if len(curves) > 1 else []
@@ -212,16 +212,22 @@ def _curve_columns(
         *which,
         ScreenColumn(against.heading, against.option, 0),
         *([ScreenColumn("req/s", "request_rate", 1)] if "request_rate" in against.answers else []),
-        percent_column("util", "util"),
-        ScreenColumn("TTFT p50 ms", "ttft_p50_ms"),
-        ScreenColumn("p99", "ttft_p99_ms"),
-        ScreenColumn("TPOT p50 ms", "tpot_p50_ms"),
-        ScreenColumn("p99", "tpot_p99_ms"),
-        TOK_S_USER,
-        ranked(TOK_S_GPU, 1),
-        ranked(USD_TOKENS, 2),
+        percent_column("util", "util", 2),
+        *_percentiles("ttft", with_range=with_range),
+        *_percentiles("tpot", with_range=with_range),
+        ranked(TOK_S_USER, 5),
+        TOK_S_GPU,
+        ranked(USD_TOKENS, 4),
         *([SLO_MET] if with_slo else []),
     ]
+
+
+def _percentiles(metric: str, *, with_range: bool) -> list[ScreenColumn]:
+    """The median in its range, and the p99."""
+    name, key = f"{metric.upper()} p50 ms", f"{metric}_p50"
+    ends = (f"{key}_low_ms", f"{key}_high_ms") if with_range else None
+    median = ScreenColumn(f"{name} (80 %)" if with_range else name, f"{key}_ms", interval=ends)
+    return [median, ScreenColumn("p99", f"{metric}_p99_ms", 1)]
 
 
 _SUMMARIES = 2  # above the table; more stand below it
@@ -270,10 +276,8 @@ def curve(
         curve_question.curve(model, gpu, against=against, share=share, **own_settings(gpu, options))
         for model, gpu in each(list(product(models, gpus)), "curves")
     ]
-    if plotted(plot, lambda: curve_question.curve_picture(curves, with_ranges=plot != TERMINAL)):
-        warnings = [text for curve in curves for text in _warnings(curve)]
-        notes(warnings, *([] if flags().is_full else ["tok/s per GPU against tok/s per user: --all"]))
-    else:
+    picture = partial(curve_question.curve_picture, curves, with_ranges=plot != TERMINAL)
+    if not plotted(plot, picture, texts=_warnings(curves)):
         _print(models, curves, options, output_format, share)
 
 
@@ -289,12 +293,17 @@ def _print(
     named = ["" if len(models) == 1 else f"{_model(curve)} on " for curve in curves]
     summaries = [f"{name}{_summary(curve, share)}" for name, curve in zip(named, curves, strict=True)]
     screen = Screen(
-        columns=_curve_columns(curves, KIND_OF[curves[0].against], with_slo=bool(curves[0].slo)),
+        columns=_curve_columns(
+            curves,
+            KIND_OF[curves[0].against],
+            with_slo=bool(curves[0].slo),
+            with_range=options.get("basis") != "ideal",  # the hardware limit has none
+        ),
         rows=[row for curve in curves for row in curve.rows],
         case=case_text(models, options, formats, end, load=False, is_mean=True, share=share),
         answer="\n".join(summaries) if len(curves) <= _SUMMARIES else "",
         lines=summaries if len(curves) > _SUMMARIES else (),
-        notes=[text for curve in curves for text in _warnings(curve)],
+        notes=_warnings(curves),
         is_curve=True,
     )
     show(screen, output_format)
@@ -325,8 +334,9 @@ def _deployed(curve: curve_question.Curve) -> str:
     return deployed_text(curve.prediction.to_dict(PLAN_KEYS))
 
 
-def _warnings(curve: curve_question.Curve) -> list[str]:
-    return [text for text in curve.prediction.warnings if not text.startswith(("under load", "tp ="))]
+def _warnings(curves: Iterable[curve_question.Curve]) -> list[str]:
+    texts = (text for curve in curves for text in curve.prediction.warnings)
+    return [text for text in texts if not text.startswith(("under load", "tp ="))]
 
 
 # Latencies along a setting of the engine: the `budgets` command, and `curve --over`.

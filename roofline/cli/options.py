@@ -199,17 +199,29 @@ def save_plot(plot: str | None, picture: Callable[[], Picture], *, is_of_rows: b
         echo(f"wrote {path}", err=True)
 
 
-def plotted(plot: str | None, picture: Callable[[], Picture], *, is_of_rows: bool = False) -> bool:
-    """Save the picture, or draw it in the terminal in place of the table; whether it did."""
+def plotted(
+    plot: str | None, picture: Callable[[], Picture], *, is_of_rows: bool = False, texts: Sequence[str] = ()
+) -> bool:
+    """Save the picture, or draw it in the terminal in place of the table; whether it did.
+
+    A line below says how many charts had no room, and how many notes there are of `texts`.
+    """
     save_plot(plot, picture, is_of_rows=is_of_rows)
     if plot != TERMINAL:
         return False
-    lines, width = room(flags()), terminal_width() - 1
-    echo(picture().text(width, _HIGH) if lines is None else picture().first_text(width, lines - 1))
+    drawn, lines, width = picture(), room(flags()), terminal_width() - 1
+    if lines is None:
+        echo(drawn.text(width, HIGH))
+        notes(texts)
+        return True
+    text, shown = drawn.first_text(width, lines - 1)
+    echo(text)
+    whole = len(drawn.panels)
+    notes(texts, *([f"{shown} of {whole} charts: --all or --plot FILE draws all"] if shown < whole else []))
     return True
 
 
-_HIGH = 20  # rows of a chart that need not share a screen
+HIGH = 20  # rows of a chart that need not share a screen
 
 
 # Types of option values: counts, times, lengths, limits, names.

@@ -24,7 +24,7 @@ from roofline.cli.answers import (
     verdict_columns,
 )
 from roofline.cli.case import question
-from roofline.cli.options import TERMINAL, for_people, plot_option, plotted, show
+from roofline.cli.options import HIGH, TERMINAL, for_people, plot_option, plotted, show
 from roofline.cli.screen import Row, Screen, ScreenColumn, flags, keys_of, mark_of, room, terminal_width
 from roofline.numbers.quantity import counted, rounded
 from roofline.questions.inputs.case import KIND_OF
@@ -45,7 +45,6 @@ _PLAN_AND_FORMAT = ScreenColumn(
 )
 _HEADINGS = {column.key: column.heading for column in (TOK_S_USER, TOK_S_GPU, USD_TOKENS)}
 _ALWAYS = (*PLAN_KEYS, *KIND_OF)
-_HIGH = 20  # rows of a picture that need not share a screen
 _SHARE = 0.5  # of a screen that the picture takes
 _LOWEST = 9  # rows of a picture
 
@@ -177,7 +176,7 @@ def _chart(answer: pareto_question.Pareto) -> tuple[str, list[str]]:
     from roofline.questions.pareto import pareto_text
 
     lines = room(flags())
-    height = _HIGH if lines is None else max(round(_SHARE * lines), _LOWEST)
+    height = HIGH if lines is None else max(round(_SHARE * lines), _LOWEST)
     try:
         return pareto_text(answer, terminal_width() - 1, height), []
     except BadInput as error:  # an optional library is missing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from roofline.cli.options import TERMINAL, echo, is_picture_asked, save_plot
+from roofline.cli.options import HIGH, TERMINAL, echo, is_picture_asked, save_plot
 from roofline.cli.screen import flags, prose, room, terminal_width
 from roofline.numbers.quantity import counted
 from roofline.questions.check import MeasurementCheck
@@ -12,7 +12,6 @@ from roofline.questions.sweeps import MeasuredSweep, named_apart, no_sweep_text
 from roofline.support.errors import BadInput
 
 _MOST = 4  # sweeps on a first screen
-_HIGH = 20  # rows of a chart that need not share a screen
 
 
 def sweep_lines(sweeps: Sequence[MeasuredSweep], *, is_full: bool) -> list[str]:
@@ -46,7 +45,7 @@ def drawn(sweeps: Sequence[MeasuredSweep], runs: Sequence[MeasurementCheck], plo
         return False
     lines, width = room(flags()), terminal_width() - 1
     if lines is None:
-        echo(sweeps_text(sweeps, width, _HIGH))
+        echo(sweeps_text(sweeps, width, HIGH))
     else:
         brief = _wrapped(sweeps[0].brief)
         echo("\n".join([*brief, first_sweep_text(sweeps[0], width, lines - len(brief) - 1)]))

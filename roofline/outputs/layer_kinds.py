@@ -1,13 +1,14 @@
-"""Kinds of layers of several models, with the numbers in which their layers differ, and the fullest pipeline stages."""
+"""Models whose layers are described by numbers: kinds of layers of several models, and the stages that they make."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import cached_property
 from typing import Any
 
-from roofline.specs.model import Ffn, Mixer, Model
-from roofline.support.records import NamedTuple
+from roofline.specs.model import Ffn, Mixer, Model, Stage
+from roofline.support.records import NamedTuple, dataclass, replace
 
 
 class LayerKind(NamedTuple):
@@ -62,6 +63,39 @@ def structure_of(record: Mixer | Ffn) -> tuple[Any, tuple[str, ...]]:
 def number_of(record: Any, name: str) -> Any:
     inner, _, rest = name.partition("_")
     return getattr(getattr(record, inner), rest) if inner == "indexer" else getattr(record, name)
+
+
+def with_numbers(example: Any, numbers: Mapping[str, Any]) -> Any:
+    """A layer like an example, with numbers by the names of its kind."""
+    inner = {name.removeprefix("indexer_"): value for name, value in numbers.items() if name.startswith("indexer_")}
+    outer = {name: value for name, value in numbers.items() if not name.startswith("indexer_")}
+    if inner:
+        outer["indexer"] = replace(example.indexer, **inner)
+    return replace(example, **outer)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedModel(Model):
+    """A model without groups, whose layers may be a number of every kind: its stages are given, whatever the pp."""
+
+    whole: Stage  # all of its layers
+    fullest: tuple[Stage, ...]  # pipeline stages, one of which is the fullest
+    count: Any  # of layers
+
+    @cached_property
+    def layers(self) -> Any:
+        return self.count
+
+    @cached_property
+    def mixers(self) -> tuple[tuple[Any, Mixer], ...]:
+        return self.whole.mixers
+
+    @cached_property
+    def ffns(self) -> tuple[tuple[Any, Ffn], ...]:
+        return self.whole.ffns
+
+    def stages(self, pp: Any) -> tuple[Stage, ...]:  # noqa: ARG002  those that are given
+        return self.fullest
 
 
 def fullest_stages(rows: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:

@@ -49,11 +49,11 @@ class Picture(NamedTuple):
         footer = f"\n{_wrapped(printable(self.footer), width)}" if self.footer else ""
         return "\n\n".join([printable(self.title, lines=True), *parts]) + footer
 
-    def first_text(self, width: int, most: int) -> str:
-        """Its first panels for a terminal, as many as stand in so many lines: two side by side, or one."""
+    def first_text(self, width: int, most: int) -> tuple[str, int]:
+        """Its first panels for a terminal, two side by side or as many as so many lines hold, and how many they are."""
         beside = [panel for panel in self.panels if isinstance(panel, Panel)][:_BESIDE]
         if len(beside) == len(self.panels[:_BESIDE]):
-            return panels_beside(beside, width, most)
+            return panels_beside(beside, width, most), len(beside)
         left = most
         parts: list[str] = []
         for panel in self.panels:
@@ -64,7 +64,7 @@ class Picture(NamedTuple):
             left -= len(text.split("\n")) + 1
             if left < _LOWEST:
                 break
-        return "\n\n".join(parts)
+        return "\n\n".join(parts), len(parts)
 
     def _repr_svg_(self) -> str:
         """For a notebook."""
@@ -113,22 +113,30 @@ def panels_beside(panels: Sequence[Panel], width: int, most: int) -> str:
 
 
 def _terminal_panels(panels: Sequence[Panel], width: int, height: int) -> list[str]:
-    with needing("`plot` needs plotext", "plot"):
+    return [_terminal_panel(_figure(width, height), panel, width) for panel in panels]
+
+
+def _figure(width: int, height: int) -> Any:
+    """An empty figure of plotext without colour."""
+    with needing("charts in a terminal need plotext", "plot"):
         import plotext
-    texts = []
-    for panel in panels:
-        figure = plotext.figure
-        figure.clear()
-        figure.theme("colorless")
-        figure.plot_size(min(width, _WIDEST), height)
-        texts.append(_terminal_panel(plotext, figure, panel, width))
-    return texts
+    plotext.figure.clear()
+    plotext.figure.theme("colorless")
+    plotext.figure.plot_size(min(width, _WIDEST), height)
+    return plotext.figure
 
 
-def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
-    """One chart with the legend below, where it hides no line."""
+def _text_with_legend(figure: Any, labels: Sequence[str], width: int) -> str:
+    """A figure as text with the legend below, where it hides no line."""
+    import plotext
+
+    text: str = plotext.uncolorize(str(figure.build()))
+    legend = _wrapped("   ".join(map(printable, labels)), width)
+    return "\n".join(line.rstrip() for line in [*text.splitlines(), *legend.splitlines()])
+
+
+def _terminal_panel(figure: Any, panel: Panel, width: int) -> str:
     import math
-    import textwrap
 
     def place(value: float) -> float:
         return math.log2(value) if panel.is_logarithmic else value
@@ -183,9 +191,7 @@ def _terminal_panel(plotext: Any, figure: Any, panel: Panel, width: int) -> str:
         figure.ruler("x").ticks(shown, list(map(rounded, shown)))
     figure.title(printable(panel.title))
     figure.label(printable(panel.x_label), "x")
-    text: str = plotext.uncolorize(str(figure.build()))
-    legend = textwrap.wrap("   ".join(printable(label) for label in legend_labels), width, break_long_words=False)
-    return "\n".join(line.rstrip() for line in [*text.splitlines(), *legend])
+    return _text_with_legend(figure, legend_labels, width)
 
 
 def _high_ends(line: Series) -> Sequence[float]:
@@ -198,14 +204,8 @@ def _high_ends(line: Series) -> Sequence[float]:
 def scatter_text(scatter: Scatter, width: int, height: int) -> str:
     """The points for a terminal without colour: a letter for each owner, a capital on the frontier, @ at the knee."""
     import math
-    import textwrap
 
-    with needing("the picture of a frontier needs plotext", "plot"):
-        import plotext
-    figure = plotext.figure
-    figure.clear()
-    figure.theme("colorless")
-    figure.plot_size(min(width, _WIDEST), height)
+    figure = _figure(width, height)
     letters = {owner: chr(ord("a") + number % 26) for number, owner in enumerate(scatter.curves)}
     marks = [(letters[owner], x, y) for owner, curve in scatter.curves.items() for x, y in curve]
     marks += [(letters[point.owner].upper(), point.x, point.y) for point in scatter.frontier]
@@ -230,11 +230,9 @@ def scatter_text(scatter: Scatter, width: int, height: int) -> str:
         figure.ruler(name).lim(min(places) - room, max(places) + room)
         figure.ruler(name).ticks([math.log10(tick) if is_log else tick for tick in ticks], list(map(rounded, ticks)))
     figure.title(printable(f"{scatter.y_label} (up) against {scatter.x_label}"))
-    text: str = plotext.uncolorize(str(figure.build()))
     legend = [f"{letter} {owner}" for owner, letter in letters.items()]
     legend += ["capitals: frontier", *(["@ knee"] if scatter.knee is not None else [])]
-    lines = textwrap.wrap("   ".join(map(printable, legend)), width, break_long_words=False)
-    return "\n".join(line.rstrip() for line in [*text.splitlines(), *lines])
+    return _text_with_legend(figure, legend, width)
 
 
 # Bars and cells, in a terminal.

@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 #: Keys of a point of a curve.
 CURVE_KEYS = (
     "model", "gpu", "num_gpus", "tp", "concurrency", "request_rate", "util", "ttft_ms", "ttft_p50_ms", "ttft_p99_ms",
-    "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "tok_s_user", "output_tok_s_gpu", "usd_per_m_output_tok",
-    "slo_met", "slo_verdict", "slo_reason",
+    "tpot_ms", "tpot_p50_ms", "tpot_p99_ms", "e2el_ms", "ttft_low_ms", "ttft_high_ms", "tpot_low_ms", "tpot_high_ms",
+    "ttft_p50_low_ms", "ttft_p50_high_ms", "ttft_p99_low_ms", "ttft_p99_high_ms", "tpot_p50_low_ms",
+    "tpot_p50_high_ms", "tpot_p99_low_ms", "tpot_p99_high_ms", "tok_s_user", "output_tok_s_gpu",
+    "usd_per_m_output_tok", "slo_met", "slo_verdict", "slo_reason",
 )  # fmt: skip
 
 _RATES = (0.01, *(place / 20.0 for place in range(1, 20)), 0.97, 0.985)  # of the saturation rate

@@ -1,4 +1,4 @@
-"""What every answer can do: plain values by key, flat rows, a data frame of pandas, one line in a console."""
+"""What every answer can do: plain values by key, flat rows, a data frame of pandas, one line, a picture."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from roofline.support.errors import BadInput, UnknownName, shown
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import DataFrame
+    from roofline.plot import Picture
 
 
 _MOST_KEYS = 1000  # guards against endless iterables
@@ -24,7 +25,7 @@ _One = TypeVar("_One")
 
 
 class Answer(Generic[_Row]):
-    """An answer of any question: `to_dict` has all of it, `to_rows` and `to_pandas` its rows.
+    """An answer of any question: `to_dict` has all of it, `to_rows` and `to_pandas` its rows, `plot` its picture.
 
     >>> import roofline as rl
     >>> p = rl.predict("llama-3.1-8b", "h100-sxm", isl=2000)
@@ -32,6 +33,8 @@ class Answer(Generic[_Row]):
     ({'gpu': 'h100-sxm', 'isl': 2000}, [{'gpu': 'h100-sxm'}], (1, 2))
     >>> p.to_records(["gpu"]) == p.to_rows(["gpu"])
     True
+    >>> p.plot().title
+    'llama-3.1-8b on 1x h100-sxm: where the time goes'
     """
 
     __slots__ = ()
@@ -67,6 +70,14 @@ class Answer(Generic[_Row]):
             BadInput: pandas is not installed.
         """
         return data_frame(self.to_rows(keys))
+
+    def plot(self) -> Picture:
+        """The picture of this answer, as `rl.plot.of` draws it: notebooks show it, its `save` writes it to a file.
+
+        Raises:
+            BadInput: answers of this type have no picture, or there is nothing to draw.
+        """
+        return picture_of(self)
 
     def _repr_html_(self) -> str | None:
         """A small table, which notebooks show: the first rows, or what is known of the only case."""
@@ -134,6 +145,13 @@ def html_of(answer: object, heading: str = "", *, both_ends: bool = False) -> st
     from roofline.serving.notebook import html_table
 
     return html_table(answer, heading or repr(answer).removeprefix("<").removesuffix(">"), both_ends=both_ends)
+
+
+def picture_of(answer: object) -> Picture:
+    """The picture of an answer by its type."""
+    from roofline.plot import of
+
+    return of(answer)
 
 
 def data_frame(rows: Iterable[Mapping[str, object]]) -> DataFrame:

@@ -15,7 +15,7 @@ from roofline.physics.memory import largest_batch, memory
 from roofline.physics.passes import Pass, decode_pass
 from roofline.physics.plan import Deployment, Plan
 from roofline.physics.programs import figures_of
-from roofline.serving.answers import data_frame, html_of, rows_of_cases
+from roofline.serving.answers import data_frame, html_of, picture_of, rows_of_cases
 from roofline.serving.quantization import resolved_quantization
 from roofline.specs.model import Model, MoeFfn
 from roofline.support.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
@@ -96,6 +96,10 @@ class Knees(NamedTuple, Generic[Number, Word]):
             keys: of the rows; None for all.
         """
         return data_frame(self.to_rows(keys))
+
+    def plot(self) -> object:
+        """Refused: knees have no picture."""
+        return picture_of(self)
 
     def _repr_html_(self) -> str | None:
         return html_of(self)

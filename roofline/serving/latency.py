@@ -17,7 +17,7 @@ from roofline.physics.memory import kv_bytes_per_sequence
 from roofline.physics.passes import Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
 from roofline.physics.programs import figures_of
-from roofline.serving.answers import data_frame, html_of, selected
+from roofline.serving.answers import data_frame, html_of, picture_of, selected
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, PromptCache
 from roofline.specs.gpu import LOADING, NETWORK
 from roofline.specs.load import Burst, Load
@@ -907,6 +907,10 @@ class Correction(NamedTuple):
     def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
         """The same as a data frame; `keys` as above."""
         return data_frame(self.to_rows(keys))
+
+    def plot(self) -> object:
+        """Refused: a correction has no picture."""
+        return picture_of(self)
 
     def _repr_html_(self) -> str | None:
         return html_of(self)

@@ -197,7 +197,7 @@ def test_dir_has_the_public_names_and_a_few_of_pythons():
 
 
 #: Methods of every answer, which the example of `rl.Answer` shows.
-FAMILY = ("to_rows", "to_pandas", "to_records")
+FAMILY = ("to_rows", "to_pandas", "to_records", "plot")
 
 
 def examples(thing):

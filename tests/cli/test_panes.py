@@ -40,6 +40,7 @@ COMMANDS = {
     "tpot": "tpot -m llama-3.1-8b -g h100,b200,l40s --isl 2k --osl 300 -c 64",
     "plan": "plan -m llama-3.3-70b -q fp8 --isl 4k --osl 500 -c 64 --slo ttft:300",
     "goodput": "goodput -m llama-3.1-8b -g h100,b200 --workload chat",
+    "curve": "curve -m llama-3.1-8b -g h100 --workload chat",
     "pareto": "pareto -m llama-3.1-8b -g h100,l40s --tp 1,2,4 -q bf16,fp8 -b 1:256:x2 --slo ttft:2s",
     "compare": "compare -m llama-3.1-8b -g h100,b200 --isl 2k --osl 300 -b 16",
     "quantize": "quantize -m llama-3.1-8b -g h100 --isl 2k --osl 300 -b 16",

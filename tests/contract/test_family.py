@@ -303,6 +303,51 @@ def test_an_answer_shows_itself_on_one_line(answers, name):
     assert 10 < len(text) < 500
 
 
+#: Cases that have a picture -> the panels of it.
+DRAWN = {
+    "predict": 4, "predict, users": 4, "predict, a rate": 4, "predict, a run": 4, "predict, a burst": 4, "curve": 3,
+    "curve, users": 3, "pareto": 1, "pareto, users": 1, "sensitivity": 1,
+}  # fmt: skip
+#: Cases of answers that have pictures, but not of this -> why.
+NOT_DRAWN = {
+    "predict, arrays": "a picture takes one case",
+    "check": "a sweep needs runs of one server at two loads or more",
+    "check, after": "a sweep needs two or more",
+}
+
+
+@each("name", CASES)
+def test_an_answer_is_drawn_or_says_that_it_has_no_picture(answers, name):
+    if name in DRAWN:
+        picture = answers[name].plot()
+        assert isinstance(picture, rl.plot.Picture)
+        assert len(picture.panels) == DRAWN[name]
+        assert MODEL in picture.title
+        assert picture == rl.plot.of(answers[name])
+        return
+    with pytest.raises(rl.BadInput, match=NOT_DRAWN.get(name, "^[A-Z]\\w+ has no picture; these have: Prediction, ")):
+        answers[name].plot()
+
+
+def test_several_answers_are_drawn_together_and_others_are_named_in_the_refusal():
+    ranked = rl.Answers(rl.predict(MODEL, gpu, **CASE) for gpu in (GPU, "b200"))
+    assert ranked.plot() == rl.plot.ranking(ranked)
+    curves = rl.Answers([rl.curve(MODEL, GPU, **CASE)] * 2)
+    assert curves.plot() == rl.plot.curve(curves)
+    sweep = rl.check(ROOT / "tests" / "fixtures" / "faults" / "healthy.json")
+    assert sweep.plot() == rl.plot.measured(sweep)
+    service = rl.equal_service(MODEL, [GPU, "b200"], **CASE)
+    assert service.plot() == rl.plot.equal_service(service)
+    for answer, name in (
+        (rl.goodput(MODEL, GPU, slo="tpot:25", **CASE), "GpuGoodput"),
+        (rl.knee(MODEL, GPU, **CASE), "Knees"),
+        (rl.Answers(), "Answers"),
+        (rl.Answers([ranked[0], curves[0]]), "Curve or Prediction"),
+    ):
+        with pytest.raises(rl.BadInput, match=f"^{name} has no picture"):
+            answer.plot()
+
+
 def notebook(answer):
     """Title, texts of cells by line, and lines below the table that a notebook shows; of a single case a line each."""
     shown = ET.fromstring(f"<div>{answer._repr_html_()}</div>")

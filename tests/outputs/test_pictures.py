@@ -178,3 +178,25 @@ def test_plot_means_the_same_in_every_command(command, tmp_path):
     path.unlink()
     refused = ask(*command, "--plot", tmp_path / "runs.json")
     assert (refused.exit_code, "not a picture" in refused.stderr) == (1, True)
+
+
+@each(("command", "picture"), [
+    (("predict", "-c", 16), lambda: rl.plot.of(rl.predict(MODEL, GPU, concurrency=16))),
+    (("curve",), lambda: rl.plot.of(rl.curve(MODEL, GPU))),
+    (("sensitivity",), lambda: rl.plot.of(rl.sensitivity(MODEL, GPU))),
+    (("compare", "-g", "b200"), lambda: rl.plot.ranking([rl.predict(MODEL, gpu) for gpu in (GPU, "b200")])),
+])  # fmt: skip
+def test_a_screen_without_room_for_all_charts_says_how_many_it_has(command, picture):
+    pytest.importorskip("plotext")
+    titles = [panel.title for panel in picture().panels]
+    for columns, lines in ((80, 24), (120, 40)):
+        screen = ask(*command, "-m", MODEL, "-g", GPU, "--plot", env={"COLUMNS": str(columns), "LINES": str(lines)})
+        shown = sum(title in screen.output for title in titles)
+        assert shown >= 2
+        below = f"{shown} of {len(titles)} charts: --all or --plot FILE draws all"
+        assert screen.output.splitlines().count(below) == (shown < len(titles))
+        assert len(screen.output.splitlines()) <= lines - 2  # the command above, the prompt below
+        assert max(map(len, screen.output.splitlines())) <= columns
+    whole = ask(*command, "-m", MODEL, "-g", GPU, "--plot", "--all", env={"COLUMNS": "80"}).output
+    assert all(title in whole for title in titles)
+    assert "charts: " not in whole

@@ -4,10 +4,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from cli.asking import ask, strict_json
 from conftest import close
 from every_case import each
 
 import roofline as rl
+from roofline.cli.screen import cell_text
 from roofline.questions.curve import CURVE_KEYS, curve_picture
 from roofline.serving.shown import ROW_KEYS
 
@@ -81,6 +83,37 @@ def test_the_goodput_lies_on_the_curve(rates):
     assert {True, False} == set(met)
     assert rl.curve(MODEL, GPU, **CASE).goodput is None
     assert rl.curve(MODEL, GPU, slo="ttft:1", **CASE).at_goodput is None
+
+
+@each(("options", "columns"), [([], 80), (["-g", "b200"], 80), (["--against", "users"], 120)])
+def test_a_table_has_the_medians_in_their_ranges_as_predict_writes_them(options, columns):
+    command = ["curve", "-m", MODEL, "-g", GPU, "--isl", 1000, "--osl", 300, *options]
+    shown = ask(*command, "--all", env={"COLUMNS": str(columns)}).stdout.splitlines()
+    rows = strict_json(ask(*command, "--format", "json").stdout)["rows"]
+    heading = next(place for place, line in enumerate(shown) if "TTFT p50 ms (80 %)" in line)
+    assert "TPOT p50 ms (80 %)" in shown[heading]
+    assert max(map(len, shown)) <= columns
+    for row, line in zip(rows, shown[heading + 1 :], strict=False):
+        for key in ("ttft_p50", "tpot_p50"):
+            value, low, high = (row[f"{key}{end}_ms"] for end in ("", "_low", "_high"))
+            assert low < value < high
+            assert f"{cell_text(value)} ({cell_text(low)}-{cell_text(high)})" in line
+
+
+def test_the_hardware_limit_has_no_ranges():
+    shown = ask("curve", "-m", MODEL, "-g", GPU, "--basis", "ideal").stdout
+    assert "TTFT p50 ms " in shown
+    assert "80 %" not in shown
+    row = rl.curve(MODEL, GPU, basis="ideal").rows[0]
+    assert {row[key] for key in CURVE_KEYS if key.endswith(("_low_ms", "_high_ms"))} == {None}
+
+
+def test_a_notebook_shows_the_means_in_their_ranges(rates):
+    html, row = rates._repr_html_(), rates.rows[0]
+    assert "TTFT (80 %)" in html
+    assert "TPOT (80 %)" in html
+    low, high = row["ttft_low_ms"], row["ttft_high_ms"]
+    assert f"{row['ttft_ms']:.3g} ms ({low:.3g} to {high:.3g})" in html
 
 
 # --- pictures ----------------------------------------------------------------------------------

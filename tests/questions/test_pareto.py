@@ -372,7 +372,7 @@ def test_a_missing_library_leaves_the_table_and_a_note(monkeypatch):
     done = ask("pareto", *CASE, "--notes")
     assert done.exit_code == 0
     assert "tok/s/user" in done.stdout
-    assert 'the picture of a frontier needs plotext: pip install "roofline[plot]"' in done.stderr
+    assert 'charts in a terminal need plotext: pip install "roofline[plot]"' in done.stderr
 
 
 def test_the_shell_says_why_there_is_no_point():

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 from roofline.numbers.operations import Real, above, never, where
-from roofline.outputs.layer_kinds import number_of
+from roofline.outputs.layer_kinds import StagedModel, number_of, with_numbers
 from roofline.physics import kernels
 from roofline.physics.assembly import Assembly
 from roofline.physics.equation import Kernel, Terms, Work, beyond_bridge
@@ -16,8 +15,8 @@ from roofline.physics.plan import Deployment, ModelQuantization, Plan, Scheme
 from roofline.serving.quantization import SECTIONS
 from roofline.specs.engine import OVERLAPS, Engine
 from roofline.specs.gpu import COLLECTIVES, Calibration, CollectiveEfficiency, Gpu, KernelKind, Link, Price
-from roofline.specs.model import Ffn, Mixer, Model, Stage
-from roofline.support.records import NamedTuple, dataclass, replace
+from roofline.specs.model import Model, Stage
+from roofline.support.records import NamedTuple
 from roofline.symbolic.graph import Calls, Function, Node
 from roofline.symbolic.programs import javascript_source
 
@@ -162,32 +161,6 @@ def _formed(form: Any, numbers: Iterator[Any]) -> Any:
     return number if isinstance(form, Node) else form
 
 
-@dataclass(frozen=True, kw_only=True)
-class _SymbolicModel(Model):
-    """A model without groups: its stages are given."""
-
-    whole: Stage | None = None
-    count: Any = 0
-
-    @cached_property
-    def layers(self) -> Any:
-        return self.count
-
-    @cached_property
-    def mixers(self) -> tuple[tuple[Any, Mixer], ...]:
-        assert self.whole is not None  # noqa: S101  narrows the type
-        return self.whole.mixers
-
-    @cached_property
-    def ffns(self) -> tuple[tuple[Any, Ffn], ...]:
-        assert self.whole is not None  # noqa: S101  narrows the type
-        return self.whole.ffns
-
-    def stages(self, pp: Any) -> tuple[Stage, ...]:  # noqa: ARG002  the one that is given
-        assert self.whole is not None  # noqa: S101  narrows the type
-        return (self.whole,)
-
-
 class _AnyPeak(dict[str, Real]):
     """Peaks of a GPU of which nothing is asked but whether it multiplies in fp8, which its roofs settle."""
 
@@ -213,12 +186,13 @@ def deployment_of(
     def flag(name: str) -> Any:
         return number(name) > 0.0
 
-    model = _SymbolicModel(
+    stage = Stage(tuple(mixers), tuple(ffns), flag("is_first"), flag("is_last"))
+    model = StagedModel(
         name="", short_name="", aliases=(), groups=(), native={}, max_context=number("max_context"),
         **{name: number(name) for name in MODEL if name != "layers"},
         **{name: flag(name) for name in FLAGS},
         **{name: getattr(frame, name) for name in FRAME},
-        whole=Stage(tuple(mixers), tuple(ffns), flag("is_first"), flag("is_last")), count=number("layers"),
+        whole=stage, fullest=(stage,), count=number("layers"),
     )  # fmt: skip
     schemes = {
         name: Scheme(name, number(f"{name}_w"), number(f"{name}_a"), name, name, flag(f"{name}_d")) for name in SECTIONS
@@ -252,12 +226,7 @@ def gpu_of(graph: PageGraph) -> Gpu:
 
 def record_of(graph: PageGraph, example: Any, numbers: Sequence[str]) -> Any:
     """A layer like an example, its numbers being fields of an object `l`."""
-    nodes = {name: graph.input(f"l.{name}", f"{{{name}}}") for name in numbers}
-    inner = {name.removeprefix("indexer_"): node for name, node in nodes.items() if name.startswith("indexer_")}
-    outer: dict[str, Any] = {name: node for name, node in nodes.items() if not name.startswith("indexer_")}
-    if inner:
-        outer["indexer"] = replace(example.indexer, **inner)
-    return replace(example, **outer)
+    return with_numbers(example, {name: graph.input(f"l.{name}", f"{{{name}}}") for name in numbers})
 
 
 def numbers_of(record: Any, names: Sequence[str]) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.operations import Real, maximum, minimum, negated, where
 from roofline.numbers.quantity import BILLION, HOUR, MEGA, MILLI
 from roofline.numbers.roots import crossing, largest_that_holds
-from roofline.outputs.layer_kinds import LayerKind
+from roofline.outputs.layer_kinds import LayerKind, StagedModel, with_numbers
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, named, scope
 from roofline.outputs.workbook.judged import Judged, RangedPass
 from roofline.outputs.workbook.tables import (
@@ -68,7 +67,7 @@ from roofline.specs.gpu import (
     Price,
 )
 from roofline.specs.load import Burst
-from roofline.specs.model import Ffn, Mixer, Model, MoeFfn, Stage
+from roofline.specs.model import Ffn, Mixer, MoeFfn, Stage
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -114,33 +113,6 @@ class LookupCase(NamedTuple):
     is_ideal: Any  # whether the basis is the hardware limit
     choices: Mapping[str, Cell]  # by `CHOICES`, as read
     pool: CellPool
-
-
-@dataclass(frozen=True, kw_only=True)
-class _LookupModel(Model):
-    """A model with a number of layers, perhaps 0, of every kind."""
-
-    whole: Stage | None = None
-    fullest: tuple[Stage, ...] = ()
-    count: Any = 0
-
-    @cached_property
-    def layers(self) -> Any:
-        return self.count
-
-    @cached_property
-    def mixers(self) -> tuple[tuple[Any, Mixer], ...]:
-        assert self.whole is not None  # noqa: S101  narrows the type
-        return self.whole.mixers
-
-    @cached_property
-    def ffns(self) -> tuple[tuple[Any, Ffn], ...]:
-        assert self.whole is not None  # noqa: S101  narrows the type
-        return self.whole.ffns
-
-    def stages(self, pp: Any) -> tuple[Stage, ...]:  # noqa: ARG002  looked up for this pp
-        """Pipeline stages, one of which is the fullest."""
-        return self.fullest
 
 
 @scope("case")
@@ -280,7 +252,7 @@ class _Rows:
 
 
 @scope("model")
-def _model(catalog: Catalog, rows: _Rows) -> _LookupModel:
+def _model(catalog: Catalog, rows: _Rows) -> StagedModel:
     """The model of a row."""
 
     @scope("number")
@@ -303,7 +275,7 @@ def _model(catalog: Catalog, rows: _Rows) -> _LookupModel:
 
         return stage(count, count("first") > 0, count("last") > 0)
 
-    return _LookupModel(
+    return StagedModel(
         name="", short_name=f"{rows.cells['model']}", aliases=(), family="", hidden=number("hidden"),
         vocab=number("vocab"), tied=number("tied") > 0, norms=number("norms"),
         max_context=where(number("max_context") > 0, number("max_context"), INFINITE), groups=(), native={},
@@ -316,12 +288,7 @@ def _model(catalog: Catalog, rows: _Rows) -> _LookupModel:
 
 def _record(kind: LayerKind, number: Any) -> Any:
     """A layer with the numbers of the model."""
-    cells = {name: number(f"{kind.name}_{name}") for name in kind.numbers}
-    inner = {name.removeprefix("indexer_"): cell for name, cell in cells.items() if name.startswith("indexer_")}
-    outer: dict[str, Any] = {name: cell for name, cell in cells.items() if not name.startswith("indexer_")}
-    if inner:
-        outer["indexer"] = replace(kind.example.indexer, **inner)
-    return replace(kind.example, **outer)
+    return with_numbers(kind.example, {name: number(f"{kind.name}_{name}") for name in kind.numbers})
 
 
 @scope("gpu")

@@ -1,6 +1,7 @@
 // Numbers as people read them, as the command line writes them.
 
-const TIMES = [
+/** Prefixes of seconds, and what they stand for. */
+export const TIMES = [
   ["", 1],
   ["m", 1e-3],
   ["u", 1e-6],
@@ -23,10 +24,14 @@ export function rounded(value) {
   return Math.abs(near) >= 100 ? value.toFixed(0) : String(near);
 }
 
+/** The prefix or unit that suits a value, with its size. */
+export function fitting(value, units) {
+  return units.find(([, size]) => Math.abs(value) >= size * ALMOST) ?? units.at(-1);
+}
+
 /** An SI value with a fitting decimal prefix: 44.8 ms, 3.35 TB/s. */
 export function quantity(value, unit) {
   if (value === 0) return `0 ${unit}`;
-  const units = unit === "s" ? TIMES : AMOUNTS;
-  const [prefix, size] = units.find(([, least]) => Math.abs(value) >= least * ALMOST) ?? units.at(-1);
+  const [prefix, size] = fitting(value, unit === "s" ? TIMES : AMOUNTS);
   return `${rounded(value / size)} ${prefix}${unit}`;
 }

@@ -1,20 +1,8 @@
-/** Numbers as people read them: three significant digits and a unit, as on the command line. */
+/** Figures, which may be missing, and words as the page shows them. */
 
-const DECIMAL_PREFIXES = [
-  ["E", 1e18],
-  ["P", 1e15],
-  ["T", 1e12],
-  ["G", 1e9],
-  ["M", 1e6],
-  ["k", 1e3],
-  ["", 1],
-];
-const SECONDS = [
-  ["s", 1],
-  ["ms", 1e-3],
-  ["µs", 1e-6],
-  ["ns", 1e-9],
-];
+import {TIMES, fitting, quantity, rounded} from "../engine/figures.js";
+
+const SECONDS = TIMES.map(([prefix, size]) => [`${prefix.replace("u", "µ")}s`, size]);
 const NOTHING = "-";
 
 /** Names of latencies, in the order in which they are shown. */
@@ -44,23 +32,14 @@ export function isFigure(value) {
   return typeof value === "number" && Number.isFinite(value);
 }
 
-/** Three significant digits, no exponent unless the number is tiny. */
+/** Three significant digits. */
 export function threeDigits(value) {
-  if (!isFigure(value)) {
-    return NOTHING;
-  }
-  const near = Number(value.toPrecision(3));
-  return Math.abs(near) >= 100 ? value.toFixed(0) : String(near);
+  return isFigure(value) ? rounded(value) : NOTHING;
 }
 
 /** A whole number, its digits in groups. */
 export function grouped(value) {
   return isFigure(value) ? value.toLocaleString("en-US", {maximumFractionDigits: 0}) : NOTHING;
-}
-
-/** Unit and size of the unit that suits a value. */
-function fitting(value, units) {
-  return units.find(([, size]) => Math.abs(value) >= size * 0.9995) ?? units[units.length - 1];
 }
 
 /** A time: 44.8 ms. */
@@ -89,14 +68,7 @@ export function secondsRange(low, high) {
 
 /** An SI value with a decimal prefix: 3.35 TB/s. */
 export function quantityText(value, unit) {
-  if (!isFigure(value)) {
-    return NOTHING;
-  }
-  if (value === 0) {
-    return `0 ${unit}`;
-  }
-  const [prefix, size] = fitting(value, DECIMAL_PREFIXES);
-  return `${threeDigits(value / size)} ${prefix}${unit}`;
+  return isFigure(value) ? quantity(value, unit) : NOTHING;
 }
 
 /** A number of parameters or tokens in few characters: 8.03 B, 131 k. */
