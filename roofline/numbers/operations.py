@@ -186,10 +186,9 @@ def plain(number: Any) -> float:
     >>> plain(2.0)
     2.0
     """
-    if type(number) in _PLAIN or getattr(number, "stands_for_others", False):
-        return number  # type: ignore[no-any-return]  # cells of a sheet, whose numbers change
-    value: float | None = getattr(number, "value", number)
-    return number if value is None else value  # type: ignore[no-any-return]  # a symbol without a value
+    stays = type(number) in _PLAIN or getattr(number, "stands_for_others", False)  # as cells do, whose numbers change
+    value: float = number if stays else getattr(number, "value", number)
+    return number if value is None else value  # a symbol without a value
 
 
 def norm(a: Real, b: Real, p: float, meaning: str = "") -> Real:

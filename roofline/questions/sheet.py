@@ -37,7 +37,7 @@ from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, preset_
 from roofline.specs.formats import number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
-from roofline.specs.workload import OF_REQUESTS, Limits
+from roofline.specs.workload import OF_REQUESTS, Limits, metric_and_level
 from roofline.specs.written import PromptShare
 from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, needing, shown
 from roofline.support.records import replace
@@ -50,11 +50,7 @@ if TYPE_CHECKING:
 
 _MOST_ROWS = 5000
 _FIXED = ("engine", "network", "routing", "slo", "specs", "assume")  # one value per workbook; others may be lists
-#: What a sheet cannot express, and why.
-NO_LOAD = (
-    "its cells hold bursts on an idle server; users, request rates, percentiles and goodput are where rounds of "
-    "equations agree (docs/method.md), which cells cannot repeat until they do: ask predict, curve or goodput"
-)
+_LOADS = {"concurrency": "users", "request_rate": "request_rate"}  # options and cells of the sheet Answer
 _VARIED = ("quantization", "kv_cache_dtype", "tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")
 _DEFAULTS: Mapping[str, Any] = {
     **DEFAULTS, "quantization": None, "kv_cache_dtype": None, "tp": None, "pp": 1, "ep": 1, "dp": 1,
@@ -84,7 +80,9 @@ def sheet(
         spare: blank rows below the scenarios, to be filled in [1].
         force: overwrite an existing file.
         options: keyword arguments of `predict`: isl, osl, batch, prefix, tp, pp, ep, dp, quantization,
-            kv_cache_dtype and basis may be lists; engine, network, routing, slo, specs and assume hold for all.
+            kv_cache_dtype and basis may be lists; engine, network, routing, slo, specs and assume hold for all. The
+            load that concurrency or request_rate states is that of the sheet Answer; scenarios are bursts. Limits hold
+            for means, or all for the 95th or the 99th percentile.
 
     Returns:
         Number of scenario rows written, blank ones excluded [1].
@@ -139,9 +137,6 @@ def _contents(
     slo = slo_limits(options.get("slo")) or Limits()
     if "itl" in slo:  # of a burst without drafts
         slo["tpot"] = min(slo.pop("itl"), slo.get("tpot", BILLION))
-    other = [key for key in slo if key not in OF_REQUESTS]
-    if other:
-        raise BadInput(f"a sheet limits means only, not {', '.join(other)}: {NO_LOAD}")
     choices = _distinct([(gpu, _lists(pooled.options)) for pooled, gpu in given_pools], alike=False)
     count = len(given_models) * sum(prod(map(len, lists)) for _, lists in choices)
     if count > _MOST_ROWS:
@@ -152,6 +147,22 @@ def _contents(
         for values in product(*lists)
     ]
     return _filled(given_models, given_gpus, cases, spare, options, slo)
+
+
+def _levelled(slo: Mapping[str, float]) -> tuple[Limits, str]:
+    """Limits by their latencies, and what all of them hold for: the mean, p95 or p99."""
+    from roofline.outputs.workbook.loads import LEVELS
+
+    limits, names = Limits(), {level: name for name, level in LEVELS.items()}
+    found: dict[str, str] = {}
+    for key, limit in slo.items():
+        metric, level = metric_and_level(key)
+        if metric not in OF_REQUESTS or level not in names:
+            raise BadInput(f"a sheet limits TTFT, TPOT and E2EL, in the mean, at p95 or at p99, not {key}: ask predict")
+        limits[metric], found[metric] = limit, names[level]
+    if len(set(found.values())) > 1:
+        raise BadInput(f"limits of a sheet hold all for the mean, or all for one percentile, not for {found}")
+    return limits, next(iter(found.values()), names[None])
 
 
 def _contents_of_plans(plans: Plans, spare: int) -> tuple[Contents, Prediction, PlannedAnswer]:
@@ -198,6 +209,7 @@ def _filled(
 
     specs = arguments.folder(options.get("specs"))
     (assume,) = arguments.scalars(assume=options.get("assume"))
+    slo, level = _levelled(slo)
     fixed = {name: options[name] for name in _FIXED if name in options} | {"slo": slo}
     engine, network, routing = arguments.scalars(
         engine=options.get("engine", DEFAULT_ENGINE),
@@ -214,7 +226,28 @@ def _filled(
     given: list[tuple[Any, Any]] = [*given_models, *given_gpus]
     figures_ = [line for name, record in given for line in _figures(name, record, specs, assume)]
     about = list(_about(start, model_records, gpu_records, specs))
-    return Contents(tables, profile, routing_skew, rows[opened], rows, spare, slo, figures_, about), start
+    opening, amounts = _under_load(cases[opened], rows[opened], {**options, **fixed})
+    found = Contents(tables, profile, routing_skew, opening, rows, spare, slo, figures_, about, amounts, level)
+    return found, start
+
+
+def _under_load(
+    opening: tuple[Model, Gpu, Mapping[str, Any]], row: Mapping[str, Any], options: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], dict[str, float]]:
+    """The case of the sheet Answer at the tp of its load, and the load, if any."""
+    loads = {name: options[name] for name in _LOADS if options.get(name) is not None}
+    if not loads:
+        return row, {}
+    model, gpu, chosen = opening
+    fixed = {name: options[name] for name in _FIXED if name in options}
+    asked = {**fixed, **loads, **{name: value for name, value in chosen.items() if name != "batch"}}
+    try:
+        tp = predict(model, gpu, **asked, allow_oversize=True).deployment.plan.tp
+    except (BadInput, UnknownName):
+        raise
+    except RooflineError:  # the sheet says why
+        tp = row["tp"]
+    return {**row, "tp": tp}, {_LOADS[name]: float(plain_value(name, scalar(value))) for name, value in loads.items()}
 
 
 def _usable_gpus(specs: str | None) -> list[str]:

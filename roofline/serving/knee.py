@@ -7,7 +7,20 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Generic
 
-from roofline.numbers.operations import Json, Number, Real, Word, comparable, floor, maximum, minimum, span_text, where
+from roofline.numbers.operations import (
+    Json,
+    Number,
+    Real,
+    Word,
+    all_of,
+    comparable,
+    floor,
+    maximum,
+    minimum,
+    negated,
+    span_text,
+    where,
+)
 from roofline.numbers.quantity import BILLION, GIGA
 from roofline.numbers.roots import crossing, largest_that_holds
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
@@ -17,6 +30,7 @@ from roofline.physics.plan import Deployment, Plan
 from roofline.physics.programs import figures_of
 from roofline.serving.answers import data_frame, html_of, picture_of, rows_of_cases
 from roofline.serving.quantization import resolved_quantization
+from roofline.specs.load import Load
 from roofline.specs.model import Model, MoeFfn
 from roofline.support.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
 from roofline.support.records import NamedTuple, replace
@@ -325,6 +339,44 @@ def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None
         if memory(candidate, batch, length).fits:
             return candidate.plan.tp
     return None
+
+
+class Score(NamedTuple):
+    """How well a plan serves a case."""
+
+    value: Real  # the more, the better
+    gain: float  # relative, that does not justify a wider plan
+    is_enough: Real
+
+
+_GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
+
+
+def score_of_load(takes: Real, load: Load) -> Score:
+    """Whether a plan takes a load, given the most that it takes [requests, or 1/s]."""
+    return Score(takes, _GAIN_OF_WIDER, takes > load.request_rate if load.is_open else takes >= load.at_once)
+
+
+def least_enough(scored: Iterable[tuple[Real, Real, Score]], zero: Real = 0.0) -> Real:
+    """The first degree that fits and is enough, else the smallest of those that serve best; 0 where none fits.
+
+    Args:
+        scored: degrees in ascending order, each with whether it fits and its score.
+        zero: 0 in the shape of the cases.
+
+    >>> least_enough([(1.0, True, Score(5.0, 0.01, False)), (2.0, True, Score(9.0, 0.01, False))])
+    2.0
+    """
+    chosen, best, settled = zero, zero, zero > 0.0
+    for degree, fits, score in scored:
+        is_better = fits & ((chosen == 0.0) | (score.value > best * (1.0 + score.gain)))
+        takes_it = negated(settled) & is_better
+        chosen, best = where(takes_it, degree, chosen), where(takes_it, score.value, best)
+        enough = negated(settled) & fits & score.is_enough
+        chosen, settled = where(enough, degree, chosen), settled | enough
+        if all_of(settled):
+            break
+    return chosen
 
 
 def candidates_of(deployment: Deployment) -> Iterator[Deployment]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,16 +67,19 @@ def figures_of(asked: Asked, knees: Knees[Any, Any]) -> Iterator[Figure]:
     def shown(cell: Any) -> Any:
         return where(ok, cell, "")
 
-    def of(read: Callable[[Judged], Any]) -> Any:
-        return shown(asked.of(read))
+    def of(read: Callable[..., Any], *more: Any) -> Any:
+        return shown(asked.of(read, *more))
 
-    def after_first(read: Callable[[Judged], Any]) -> Any:
-        return shown(where(several, asked.of(read), ""))
+    def after_first(read: Callable[..., Any], *more: Any) -> Any:
+        return shown(where(several, asked.of(read, *more), ""))
 
     yield Figure("answer", where(ok, "ok", asked.reason), "word")
-    verdict, why = (asked.of(lambda each, part=part: words_on(each, [*each.slo])[part]) for part in (0, 1))
+    keys = [*case.prediction.slo]
+    verdict, why = (asked.of(_word_of, keys, part) for part in (0, 1))
     yield Figure("verdict", shown(verdict), "word", "certain where the whole 80 % range meets or misses the limits")
     yield Figure("reason", shown(why), "word", "why the verdict is not pass")
+    level = where(asked.level == next(iter(LEVELS)), "", case.pool.text_formula(f" {asked.level}"))
+    yield Figure("level", shown(level), "word", "what the limits hold for, where not for the mean")
     yield Figure("note", shown(where(asked.is_burst, case.note, asked.load_note)), "word", "what to mind")
     yield Figure("TTFT [ms]", of(lambda each: each.ttft / MILLI), "result", "time to first token, mean")
     yield Figure("TPOT [ms]", after_first(lambda each: each.tpot / MILLI), "result", "time per output token, mean")
@@ -88,17 +92,29 @@ def figures_of(asked: Asked, knees: Knees[Any, Any]) -> Iterator[Figure]:
     yield Figure("output tok/s/GPU", of(lambda each: each.output_tok_s_gpu), "result")
     yield Figure("prefill bound", of(lambda each: named("bound", each.prefill.bound)), "word")
     yield Figure("decode bound", after_first(lambda each: named("bound", each.decode.bound)), "word")
-    first, step = (lambda each, part=part: each.ideal[part].time / MILLI for part in (0, 1))
-    yield Figure("TTFT, hardware limit [ms]", of(first), "number", "full rates, no host")
-    yield Figure("TPOT, hardware limit [ms]", after_first(step), "number")
+    yield Figure("TTFT, hardware limit [ms]", of(_at_limit, 0), "number", "full rates, no host")
+    yield Figure("TPOT, hardware limit [ms]", after_first(_at_limit, 1), "number")
     yield Figure("GPUs", of(lambda each: each.deployment.num_gpus), "whole", "of all replicas")
     yield from _of_memory(asked)
     yield from _of_knees(knees, lambda cell: where(asked.is_burst, shown(cell), ""))
     yield from _of_costs(asked, of)
     for metric in SLO_KEYS:
         keys = [key_of(metric, level) for level in LEVELS.values()]
-        word = of(lambda each, keys=keys: words_on(each, keys)[0])
-        yield Figure(f"SLO {metric.upper()}", word, "word", "this limit alone")
+        yield Figure(f"SLO {metric.upper()}", of(_word_of, keys, 0), "word", "this limit alone")
+
+
+def _word_of(prediction: Judged, keys: Sequence[str], part: int) -> Any:
+    """The verdict on some limits, or why it is not `pass`."""
+    return words_on(prediction, keys)[part]
+
+
+def _at_limit(prediction: Judged, part: int) -> Any:
+    """Prefill or decode step at the hardware limit [ms]."""
+    return prediction.ideal[part].time / MILLI
+
+
+def _latency(prediction: Judged, key: str) -> Any:
+    return prediction.latency(key)
 
 
 def _known(time: Any) -> Any:
@@ -112,13 +128,13 @@ def _at_levels(asked: Asked, shown: Callable[[Any], Any]) -> Iterator[Figure]:
     for metric in SLO_KEYS:
         for name, level in LEVELS.items():
             key = key_of(metric, level)
-            time = asked.of(lambda each, key=key: each.latency(key))
+            time = asked.of(_latency, key)
             known = where(several, _known(time), "") if metric in BETWEEN_TOKENS else _known(time)
             if level is not None:
                 note = f"{name} over requests; of a burst the mean"
                 yield Figure(f"{metric.upper()} {name} [ms]", shown(known), "number", note)
     for metric in SLO_KEYS:
-        time = _known(asked.at_level(metric, lambda each, key: each.latency(key)))
+        time = _known(asked.at_level(metric, _latency))
         known = where(several, time, "") if metric in BETWEEN_TOKENS else time
         yield Figure(f"{metric.upper()} at the SLO's level [ms]", shown(known), "result", "mean, p95 or p99")
 
@@ -139,14 +155,18 @@ def _of_loads(of: Callable[..., Any]) -> Iterator[Figure]:
 def _of_memory(asked: Asked) -> Iterator[Figure]:
     """Memory of the fullest GPU, also of a case that does not fit."""
 
-    def held(read: Callable[[Memory[Any, Any]], Any]) -> Any:
-        return where(asked.case.impossible == "", asked.of(lambda each: read(each.memory)), "")
+    def held(read: Callable[..., Any], *more: Any) -> Any:
+        return where(asked.case.impossible == "", asked.of(lambda each: read(each.memory, *more)), "")
 
     for name in ("weights", "kv_cache", "activations", "reserve"):
         label = f"{'KV cache' if name == 'kv_cache' else name} [GB/GPU]"
-        yield Figure(label, held(lambda memory, name=name: getattr(memory, name) / GIGA), "number")
+        yield Figure(label, held(_size, name), "number")
     yield Figure("HBM used", held(lambda memory: memory.used_fraction), "share", "of the usable memory")
     yield Figure("fits", held(lambda memory: where(memory.fits, "yes", "no")), "word")
+
+
+def _size(memory: Memory[Any, Any], name: str) -> Any:
+    return getattr(memory, name) / GIGA
 
 
 def _of_knees(knees: Knees[Any, Any], shown: Callable[[Any], Any]) -> Iterator[Figure]:
@@ -171,23 +191,28 @@ def _of_costs(asked: Asked, of: Callable[..., Any]) -> Iterator[Figure]:
     hourly: Any = asked.case.prediction.usd_per_hour
     priced = hourly > 0
 
-    def cost(read: Callable[[Judged], Any]) -> Any:
-        return of(lambda each: where(priced, read(each), "no price"))
+    def cost(name: str, factor: float = 1.0) -> Any:
+        return of(lambda each: where(priced, getattr(each, name) * factor, "no price"))
 
-    yield Figure("USD/h", cost(lambda each: each.usd_per_hour), "number", "typical price of all GPUs")
+    yield Figure("USD/h", cost("usd_per_hour"), "number", "typical price of all GPUs")
     months = f"{MONTH / HOUR:g} hours of all GPUs"
-    yield Figure("USD/month", cost(lambda each: each.usd_per_hour * (MONTH / HOUR)), "money", months)
-    yield Figure("USD/M output tok", cost(lambda each: each.usd_per_m_output_tok), "result", "GPUs busy with this load")
+    yield Figure("USD/month", cost("usd_per_hour", MONTH / HOUR), "money", months)
+    yield Figure("USD/M output tok", cost("usd_per_m_output_tok"), "result", "GPUs busy with this load")
 
 
 def range_figures(read: Callable[..., Any], several: Any, *, in_words: bool = True) -> Iterator[Figure]:
     """Ends of the 80 % ranges of a case, and with `in_words` both as one text; `read` knows the case."""
     for metric in SLO_KEYS:
         for part, label in enumerate(("low", "high", "80 % range")[: 3 if in_words else 2]):
-            cell = read(metric, lambda each, key, part=part: range_of(each, key)[part])
+            cell = read(metric, partial(_end_of_range, part=part))
             shown = where(several, cell, "") if metric in BETWEEN_TOKENS else cell
             style, note = ("range", "") if part == _TEXT else ("number", f"{label} end of the 80 % range")
             yield Figure(f"{metric.upper()}, {label} [ms]", shown, style, note)
+
+
+def _end_of_range(prediction: Judged, key: str, part: int) -> Any:
+    """An end of a range, or both as a text."""
+    return range_of(prediction, key)[part]
 
 
 def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[str, Any]) -> None:
@@ -204,6 +229,8 @@ def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[s
         sheet.text(line, 2, unit, "unit")
         sheet.text(line, 4, note, "said")
         if key:
+            _, level, name = places["level"]
+            sheet.formula(line, 0, f'"{label}"&{level}', f"{label}{name}", "label")
             for column, name in ((3, f"{key.upper()}, 80 % range [ms]"), (5, f"SLO {key.upper()}")):
                 chosen, cell, value = places[name]
                 sheet.formula(line, column, cell, value, chosen)

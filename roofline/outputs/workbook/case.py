@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -41,14 +42,18 @@ from roofline.physics.plan import LEAST_SKEW, MOST_SKEW, Deployment, ModelQuanti
 from roofline.serving.knee import (
     LARGEST_BATCH,
     Knees,
+    Score,
     asymptotic_time,
     expert_faults,
     half_surplus,
+    least_enough,
     ridge_surplus,
+    score_of_load,
     tp_faults,
     weight_sides,
 )
 from roofline.serving.latency import Workload, decode, prefill, slo_excess
+from roofline.serving.load.equations import capacity
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, PRESETS, SECTIONS
 from roofline.serving.verdict import INHERITED, beyond
@@ -66,10 +71,13 @@ from roofline.specs.gpu import (
     Link,
     Price,
 )
-from roofline.specs.load import Burst
+from roofline.specs.load import Burst, Load, Rate, Users
 from roofline.specs.model import Ffn, Mixer, MoeFfn, Stage
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple, dataclass, field, replace
+
+#: Loads that may be typed instead of a burst, by the names of their cells.
+TYPED: Mapping[str, type[Load]] = {"users": Users, "request_rate": Rate}
 
 #: Choices of a case, in the order of its columns.
 CHOICES = (
@@ -100,6 +108,7 @@ class CaseCells(NamedTuple):
     routing_skew: Real | None  # c of the routing
     bounds: tuple[Bound, ...] = ()  # of inputs that all cases share
     slo: Mapping[str, Real] = {}  # limits [s]; infinite where blank
+    loads: Mapping[str, Cell] = {}  # by `TYPED`, as typed; none where cases are bursts alone
 
 
 class LookupCase(NamedTuple):
@@ -133,7 +142,7 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     )  # fmt: skip
     with scope("rank batch"):  # before another step claims it
         rank_batch(workload.batch, dp)
-    tp = where(is_number(cells["tp"]), _degree(cells["tp"]), _open_tp(single, workload, catalog.degrees))
+    tp = where(is_number(cells["tp"]), _degree(cells["tp"]), _open_tp(single, workload, catalog.degrees, inputs.loads))
     deployment = replace(single, plan=Plan(tp, pp, ep, dp))
     is_ideal = cells["basis"] == "ideal"
     first, step = passes(is_ideal, deployment, workload)
@@ -395,16 +404,38 @@ def _faults(catalog: Catalog, rows: _Rows, prediction: Prediction, inputs: CaseC
 
 
 @scope("open tp")
-def _open_tp(deployment: Deployment, workload: Workload, degrees: Sequence[int]) -> Any:
-    """The smallest tensor-parallel degree of a node that divides the model and holds the burst; else the widest."""
-    plan, length = deployment.plan, workload.isl + workload.osl
-    chosen: Any = 1
-    for tp in degrees:  # the widest that divides
-        chosen = where(_divides(deployment, tp), tp, chosen)
-    for tp in reversed(degrees):
-        fits = memory(replace(deployment, plan=replace(plan, tp=tp)), workload.batch, length).fits
-        chosen = where(_divides(deployment, tp) & fits, tp, chosen)
-    return chosen
+def _open_tp(deployment: Deployment, workload: Workload, degrees: Sequence[int], loads: Mapping[str, Cell]) -> Any:
+    """The smallest tensor-parallel degree of a node that divides the model and holds the load; else the widest."""
+    widest: Any = 1
+    for tp in degrees:
+        widest = where(_divides(deployment, tp), tp, widest)
+    chosen = least_enough(_scored(deployment, workload, degrees, lambda _: Score(1.0, 0.0, is_enough=True)))
+    for name, typed in loads.items():
+        is_asked, load = amount_of(name, typed)
+        under = replace(workload, load=load)
+        score = partial(_score, workload=under)
+        chosen = where(is_asked, least_enough(_scored(deployment, under, degrees, score)), chosen)
+    return where(chosen > 0, chosen, widest)
+
+
+def _scored(
+    deployment: Deployment, workload: Workload, degrees: Sequence[int], score: Callable[[Deployment], Score]
+) -> Iterator[tuple[Real, Real, Score]]:
+    """Degrees, whether they divide the model and hold its sequences, and how well they serve."""
+    for tp in degrees:
+        candidate = replace(deployment, plan=replace(deployment.plan, tp=tp))
+        fits = memory(candidate, workload.batch, workload.isl + workload.osl).fits
+        yield 1.0 * tp, _divides(deployment, tp) & fits, score(candidate)
+
+
+def _score(deployment: Deployment, workload: Workload) -> Score:
+    return score_of_load(capacity(deployment, workload), workload.load)
+
+
+def amount_of(name: str, typed: Cell) -> tuple[Any, Load]:
+    """Whether a load is typed, and the load; where it is not, as little as a search starts with."""
+    kind, cell = TYPED[name], read_count(typed)
+    return is_number(cell), kind.of(where(is_number(cell), maximum(cell, kind.least), kind.start))
 
 
 def _divides(deployment: Deployment, tp: int) -> Any:
@@ -538,14 +569,14 @@ CHOICE_NOTES: Mapping[str, str] = {
     "gpu": "from the sheet GPUs; my-gpu is yours to fill in",
     "quantization": "native (the checkpoint's formats) or a preset",
     "kv_cache_dtype": "as quantization (set by it), auto (the checkpoint's) or a format",
-    "tp": "tensor-parallel degree; blank: the smallest that holds the burst",
+    "tp": "tensor-parallel degree; blank: the smallest that holds the load",
     "pp": "pipeline-parallel degree",
     "ep": "expert-parallel degree; divides tp x dp",
     "dp": "data-parallel degree of the attention",
     "replicas": "replicas of tp x pp x dp GPUs",
     "isl": "prompt length [tokens]",
     "osl": "answer length [tokens]",
-    "batch": "sequences started together on one replica",
+    "batch": "burst: sequences started together on one idle replica",
     "prefix": "cached prompt tokens",
     "basis": "calibrated or ideal (hardware limit)",
 }

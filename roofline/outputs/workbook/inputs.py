@@ -7,8 +7,8 @@ from typing import Any
 
 from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.quantity import BILLION, HOUR, MEGA, MILLI
-from roofline.outputs.workbook.case import CHOICE_NOTES, OFFERED, TEXTS, Contents, name_of, times_shown
-from roofline.outputs.workbook.loads import LEVELS, TYPED
+from roofline.outputs.workbook.case import CHOICE_NOTES, OFFERED, TEXTS, TYPED, Contents, name_of, times_shown
+from roofline.outputs.workbook.loads import LEVELS
 from roofline.outputs.workbook.writer import Book, Rule, Sheet, address
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS

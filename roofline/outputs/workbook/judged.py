@@ -140,7 +140,7 @@ class Range(NamedTuple):
 def range_of(prediction: Judged, key: str) -> Range:
     """The 80 % range of a latency, by the key of a limit."""
     metric, level = metric_and_level(key)
-    ends = getattr(prediction, f"{metric}_interval") if level is None else prediction.latency_interval(key)
+    ends: Any = getattr(prediction, f"{metric}_interval") if level is None else prediction.latency_interval(key)
     low, high = (end / MILLI for end in ends)
     pool: CellPool = low.graph
     text = pool.text_formula(f"{_shortened(low)} to {_shortened(high)}")

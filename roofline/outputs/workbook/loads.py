@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from roofline.numbers.operations import Real, maximum, negated, where
-from roofline.outputs.workbook.case import Contents, LookupCase, name_of, noted
+from roofline.numbers.operations import Real, negated, where
+from roofline.outputs.workbook.case import TYPED, Contents, LookupCase, amount_of, name_of, noted
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, scope
 from roofline.outputs.workbook.judged import Judged
 from roofline.outputs.workbook.rounds import MOST_TURNS, Rounds
@@ -15,13 +15,10 @@ from roofline.outputs.workbook.typed import UNREADABLE
 from roofline.serving.latency import request_passes
 from roofline.serving.load.equations import served_by_formulas
 from roofline.serving.prediction import memory_of
-from roofline.specs.load import Load, Rate, Users
 from roofline.specs.workload import key_of
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
-#: Loads that may be typed instead of a burst, by the names of their cells.
-TYPED: Mapping[str, type[Load]] = {"users": Users, "request_rate": Rate}
 #: What a limit may hold for: the mean, or a percentile.
 LEVELS: Mapping[str, float | None] = {"mean": None, "p95": 95.0, "p99": 99.0}
 
@@ -49,16 +46,16 @@ class Asked:
         for each in loads:
             self.is_burst = negated(each.is_asked) & self.is_burst
 
-    def of(self, read: Callable[[Judged], Any]) -> Any:
+    def of(self, read: Callable[..., Any], *more: Any) -> Any:
         """What `read` says of the prediction of the typed load."""
-        return self._chosen(read(self.case.prediction), [read(each.prediction) for each in self.loads])
+        return self._chosen(read(self.case.prediction, *more), [read(each.prediction, *more) for each in self.loads])
 
     def at_level(self, metric: str, read: Callable[[Judged, str], Any]) -> Any:
         """What `read` says of a latency at the level of the limits, by the key of a limit."""
         chosen: Any = None
         for name, level in LEVELS.items():
             key = key_of(metric, level)
-            here = self.of(lambda prediction, key=key: read(prediction, key))
+            here = self.of(read, key)
             chosen = here if chosen is None else where(self.level == name, here, chosen)
         return chosen
 
@@ -83,12 +80,16 @@ def levelled(slo: Mapping[str, Real], level: Cell) -> dict[str, Real]:
     }
 
 
+def typed_loads(contents: Contents, pool: CellPool) -> dict[str, Cell]:
+    """Loads of the sheet Answer, as typed."""
+    return {name: pool.input(name_of(name), contents.loads.get(name, float("nan"))) for name in TYPED}
+
+
 @scope("loads")
-def asked_case(contents: Contents, case: LookupCase, rounds: Rounds) -> Asked:
+def asked_case(contents: Contents, case: LookupCase, typed: Mapping[str, Cell], rounds: Rounds) -> Asked:
     """The case under each load that may be typed."""
     pool, level = case.pool, typed_level(contents, case.pool)
     case = case._replace(prediction=replace(case.prediction, slo=levelled(case.prediction.slo, level)))
-    typed = {name: pool.input(name_of(name), contents.loads.get(name, float("nan"))) for name in TYPED}
     faults = list(_faults(case, typed, level))
     pool.rows = rounds
     loads = [_loaded(case, rounds, name, cell, faults) for name, cell in typed.items()]
@@ -117,14 +118,14 @@ def _faults(case: LookupCase, typed: Mapping[str, Cell], level: Cell) -> Iterato
 
 def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: list[tuple[Any, str]]) -> Loaded:
     """The case under a load whose amount is a cell."""
-    kind, cell = TYPED[name], read_count(typed)
-    amount = where(is_number(cell), maximum(cell, kind.least), kind.start)
-    burst, before = case.prediction, len(rounds.searches)
-    deployment, workload = burst.deployment, replace(burst.workload, load=kind.of(amount))
+    is_asked, load = amount_of(name, typed)
+    burst: Any = case.prediction
+    before = len(rounds.searches)
+    deployment, workload = burst.deployment, replace(burst.workload, load=load)
     rounds.title = name
     under_load = served_by_formulas(deployment, workload)
     unsettled, rounds.unsettled = rounds.unsettled, []
-    need = memory_of(deployment, workload, under_load)
+    need: Any = memory_of(deployment, workload, under_load)
     first, step = request_passes(deployment, workload, under_load)
     prediction = replace(
         burst, workload=workload, prefill=burst.prefill.like(first), decode=burst.decode.like(step), memory=need,
@@ -138,7 +139,7 @@ def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: li
         (negated(need.fits), text(f"{DoesNotFit.short}: {used}% of the usable memory")),
     ]
     unstable = negated(under_load.is_stable)
-    if kind.is_open:
+    if load.is_open:
         most = rounded_to(under_load.max_request_rate, 2)
         over = unstable & (under_load.request_rate >= under_load.max_request_rate)
         refused.append((over, text(f"{Overloaded.short}: at most {most} requests/s are answered")))
@@ -150,4 +151,4 @@ def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: li
     for fails, why in reversed(refused):
         reason = where(fails, why, reason)
     reason = where(case.impossible == "", reason, case.impossible)
-    return Loaded(is_number(cell), prediction, reason, noted(case.pool, deployment, workload))
+    return Loaded(is_asked, prediction, reason, noted(case.pool, deployment, workload))

@@ -39,7 +39,7 @@ from roofline.outputs.workbook.catalogs import write_notes, write_tables
 from roofline.outputs.workbook.cells import Cell, CellPool, homes, named, shared, unmarked
 from roofline.outputs.workbook.inputs import choice_rule, number_rule
 from roofline.outputs.workbook.judged import NO_LIMIT, words_on
-from roofline.outputs.workbook.loads import asked_case
+from roofline.outputs.workbook.loads import asked_case, typed_loads
 from roofline.outputs.workbook.planning import Answered, pair_formulas, write_fleet, write_summary
 from roofline.outputs.workbook.plans import PlannedAnswer, write_plans
 from roofline.outputs.workbook.rounds import Rounds, placed, write_rounds
@@ -81,7 +81,8 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
     """Write the sheets Answer, Details, Engine, Kernels, Lookups, Rounds, Knees and Curves."""
     pool = CellPool()
     cells = {name: pool.input(name_of(name), contents.case[name]) for name in CHOICES}
-    case = lookup_case(contents.catalog, case_inputs(contents, pool, cells))
+    typed = typed_loads(contents, pool)
+    case = lookup_case(contents.catalog, case_inputs(contents, pool, cells)._replace(loads=typed))
     slo = limits(contents, pool)
     rows = list(kernel_lines(case))
     columns = {name: 2 + place for place, name in enumerate(Trial._fields)}
@@ -92,7 +93,7 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
     )
     knees = knees_of(trials)  # before loops become rows: they have rows of their own
     rounds = Rounds("Rounds")
-    results = list(figures_of(asked_case(contents, case, rounds), knees))
+    results = list(figures_of(asked_case(contents, case, typed, rounds), knees))
     for result in results:
         result.name_cell()
     asked_at = pool.input(address(None, 1, "Knees"), np.array([_plain(batch) for batch in trials.batches]))

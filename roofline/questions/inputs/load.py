@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from roofline.numbers.operations import Real, all_of, any_of, element, largest_of, maximum, negated, never, where
+from roofline.numbers.operations import Real, all_of, any_of, element, largest_of, maximum, never, where
 from roofline.numbers.quantity import NANO, rounded
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.questions.inputs.case import cold_start_notes
 from roofline.serving.knee import (
+    Score,
     candidates_of,
     check_count,
     check_degrees,
     check_plan,
     does_not_fit,
+    least_enough,
     possible_tp,
+    score_of_load,
     widest_tp,
 )
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import deployed_text
 from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded
-from roofline.support.records import NamedTuple, replace
+from roofline.support.records import replace
 
 __all__ = ["BENCHMARK", "UNDER_LOAD"]
 
 
 MOST_USERS = 4096.0  # of a load that is varied
 _GROWTH = 2.0**0.5  # factor on the users from one point to the next
-_GAIN_OF_WIDER = 0.01  # relative gain in capacity that does not justify a wider plan
 _LEAST_EXCESS = NANO
 _QUEUED = (
     "all requests wait from the start and are equally long: they take the slots in waves, and steps with prompts are "
@@ -79,41 +81,27 @@ def open_tp(
             return 0.0
     candidates = _possible(deployment)
     whole = [each for each in candidates if num_gpus is None or num_gpus % each.plan.num_gpus == 0]
-    chosen: Real = sum(0.0 * number for number in workload.numbers.values())
-    settled: Real = chosen > 0.0
-    best = chosen
-    for candidate in whole or candidates:
-        served_by = candidate.copies(copies or (num_gpus or 1) // candidate.plan.num_gpus or 1)
-        score = _score(served_by, workload, slo if num_gpus is not None else None)
-        fits = memory(candidate, workload.batch, length).fits
-        is_better = fits & ((chosen == 0.0) | (score.value > best * (1.0 + score.gain)))
-        takes_it = negated(settled) & is_better
-        chosen, best = where(takes_it, 1.0 * candidate.plan.tp, chosen), where(takes_it, score.value, best)
-        enough = negated(settled) & fits & score.is_enough
-        chosen, settled = where(enough, 1.0 * candidate.plan.tp, chosen), settled | enough
-        if all_of(settled):
-            break
-    return chosen
+    zero: Real = sum(0.0 * number for number in workload.numbers.values())
+    limits = slo if num_gpus is not None else None
+
+    def scored() -> Iterator[tuple[float, Real, Score]]:
+        for candidate in whole or candidates:
+            served_by = candidate.copies(copies or (num_gpus or 1) // candidate.plan.num_gpus or 1)
+            fits = memory(candidate, workload.batch, length).fits
+            yield 1.0 * candidate.plan.tp, fits, _score(served_by, workload, limits)
+
+    return least_enough(scored(), zero)
 
 
-class _Score(NamedTuple):
-    """How well a plan serves a case."""
-
-    value: Real  # the more, the better
-    gain: float  # relative, that does not justify a wider plan
-    is_enough: Real
-
-
-def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] | None) -> _Score:
+def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] | None) -> Score:
     if slo:
         from roofline.serving.load.tails import excess
 
         worst = excess(deployment, workload, slo)
-        return _Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
+        return Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
     if workload.load.is_burst:
-        return _Score(value=1.0, gain=0.0, is_enough=True)
-    takes, load = _capacity(deployment, workload), workload.load
-    return _Score(takes, _GAIN_OF_WIDER, takes > load.request_rate if load.is_open else takes >= load.at_once)
+        return Score(value=1.0, gain=0.0, is_enough=True)
+    return score_of_load(_capacity(deployment, workload), workload.load)
 
 
 def _possible(deployment: Deployment) -> list[Deployment]:

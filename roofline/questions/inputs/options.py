@@ -282,7 +282,7 @@ _NO_LIMIT = {
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4ep4x2"
-_NO_LOAD = "a workbook holds bursts on an idle server; ask predict, curve or goodput, or sweep for rows in a file"
+_NO_RUN = "a workbook holds bursts and steady loads; ask predict, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _ON_THE_PAGE = "whoever opens the page chooses it there"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
@@ -310,8 +310,8 @@ _OF_A_RUN = {
 }
 _KINDS_OF_A_RUN: Mapping[str, Value] = {"isl": NUMBER, "osl": NUMBER, "batch": NUMBER, "ep": COUNT}
 _IN_CELLS = (
-    "isl", "osl", "prefix", "slo", "p99_within", "batch", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype",
-    "engine", "network", "routing", "basis", "specs", "assume",
+    "isl", "osl", "prefix", "slo", "p99_within", "batch", *LASTING, "tp", "pp", "ep", "dp", "quantization",
+    "kv_cache_dtype", "engine", "network", "routing", "basis", "specs", "assume",
 )  # fmt: skip
 
 #: Question -> what it takes.
@@ -460,9 +460,9 @@ QUESTIONS: Mapping[str, Question] = {
     "sheet": Question(
         {
             **{name: _NOT_IN_CELLS for name in OPTIONS if name not in _IN_CELLS},
-            **dict.fromkeys((*LASTING, RUN), _NO_LOAD),
+            RUN: _NO_RUN,
         },
-        several=tuple(name for name in LISTED if name in _IN_CELLS),
+        several=tuple(name for name in LISTED if name in _IN_CELLS and name not in LASTING),
         kinds={"ep": COUNT},
     ),
     "page": Question({name: _ON_THE_PAGE for name in OPTIONS if name != "specs"}, only=("specs",)),
