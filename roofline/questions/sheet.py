@@ -406,4 +406,4 @@ def _band(start: Prediction) -> str:
     if step is not None and start.tpot is not None:
         parts.append(f"TPOT {to_text(start.tpot, 's')}: {to_text(step[0], 's')} to {to_text(step[1], 's')}")
     text = "; ".join(parts)
-    return f"80 % interval of the opening case: {text}. Others: `roofline predict`; accuracy: docs/accuracy.md."
+    return f"80 % interval of the opening case: {text}. Others: Scenarios; accuracy: docs/accuracy.md."

@@ -2,12 +2,14 @@
 
 import random
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from test_case import CHOICES, GPUS, MODELS, drawn
 
 import roofline as rl
+from roofline.catalog.find import engine_paths
 from roofline.outputs.layer_kinds import structure_of
 from roofline.outputs.workbook.case import CaseCells, lookup_case
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool
@@ -17,6 +19,7 @@ from roofline.questions.inputs import case as cases
 from roofline.specs.workload import OF_REQUESTS
 
 SHARE = 1e-6  # of a limit, by which it lies beside a figure
+ENGINE = cases.engine("generic", 0.0)
 WORDS = ("pass", "pass?", "fail?", "fail")
 
 
@@ -32,14 +35,16 @@ def models_of_every_kind():
     return models
 
 
-def predicted(row, slo=None):
+def predicted(row, slo=None, **more):
     """What Python says of a case, None where it refuses it."""
     own = {name: row[name] for name in ("tp", "pp", "ep", "dp", "isl", "osl", "batch", "prefix", "basis")}
     quantization = None if row["quantization"] == "native" else row["quantization"]
     cache = None if row["kv_cache_dtype"] == "as quantization" else row["kv_cache_dtype"]
     slo = slo and {key: f"{limit!r} s" for key, limit in slo.items()}
     try:
-        return rl.predict(row["model"], row["gpu"], quantization=quantization, kv_cache_dtype=cache, slo=slo, **own)
+        return rl.predict(
+            row["model"], row["gpu"], quantization=quantization, kv_cache_dtype=cache, slo=slo, **own, **more
+        )
     except rl.RooflineError:
         return None
 
@@ -56,7 +61,7 @@ def limits_beside(draw, known, row):
     return slo
 
 
-def cells_of(models, rows, limits):
+def cells_of(models, rows, limits, engine=ENGINE):
     """A case of cells for all rows."""
     pool = CellPool()
 
@@ -66,7 +71,6 @@ def cells_of(models, rows, limits):
 
     cells = {name: column(name, [row[name] for row in rows]) for name in CHOICES}
     slo = {key: column(f"slo_{key}", [each.get(key, INFINITE) for each in limits]) for key in OF_REQUESTS}
-    engine = cases.engine("generic", 0.0)
     tables = catalog(models, [rl.load_gpu(name) for name in GPUS], engine)
     return lookup_case(tables, CaseCells(cells, engine, 0.66, slo=slo))
 
@@ -131,6 +135,40 @@ def test_the_verdict_of_cells_and_its_reason_are_those_of_python_just_beside_eve
     assert all(words[word] >= 10 for word in WORDS), words
     assert {"calibrated", "inherited", "generic", "ideal"} == set(gpus)
     assert len(reasons) >= 6, reasons
+
+
+#: Of a profile that was fitted to runs of two deployments.
+FITTED = """
+fitted_on: [llama-3.1-8b fp8 on h100-sxm tp 4, gpt-oss-20b mxfp4 on h100-sxm]
+scatter_ttft: 0.5
+scatter_tpot: 0.25
+"""
+
+
+def test_ranges_are_narrower_where_the_engine_was_fitted_to_runs_of_this_very_deployment(tmp_path):
+    (generic,) = (path for path in map(Path, engine_paths()) if path.stem == "generic")
+    path = tmp_path / "own.yaml"
+    path.write_text(generic.read_text().replace("name: generic", "name: own").replace("aliases: [default]", FITTED))
+    start = {**drawn(random.Random(0), ["llama-3.1-8b"]), "quantization": "native", "kv_cache_dtype": "auto"}
+    start |= {**dict.fromkeys(("tp", "pp", "ep", "dp"), 1), "gpu": "h100-sxm", "isl": 700, "osl": 80}
+    start |= {"basis": "calibrated"}
+    fitted = [{**start, "quantization": "fp8", "tp": 4}, {**start, "model": "gpt-oss-20b"}]
+    others = [start, {**start, "quantization": "fp8"}, {**fitted[0], "gpu": "gb200-nvl72"}, {**fitted[1], "tp": 4}]
+    rows, models = [*fitted, *others], [rl.load_model(name) for name in ("llama-3.1-8b", "gpt-oss-20b")]
+    engine = cases.engine(str(path), 0.0)
+    prediction = cells_of(models, rows, [{}] * len(rows), engine).prediction
+    for metric in OF_REQUESTS:
+        high, time = (
+            listed(cell, len(rows)) for cell in (range_of(prediction, metric).high, getattr(prediction, metric))
+        )
+        for place, row in enumerate(rows):
+            known = predicted(row, engine=str(path))
+            assert high[place] == pytest.approx(1000 * getattr(known, f"{metric}_interval")[1], rel=1e-9), (row, metric)
+            wide = predicted(row)
+            is_narrower = high[place] / time[place] < 999 * getattr(wide, f"{metric}_interval")[1] / getattr(
+                wide, metric
+            )
+            assert is_narrower == (place < len(fitted)), (row, metric)
 
 
 def test_a_limit_that_does_not_apply_and_no_limit_at_all_are_said(judged):

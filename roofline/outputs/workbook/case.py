@@ -20,6 +20,7 @@ from roofline.outputs.workbook.tables import (
     COLLECTIVE_KINDS,
     EFFICIENCY,
     MULTIPLIED,
+    STORED,
     Catalog,
     held_memory,
     is_listed,
@@ -135,7 +136,7 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     model, gpu = _model(catalog, rows), _gpu(catalog, rows)
     replicas = _degree(cells["replicas"])
     settings: dict[str, Any] = {name: picked(catalog.gpus.column(name), rows.gpu) for name in catalog.settings}
-    engine = replace(inputs.engine, by_gpu=(), scatter_ttft=None, scatter_tpot=None, **settings)
+    engine = replace(inputs.engine, by_gpu=(), scatter_ttft=None, scatter_tpot=None, **settings)  # see `_evidence`
     single = Deployment(
         model, gpu, Plan(1, pp, ep, dp), rows.quantization, routing_skew=inputs.routing_skew, replicas=replicas,
         engine=engine,
@@ -149,7 +150,7 @@ def lookup_case(catalog: Catalog, inputs: CaseCells) -> LookupCase:
     need: Any = held_memory(deployment, workload.batch, workload.isl + workload.osl)
     prediction = Judged(
         deployment, workload, RangedPass(first, rows.dtypes), RangedPass(step, rows.dtypes), memory=need,
-        slo=inputs.slo, allow_oversize=True, is_ideal=is_ideal, **_evidence(catalog, rows),
+        slo=inputs.slo, allow_oversize=True, is_ideal=is_ideal, **_evidence(catalog, rows, deployment, inputs.engine),
     )  # fmt: skip
     impossible: Any = ""
     for fails, message in reversed(list(_faults(catalog, rows, prediction, inputs))):
@@ -177,12 +178,33 @@ def _read(catalog: Catalog, typed: Mapping[str, Cell]) -> dict[str, Cell]:
 
 
 @scope("evidence")
-def _evidence(catalog: Catalog, rows: _Rows) -> dict[str, Any]:
+def _evidence(catalog: Catalog, rows: _Rows, deployment: Deployment, engine: Engine) -> dict[str, Any]:
     """What ranges and verdicts depend on beside the kernels, as fields of `Judged`."""
     basis = picked(catalog.gpus.column("basis"), rows.gpu)
     wider = where(basis == "inherited", INHERITED, 1.0)
+    is_fitted = _is_fitted(catalog, rows, deployment, engine.fitted_on)
+    shares = {"ttft": engine.scatter_ttft, "tpot": engine.scatter_tpot}
+    widths = {key: wider if share is None else wider * where(is_fitted, share, 1.0) for key, share in shares.items()}
     has_untimed = "generic" in catalog.gpus.column("basis").values
-    return {"is_timed": basis != "generic" if has_untimed else True, "widths": {"ttft": wider, "tpot": wider}}
+    return {"is_timed": basis != "generic" if has_untimed else True, "widths": widths}
+
+
+def _is_fitted(catalog: Catalog, rows: _Rows, deployment: Deployment, fitted_on: Sequence[str]) -> Any:
+    """Whether the engine was fitted to runs of the deployment of a row; the names are those of `deployment_name`."""
+    if not fitted_on:
+        return False
+    weights: Any = picked(catalog.quantizations.column("linear"), rows.formats)
+    experts = sum(count for count, ffn in deployment.model.ffns if isinstance(ffn, MoeFfn))
+    weights = where(experts > 0, picked(catalog.quantizations.column("experts"), rows.formats), weights)
+    degrees = ((name, getattr(deployment.plan, name)) for name in ("tp", "pp", "ep", "dp"))
+    texts = (where(degree != 1, rows.pool.text_formula(f" {name} {degree}"), "") for name, degree in degrees)
+    name = joined(rows.cells["model"], " ", weights, " on ", rows.cells["gpu"], *texts)
+    is_fitted: Any = False
+    for fitted in fitted_on:
+        model, chosen, rest = fitted.split(" ", 2)
+        for stored in ("", STORED):
+            is_fitted = is_fitted | (name == f"{model} {chosen}{stored} {rest}")
+    return is_fitted
 
 
 class _Rows:

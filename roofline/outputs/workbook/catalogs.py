@@ -26,7 +26,8 @@ from roofline.specs.formats import COMPUTE, KV_FORMATS
 
 _OWN_GPU_NOTE = (
     f"{OWN_GPU} is yours to fill in: change any yellow cell, also its name. Figures may be numbers or texts such as "
-    "12 TB/s. Its kernels are as efficient as those of the GPU in 'kernels like'. Blank: not stated."
+    "12 TB/s. Its kernels are as efficient as those of the GPU in 'kernels like', and its ranges "
+    "wider, since nobody timed them. Blank: not stated."
 )
 _OWN_MODEL_NOTE = (
     f"{OWN_MODEL} is yours to fill in: change any yellow cell, also its name. Each kind of layer has its number of "
