@@ -81,7 +81,7 @@ def placed(book, sheet, column):
 def placed_inputs(book):
     """Row of each input of the sheet Answer: below its figures, some of which have the same name."""
     cells = opened(book)["Answer"]
-    return {cell.value: cell.row for cell in cells["A"] if cell.value and cell.row > 16}
+    return {cell.value: cell.row for cell in cells["A"] if cell.value and cell.row > 18}
 
 
 def headed(book, sheet):
@@ -141,7 +141,7 @@ def test_every_value_beside_a_formula_is_what_another_engine_calculates(book, re
     says, (_, anew) = Cells(book), recalculated_book
     assert len(anew) > 5000
     for (sheet, address), there in anew.items():
-        if sheet in ("Lookups", "Knees"):
+        if sheet in ("Lookups", "Knees", "Rounds"):
             continue  # a search that has settled goes on with what rounding leaves of zero
         here = says.value(sheet, address)
         assert agrees(there, None if here == "" else here), (sheet, address, here, there)
@@ -543,7 +543,7 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
     for path, anew in ((uniform, of_uniform), (many, of_many)):
         says = Cells(path)
         for sheet, address in says.formulas:
-            if sheet in ("Lookups", "Knees"):
+            if sheet in ("Lookups", "Knees", "Rounds"):
                 continue  # as above
             here, there = (cells.value(sheet, address) for cells in (says, anew))
             assert agrees(there, None if here == "" else here), (path.name, sheet, address, here, there)

@@ -78,25 +78,12 @@ class CellPool(Graph):
 
     def value_of(self, operation: str, args: tuple[Any, ...]) -> Any:
         """Values of an operation, case by case."""
-        values = [arg.value if isinstance(arg, Node) else arg for arg in args]
-        if operation in OPERATIONS and _NUMBERS.issuperset(map(type, values)):  # of a single case
-            try:
-                return OPERATIONS[operation](*values)
-            except (ArithmeticError, ValueError):
-                return float("nan")
-        with np.errstate(all="ignore"):
-            found = _VALUES[operation](*values)
-        is_single = not any(
-            isinstance(values[place], np.ndarray) for place in _OF_CASE.get(operation, range(len(values)))
-        )
-        if not is_single:
-            return found
-        single = found.reshape(-1)[0] if isinstance(found, np.ndarray) else found
-        return single.item() if isinstance(single, np.generic) else single
+        return computed(operation, [arg.value if isinstance(arg, Node) else arg for arg in args])
 
     def compared(self, relation: str, a: Any, b: Any, meaning: str = "") -> Any:
-        """A comparison; no number differs from itself, for a sheet has errors in place of NaN."""
-        return False if relation == "!=" and a is b else super().compared(relation, a, b, meaning)
+        """A comparison; no number of a burst is NaN, which alone differs from itself: a sheet has errors instead."""
+        is_known = relation == "!=" and a is b and self.rows is None
+        return False if is_known else super().compared(relation, a, b, meaning)
 
     def repeated(self, turn: Callable[..., Any], start: tuple[Any, ...], most: int, begins: Any = True) -> Any:
         """A loop, in rows or unrolled: a sheet cannot end one early, and a turn keeps what has settled."""
@@ -154,6 +141,21 @@ class Cell(Node):
     def __format__(self, spec: str) -> str:
         """A mark in a text that `CellPool.text_formula` replaces by the cell."""
         return f"{_MARK}{self.place}{_MARK}"
+
+
+def computed(operation: str, values: Sequence[Any]) -> Any:
+    """The value of an operation on numbers, texts and arrays of them, one for each case; NaN where it has none."""
+    if operation in OPERATIONS and _NUMBERS.issuperset(map(type, values)):  # of a single case
+        try:
+            return OPERATIONS[operation](*values)
+        except (ArithmeticError, ValueError):
+            return float("nan")
+    with np.errstate(all="ignore"):
+        found = _VALUES[operation](*values)
+    if any(isinstance(values[place], np.ndarray) for place in _OF_CASE.get(operation, range(len(values)))):
+        return found
+    single = found.reshape(-1)[0] if isinstance(found, np.ndarray) else found
+    return single.item() if isinstance(single, np.generic) else single
 
 
 @contextmanager

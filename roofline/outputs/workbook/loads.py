@@ -85,7 +85,7 @@ def typed_loads(contents: Contents, pool: CellPool) -> dict[str, Cell]:
     return {name: pool.input(name_of(name), contents.loads.get(name, float("nan"))) for name in TYPED}
 
 
-@scope("loads")
+@scope("")
 def asked_case(contents: Contents, case: LookupCase, typed: Mapping[str, Cell], rounds: Rounds) -> Asked:
     """The case under each load that may be typed."""
     pool, level = case.pool, typed_level(contents, case.pool)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from roofline.numbers.operations import same, where
-from roofline.outputs.workbook.cells import Cell, CellPool
+from roofline.outputs.workbook.cells import Cell, CellPool, computed
 from roofline.outputs.workbook.writer import Sheet, address
 from roofline.support.records import NamedTuple
-from roofline.symbolic.graph import INPUT, OPERATIONS, Node, nodes_of
+from roofline.symbolic.graph import INPUT, Node, nodes_of
 
 _State = tuple[Any, ...]
 
@@ -73,11 +73,10 @@ class Rounds:
         )
         numbers, goes_on = turn(bound[1:])
         block = Block(self.title, head, turns, bound, (begins, *start), (goes_on, *numbers))
-        _evaluate(block)
         self.blocks.append(block)
         is_open, *last = (
-            pool.input(address(block.row(turns), column, self.sheet), cell.value[-1].item())
-            for column, cell in zip(columns, bound, strict=True)
+            pool.input(address(block.row(turns), column, self.sheet), number)
+            for column, number in zip(columns, _evaluate(block), strict=True)
         )
         if turns < most:
             self.unsettled.append(is_open & begins if isinstance(begins, Cell) else is_open)
@@ -116,37 +115,32 @@ def _keys(numbers: Any) -> Iterator[Any]:
             yield number.key if isinstance(number, Node) else number
 
 
-def _evaluate(block: Block) -> None:
-    """Give the cells of a block their values, row by row."""
+def _evaluate(block: Block) -> list[Any]:
+    """Give the cells of a block their values, row by row; returns the numbers after the last, one for each case."""
     bits = sum(cell.reach for cell in block.bound)
     turning = [node for node in nodes_of(block.after) if node.reach & bits and node.operation != INPUT]
     known: dict[int, Any] = {}
-    steps = [
-        (node.place, OPERATIONS[node.operation], [_slot(arg, bits, known) for arg in node.args]) for node in turning
-    ]
+    steps = [(node.place, node.operation, [_slot(arg, bits, known) for arg in node.args]) for node in turning]
     state = [_plain(number) for number in block.start]
     seen: dict[int, list[Any]] = {node.place: [] for node in (*block.bound, *turning)}
     for _ in range(block.turns + 1):
+        last = state
         known.update((cell.place, number) for cell, number in zip(block.bound, state, strict=True))
         for place, operation, args in steps:
-            try:
-                known[place] = operation(*(known[slot] for slot in args))
-            except (ArithmeticError, ValueError):
-                known[place] = float("nan")
+            known[place] = computed(operation, [known[slot] for slot in args])
         for place, values in seen.items():
             values.append(known[place])
-        before, state = (
-            state,
-            [
-                known[number.place] if isinstance(number, Node) and number.reach & bits else _plain(number)
-                for number in block.after
-            ],
-        )
-        if all(map(same, before, state)):  # so are all rows that follow
+        state = [
+            known[number.place] if isinstance(number, Node) and number.reach & bits else _plain(number)
+            for number in block.after
+        ]
+        if all(map(same, last, state)):  # so are all rows that follow
             break
     for node in (*block.bound, *turning):
         values = seen[node.place]
-        node.value = np.array(values + values[-1:] * (block.turns + 1 - len(values)))
+        if not any(isinstance(value, np.ndarray) for value in values):  # of a single case
+            node.value = np.array(values + values[-1:] * (block.turns + 1 - len(values)))
+    return last
 
 
 def _slot(arg: Any, bits: int, known: dict[int, Any]) -> int:
@@ -160,8 +154,7 @@ def _slot(arg: Any, bits: int, known: dict[int, Any]) -> int:
 
 
 def _plain(number: Any) -> Any:
-    value = number.value if isinstance(number, Cell) else number
-    return np.ravel(value)[0].item() if isinstance(value, np.ndarray) else value
+    return number.value if isinstance(number, Cell) else number
 
 
 def write_rounds(

@@ -121,9 +121,10 @@ def _normal_place(share: float) -> float:
 def _percentile(parts: Sequence[Component], tail: _Tail) -> Real:
     """Between the percentiles of the components."""
     ends = [_bounds(part, tail) for part in parts]
-    low, high = (
-        reduce(choose, numbers) for choose, numbers in zip((minimum, maximum), zip(*ends, strict=True), strict=True)
+    low = reduce(
+        minimum, (where(part.weight > 0.0, near, float("inf")) for part, (near, _) in zip(parts, ends, strict=True))
     )
+    high = reduce(maximum, (where(part.weight > 0.0, far, 0.0) for part, (_, far) in zip(parts, ends, strict=True)))
     return crossing(
         lambda time: survival(parts, time) - tail.share, high * (1.0 + NANO) + _TINY, _MOST_STEPS, low * (1.0 - NANO)
     )
