@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pyte
 import pytest
+from conftest import SAMPLE_GPUS
 from every_case import each
 
 from roofline.cli.main import cli
@@ -113,10 +114,11 @@ def examples():
     return [line for line in found if not line.startswith(others) and not MORE & set(line.split())]
 
 
-#: A program that runs many command lines, each in a terminal of another size; its exit code and a separator end each.
+#: A program that runs many command lines, each in a terminal of another size and with further variables of the
+#: environment; its exit code and a separator end each.
 DRIVER = """
-import fcntl, json, struct, sys, termios
-from roofline.questions import goodput, plan
+import fcntl, json, os, struct, sys, termios
+from roofline.questions import catalog, curve, goodput, plan
 from roofline.cli.main import main
 def once(ask):  # what takes a while is asked once for all sizes
     answers = {}
@@ -126,14 +128,18 @@ def once(ask):  # what takes a while is asked once for all sizes
             answers[key] = ask(*arguments, **options)
         return answers[key]
     return asked
-plan.plan, goodput.goodput = once(plan.plan), once(goodput.goodput)
+plan.plan, goodput.goodput, curve.curve = once(plan.plan), once(goodput.goodput), once(curve.curve)
+every_gpu, ours = catalog.gpus, dict(os.environ)
 sys.path.append(sys.argv[2])
 def diagnose_once():  # once something is diagnosed, which loads these modules
     from remembered_figures import ASKING, remembering
     predict = remembering()
     for module in ASKING:
         module.predicted_figures = predict
-for words, (columns, lines) in json.loads(sys.argv[1]):
+for words, (columns, lines), more, gpus in json.loads(sys.argv[1]):
+    os.environ.clear()
+    os.environ.update(ours, **more)
+    catalog.gpus = (lambda specs=None, gpus=gpus: gpus) if gpus else every_gpu
     fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
     if words[0] == "check" and "remembered_figures" not in sys.modules:
         diagnose_once()
@@ -172,9 +178,17 @@ def in_terminal(command, size, cwd, **env):
     return b"".join(written)
 
 
+#: Ways to ask for no colours; what commands write under them stands beside a size.
+COLOURLESS = {"NO_COLOR": {"NO_COLOR": "1"}, "dumb": {"TERM": "dumb"}}
+
+
 def driven(cases, cwd, **env):
-    """What commands write at their sizes, and their exit codes."""
-    runs = [(shlex.split(COMMANDS.get(command, command)), SIZES[size]) for command, size in cases]
+    """What commands write at their sizes, or in 80 columns without colours, and their exit codes."""
+    runs = []
+    for command, size in cases:
+        gpus = SAMPLE_GPUS if command.startswith("plan ") else None  # examples: `COMMANDS` has a plan on every GPU
+        words = shlex.split(COMMANDS.get(command, command))
+        runs.append((words, SIZES[size if size in SIZES else "80x24"], COLOURLESS.get(size, {}), gpus))
     written = in_terminal([sys.executable, "-c", DRIVER, json.dumps(runs), str(TESTS)], (80, 24), cwd, **env)
     *parts, rest = written.split(b"\x1d")
     assert rest == b""
@@ -197,7 +211,8 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def answers(folder):
     """What commands write at their sizes, and their exit codes: one process answers them all."""
-    return driven([*CASES, *((command, "80x24") for command in [*examples(), *FURTHER])], folder)
+    colourless = [(command, way) for command in QUICK for way in COLOURLESS]
+    return driven([*CASES, *colourless, *((command, "80x24") for command in [*examples(), *FURTHER])], folder)
 
 
 @pytest.fixture(scope="module")
@@ -284,15 +299,10 @@ def narrow(outputs):
     return {command: unwrapped(outputs[command, "80x24"]) for command in COMMANDS}
 
 
-def quick(folder, **env):
-    """What quick commands write in 80 columns."""
-    written, _ = driven([(command, "80x24") for command in QUICK], folder, **env)
-    return {command: text for (command, _), text in written.items()}
-
-
-@pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}], ids=["NO_COLOR", "dumb"])
-def test_without_colours_the_words_are_the_same(narrow, folder, env):
-    for command, written in quick(folder, **env).items():
+@each("way", COLOURLESS)
+def test_without_colours_the_words_are_the_same(narrow, answers, way):
+    for command in QUICK:
+        written = answers[0][command, way]
         assert b"\x1b" not in written
         assert unwrapped(written) == narrow[command]
 
@@ -301,9 +311,13 @@ FRAME = str.maketrans("─│┌┐└┘├┤┬┴┼", "-|+++++++++")
 ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIOENCODING": ""}
 
 
-@pytest.mark.parametrize("env", [{"PYTHONIOENCODING": "ascii"}, ASCII], ids=["PYTHONIOENCODING", "LC_ALL"])
-def test_a_terminal_that_has_ascii_alone_gets_marks_and_dots_in_ascii(narrow, folder, env):
-    for command, written in quick(folder, **env).items():
+#: Of the quick commands, what ASCII lacks: dots and marks, a picture, a word of help.
+WITH_SIGNS = ("help", "knee", "pareto", "predict")
+
+
+@each(("env", "commands"), [({"PYTHONIOENCODING": "ascii"}, WITH_SIGNS), (ASCII, QUICK)], ids=["IOENCODING", "LC_ALL"])
+def test_a_terminal_that_has_ascii_alone_gets_marks_and_dots_in_ascii(narrow, folder, env, commands):
+    for (command, _), written in driven([(command, "80x24") for command in commands], folder, **env)[0].items():
         text = written.decode("ascii")
         assert "\\x" not in text
         assert "\\u" not in text

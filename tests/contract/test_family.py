@@ -377,7 +377,7 @@ def test_a_notebook_shows_what_the_line_says_and_how_sure_it_is(answers, name):
     for key in ("basis", "slo_verdict", "slo_reason"):
         assert str(row.get(key) or "") in words, key
     if row.get("ttft_low_ms") is not None:
-        assert f"{row['prefill_bound']}" in words
+        assert row.get("prefill_bound", "") in words  # points of a curve have none
         for time in ("ttft", "tpot"):
             for end in ("", "_low", "_high"):
                 assert in_three_digits(row[f"{time}{end}_ms"])[0] in words, (time, end)

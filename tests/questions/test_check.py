@@ -508,7 +508,7 @@ def test_what_is_missing_is_asked_for_in_one_message():
 
 
 def test_every_fixture_can_be_compared_once_the_rest_is_said():
-    missing = {"sglang.jsonl": {"model": "deepseek-r1"}, "guidellm.json": {"model": "qwen3-8b"}}
+    missing = {"sglang.jsonl": {"model": "qwen3-8b"}, "guidellm.json": {"model": "qwen3-8b"}}
     for path in sorted(FOLDER.iterdir()):
         if path.suffix != ".md":
             found = rl.check(path, gpu="h200", tp=8, **missing.get(path.name, {}))

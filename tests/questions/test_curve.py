@@ -147,7 +147,7 @@ def test_a_single_token_has_a_picture_of_its_ttft():
     assert "TPOT [ms]" not in text
 
 
-@pytest.mark.parametrize(("suffix", "begin"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("PNG", b"\x89PNG")])
+@pytest.mark.parametrize(("suffix", "begin"), [("svg", b"<?xml"), ("PNG", b"\x89PNG")])
 def test_pictures_are_written_to_a_file(rates, tmp_path, suffix, begin):
     pytest.importorskip("matplotlib")
     path = tmp_path / f"curve.{suffix}"

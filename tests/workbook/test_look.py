@@ -100,24 +100,23 @@ def test_a_chart_has_one_figure_and_one_axis_for_it(path):
 
 
 def test_the_verdict_stands_first_in_words(tmp_path):
-    for place, (slo, said) in enumerate(
-        (
-            (None, "no limit is set; type one under Limits"),
-            ({"ttft": 5.0, "tpot": 0.1}, "pass: every limit is met, by the whole 80 % range"),
-            ({"ttft": 5.0, "tpot": 0.005}, "fail? (the 80 % range includes the limit)"),
-            ({"tpot": 0.001}, "fail (TPOT exceeds its limit)"),
-        )
-    ):
-        book = tmp_path / f"{place}.xlsx"
-        rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", spare=0, slo=slo)
-        shown = openpyxl.load_workbook(book, data_only=True)["Answer"]
-        assert shown["A4"].value == "Verdict"
-        assert shown["B4"].value == said
+    book, met = tmp_path / "verdict.xlsx", "pass: every limit is met, by the whole 80 % range"
+    rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", spare=0)
+    shown = openpyxl.load_workbook(book, data_only=True)["Answer"]
+    assert shown["A4"].value == "Verdict"
+    assert shown["B4"].value == "no limit is set; type one under Limits"
     live = Live(book)
-    inputs = {live.value("Answer", f"A{row}"): f"B{row}" for row in range(17, 45)}
-    live.set_many({("Answer", inputs["batch"]): 100_000})
-    assert live.value("Answer", "B4").startswith("no answer: does not fit: ")
-    live.set_many({("Answer", inputs["batch"]): 1, ("Answer", inputs["SLO tpot"]): "0.1 s"})
-    assert live.value("Answer", "B4") == "pass: every limit is met, by the whole 80 % range"
-    live.set_many({("Answer", inputs["basis"]): "ideal"})
-    assert live.value("Answer", "B4") == "pass? (times are the hardware limit, which no GPU reaches)"
+    inputs = {live.value("Answer", f"A{row}"): f"B{row}" for row in range(19, 50)}
+    for typed, said in (
+        ({"SLO ttft": 5000, "SLO tpot": 100}, met),
+        ({"SLO ttft": 5000, "SLO tpot": 5}, "fail? (the 80 % range includes the limit)"),
+        ({"SLO ttft": None, "SLO tpot": 1}, "fail (TPOT exceeds its limit)"),
+        ({"batch": 100_000}, "no answer: does "),
+        ({"batch": 1, "SLO tpot": "0.1 s"}, met),
+        ({"basis": "ideal"}, "pass? (times are the hardware limit, which no GPU reaches)"),
+    ):
+        live.set_many({("Answer", inputs[name]): value for name, value in typed.items()})
+        assert live.value("Answer", "B4").partition("not fit: ")[0] == said
+    rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", spare=0, slo={"tpot": 0.001}, force=True)
+    written = openpyxl.load_workbook(book, data_only=True)["Answer"]["B4"].value
+    assert written == "fail (TPOT exceeds its limit)"

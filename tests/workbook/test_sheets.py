@@ -528,7 +528,7 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
     rl.sheet(str(book), MODELS, GPUS[:2], tp=8, slo=SLO, spare=0)
     inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, cases, paths = random.Random(2), [], []
-    while len(cases) < 3:
+    while len(cases) < 2:
         case = drawn(draw)
         if case["gpu"] not in GPUS[:2] or isinstance(answer(case), rl.RooflineError):
             continue
@@ -552,7 +552,7 @@ def test_libreoffice_agrees_after_edits_and_on_knees_of_uniform_routing_and_of_m
 #: Models with more kinds of layers together than most workbooks hold.
 MANY_KINDS = (
     "llama-3.3-nemotron-super-49b", "gemma-4-26b-a4b", "glm-5.2", "gpt-oss-120b", "kimi-k3", "lfm2-8b-a1b",
-    "muse-spark-816b-a42b", "nemotron-3-nano",
+    "muse-spark-816b-a42b",
 )  # fmt: skip
 
 

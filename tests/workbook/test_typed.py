@@ -124,16 +124,18 @@ RATES = (
 def test_figures_of_ones_own_gpu_are_read_with_their_units(live):
     heads = {live.value("GPUs", f"{column}1"): column for column in "ABCDEFGHIJKLMNOPQRS"}
     read = {live.value("Read", f"{column}2"): column for column in "JKLMNOPQRSTUVWXY"}
-    for heading, text, number in RATES:
-        before = live.value("GPUs", f"{heads[heading]}4")
-        live.set_many({("GPUs", f"{heads[heading]}4"): text})
-        assert live.value("Read", f"{read[heading]}5") == number, text
-        check = live.value("GPUs", f"{_last(live)}4")
-        assert (check == "ok") == (number > 0 or not text), (text, check)
-        live.set_many({("GPUs", f"{heads[heading]}4"): before})
-
-
-def _last(live):
-    """Column of the checks of GPUs."""
     letters = [*"ABCDEFGHIJKLMNOPQRSTUVWXYZ", *(f"A{letter}" for letter in "ABCDEFGH")]
-    return next(column for column in letters if live.value("GPUs", f"{column}1") == "check")
+    checks = next(column for column in letters if live.value("GPUs", f"{column}1") == "check")
+    rounds = []  # each a text a heading, so that one recalculation reads them all; one that is refused stands alone
+    for heading, text, number in RATES:
+        place = next((known for known in rounds if heading not in known and (number or not text)), None)
+        if place is None:
+            rounds.append(place := {})
+        place[heading] = text, number
+    assert len(rounds) < len(RATES)
+    for known in rounds:
+        live.set_many({("GPUs", f"{heads[heading]}4"): text for heading, (text, _) in known.items()})
+        for heading, (text, number) in known.items():
+            assert live.value("Read", f"{read[heading]}5") == number, text
+        check = live.value("GPUs", f"{checks}4")
+        assert (check == "ok") == all(number or not text for text, number in known.values()), (known, check)
