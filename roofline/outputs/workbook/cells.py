@@ -187,7 +187,7 @@ LONGEST = 8192
 _PLACE = 7  # characters of an address
 _DEEP = 30  # nested operations: Excel accepts 64 functions, LibreOffice and others fewer
 _LONG = 1500  # characters beyond which a formula is split
-_WORTH = 600  # characters that an address must save: it costs a value in every row, a text costs its length once
+_WORTH = 300  # characters that an address must save: it costs a value in every row, a text costs its length once
 _LONG_SUM = 8  # terms
 _ADDRESS = re.compile(r"((?:\w+!)?\$[A-Z]+)\$(\d+)")
 
@@ -244,8 +244,7 @@ def shared(
         if cell.operation == INPUT or id(cell) in addressed:
             lengths[id(cell)], depths[id(cell)] = _PLACE, 0
             continue
-        deep = [depths[id(arg)] - _is_sum(cell, arg) for arg in cell.args if isinstance(arg, Node)]
-        depths[id(cell)] = 1 + max(deep, default=0)
+        depths[id(cell)] = 1 + max((depths[id(arg)] for arg in cell.args if isinstance(arg, Node)), default=0)
         inner = sum(lengths[id(arg)] if isinstance(arg, Node) else len(text_of(arg, _FORMULA)) for arg in cell.args)
         length = lengths[id(cell)] = inner + len(_FORMULA.form(cell).pattern) - 2 * len(cell.args)
         is_worth = (
@@ -255,11 +254,6 @@ def shared(
             chosen.append(cell)
             lengths[id(cell)], depths[id(cell)] = _PLACE, 0
     return chosen
-
-
-def _is_sum(cell: Node, arg: Node) -> bool:
-    """Whether an argument is the beginning of the same sum, which is no deeper for one term more."""
-    return cell.operation == arg.operation == "+" and arg is cell.args[0]
 
 
 def homes(roots: Iterable[Any]) -> dict[int, str]:
