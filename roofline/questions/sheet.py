@@ -391,8 +391,8 @@ def _about(
             "Answer: change a yellow cell. Scenarios: change any yellow cell of a row, or fill a blank row. Names may "
             "be in any spelling of the catalog, lengths like 2k (2048), rates like 12 TB/s. my-gpu and my-model are "
             "rows for your own figures. Formulas are protected against slips, without a password: Review, Unprotect "
-            "Sheet. Columns right of the scenarios' answers, hidden, hold what each row looks up and the time of each "
-            "of its kernels: select the columns around them and choose Unhide."
+            "Sheet. Columns right of the scenarios' answers, hidden, hold what each row looks up and computes: "
+            "select the columns around them and choose Unhide. Kernels has the time of each kernel of the sheet Answer."
         ),
     )
 

@@ -109,8 +109,8 @@ def test_neutral_numbers_leave_no_trace_and_what_is_computed_twice_is_one_cell()
     long = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
     again = (a + b) * (a - b) * (b + c) * (c - a) * (a + c) * 1.2345678901
     assert long is again
-    assert shared([long + 1.0, long * 2.0, long * 3.0]) == [long]
-    assert shared([long + 1.0]) == []
+    assert shared([long + place for place in range(1, 15)]) == [long]  # whose text would be written 14 times
+    assert shared([long + 1.0, long * 2.0]) == []
 
 
 def test_a_condition_has_no_truth_and_infinity_is_reached_by_nothing():

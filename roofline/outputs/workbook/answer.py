@@ -78,8 +78,7 @@ def figures_of(asked: Asked, knees: Knees[Any, Any]) -> Iterator[Figure]:
     verdict, why = (asked.of(_word_of, keys, part) for part in (0, 1))
     yield Figure("verdict", shown(verdict), "word", "certain where the whole 80 % range meets or misses the limits")
     yield Figure("reason", shown(why), "word", "why the verdict is not pass")
-    level = where(asked.level == next(iter(LEVELS)), "", case.pool.text_formula(f" {asked.level}"))
-    yield Figure("level", shown(level), "word", "what the limits hold for, where not for the mean")
+    yield Figure("level", asked.level, "word", "what the limits hold for")
     yield Figure("note", shown(where(asked.is_burst, case.note, asked.load_note)), "word", "what to mind")
     yield Figure("TTFT [ms]", of(lambda each: each.ttft / MILLI), "result", "time to first token, mean")
     yield Figure("TPOT [ms]", after_first(lambda each: each.tpot / MILLI), "result", "time per output token, mean")
@@ -230,7 +229,9 @@ def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[s
         sheet.text(line, 4, note, "said")
         if key:
             _, level, name = places["level"]
-            sheet.formula(line, 0, f'"{label}"&{level}', f"{label}{name}", "label")
+            mean = next(iter(LEVELS))
+            shown = label if name == mean else f"{label} {name}"
+            sheet.formula(line, 0, f'"{label}"&IF({level}="{mean}",""," "&{level})', shown, "label")
             for column, name in ((3, f"{key.upper()}, 80 % range [ms]"), (5, f"SLO {key.upper()}")):
                 chosen, cell, value = places[name]
                 sheet.formula(line, column, cell, value, chosen)

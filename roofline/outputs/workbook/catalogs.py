@@ -72,7 +72,7 @@ _BEHIND = {
     "Sources": "Every figure of the models and GPUs with its source, address and date.",
     "Kernels": "Every kernel of a prompt and of a mean decode step: work, rates, efficiencies and time.",
     "Lookups": "Intermediate values that several formulas of the answer share.",
-    "Knees": "The search for the batch beyond which decode stops being cheap: each row tries another batch.",
+    "Knees": "The search for the batch beyond which decode stops being cheap: each column tries another batch.",
     "Stages": "Layers of the pipeline stages that may be the fullest.",
     "Formats": "Number formats of weights and caches, and every spelling of a name.",
     "Efficiency": "Constants of the kernels and collectives, by GPU and format.",
@@ -146,8 +146,8 @@ def _write_behind(sheet: Sheet) -> None:
     sheet.prints(4 + len(_BEHIND), 2, pages=1)
 
 
-def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0) -> int:
-    """Write a table from a column on; returns the next free column, after a gap."""
+def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 0, *, no_zeros: bool = False) -> int:
+    """Write a table from a column on; returns the next free column, after a gap. A blank reads as zero."""
     last = len(table.rows)
     for column, name in enumerate(table.names, place):
         sheet.text(0, column, _HEADINGS.get(name, name.replace("_", " ")), "head")
@@ -156,7 +156,8 @@ def _write_table(book: Book, sheet: Sheet, table: Table, place: int, own: int = 
         style = _STYLES.get(name, "general")
         for line, row in enumerate(table.rows, 1):
             cell_style = f"{style} input" if line > last - own else style
-            sheet.value(line, column, row[column - place], cell_style)
+            if not (no_zeros and row[column - place] == 0):
+                sheet.value(line, column, row[column - place], cell_style)
     sheet.head(1, 1)
     sheet.widen(place, place, 22)
     sheet.widen(place + 1, place + len(table.names) - 1, 13)
@@ -355,7 +356,7 @@ def _write_checks(sheet: Sheet, rows: int, place: int, rules: Sequence[tuple[str
 def _write_stages(book: Book, sheet: Sheet, catalog: Catalog) -> None:
     """Write the fullest pipeline stages; those of the planner's own model are formulas of its row."""
     table = catalog.stages
-    _write_table(book, sheet, table, 0)
+    _write_table(book, sheet, table, 0, no_zeros=True)
     last = len(catalog.models.rows)
     start = len(table.rows) - MOST_STAGES
     name = address(last, 0, "Models")

@@ -119,7 +119,7 @@ _CASE_FIRST = 9  # column of the first plan of any further case
 # What people fill in.
 
 
-class _Asked(NamedTuple):
+class _PlanInputs(NamedTuple):
     """Inputs as formulas take them: address and value of each; of a load by the place of its case, a price by GPU."""
 
     at: Mapping[Any, str]
@@ -160,7 +160,7 @@ def _entries(answer: PlannedAnswer) -> Iterator[tuple[str, list[_Entry]]]:
     )
 
 
-def _write_inputs(book: Book, sheet: Sheet, answer: PlannedAnswer, line: int) -> tuple[_Asked, int]:
+def _write_inputs(book: Book, sheet: Sheet, answer: PlannedAnswer, line: int) -> tuple[_PlanInputs, int]:
     """Write the inputs, and far to the right their numbers as formulas take them; returns the line below.
 
     In place of a number that cannot be, formulas take the one that was planned for.
@@ -190,7 +190,7 @@ def _write_inputs(book: Book, sheet: Sheet, answer: PlannedAnswer, line: int) ->
         line += 1
     broken, texts = (f"{address(first, column)}:{address(line, column)}" for column in (_FAR + 1, _FAR + 2))
     sheet.formula(line + 1, _FAR, f'IFERROR(INDEX({texts},MATCH(1,{broken},0)),"")', "")
-    return _Asked(at, values, lines, address(line + 1, _FAR, sheet.name)), line
+    return _PlanInputs(at, values, lines, address(line + 1, _FAR, sheet.name)), line
 
 
 def _literal(value: Any) -> str:
@@ -247,7 +247,7 @@ class _Planned:
         return f'IF(MIN({leads})<{_NONE},{said},"{none}")', text
 
 
-def _write_planned(sheet: Sheet, answer: PlannedAnswer, asked: _Asked) -> _Planned:
+def _write_planned(sheet: Sheet, answer: PlannedAnswer, asked: _PlanInputs) -> _Planned:
     rows = [*answer.plans, *answer.pools]
     planned = _Planned(sheet, len(answer.plans), len(rows))
     nothing = PoolOfPlan("", "", "", 0.0, 0.0)
@@ -301,7 +301,7 @@ def _times(names: Sequence[str], rows: Sequence[PlannedRow]) -> dict[str, list[A
 
 
 def _write_read(
-    planned: _Planned, asked: _Asked, cases: Sequence[int], pairs: Sequence[tuple[PoolOfPlan, PoolOfPlan]]
+    planned: _Planned, asked: _PlanInputs, cases: Sequence[int], pairs: Sequence[tuple[PoolOfPlan, PoolOfPlan]]
 ) -> None:
     """Write the load and the prices of each plan, from the inputs."""
     wanted: dict[str, list[Any]] = {"load": list(cases)}
@@ -314,7 +314,7 @@ def _write_read(
             planned.sheet.formula(line, column, f'IF({cell}="","",{cell})' if cell else "0", value)
 
 
-def _write_live(planned: _Planned, asked: _Asked, answer: PlannedAnswer) -> None:
+def _write_live(planned: _Planned, asked: _PlanInputs, answer: PlannedAnswer) -> None:
     """Write what a plan takes and costs at the load, the prices and the headroom that are asked for."""
     pool = CellPool()
 
@@ -449,7 +449,7 @@ def _write_ranked(
     planned: _Planned,
     columns: Sequence[tuple[str, str, str, float]],
     line: int,
-    asked: _Asked,
+    asked: _PlanInputs,
     rows: range,
 ) -> int:
     """Write plans in their order; returns the line below."""

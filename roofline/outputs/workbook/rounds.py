@@ -15,10 +15,10 @@ from roofline.symbolic.graph import INPUT, Node, nodes_of
 
 _State = tuple[Any, ...]
 
-#: Turns that a sheet holds of a loop; a dozen are usual. Of one with few numbers, such as a sum over states, it holds
-#: more.
+#: Turns that a sheet holds of a loop; a dozen are usual. Of one with fewer numbers, such as a percentile or a sum over
+#: states, it holds more.
 MOST_TURNS = 64
-_MOST_OF_FEW, _FEW = 1024, 4
+_MOST_OF_FEWER = {4: 1024, 12: 128}  # by their number at most
 _FIRST = 1  # column of the condition whether a turn follows; the numbers come after it
 
 
@@ -64,7 +64,8 @@ class Rounds:
         if most == 1:  # a branch
             self.searches.append(begins)
             return start
-        turns = min(most, MOST_TURNS if len(start) > _FEW else _MOST_OF_FEW)
+        rows = next((rows for count, rows in _MOST_OF_FEWER.items() if len(start) <= count), MOST_TURNS)
+        turns = min(most, rows)
         head = self.blocks[-1].end if self.blocks else 0
         columns = range(_FIRST, _FIRST + 1 + len(start))
         bound = tuple(
@@ -178,9 +179,9 @@ def _write_block(
     for column, (number, following) in enumerate(zip(block.start, block.after, strict=True), _FIRST):
         sheet.cell(block.row(0), column, number, places, "small")
         values = np.broadcast_to(np.asarray(block.bound[column - _FIRST].value), (block.turns + 1,))
-        sheet.column(block.row(1), column, following, values[1:].tolist(), places, "small", back=1)
+        sheet.column(block.row(1), column, following, values[1:].tolist(), places, back=1)
     for column, cell in enumerate(own, _FIRST + count):
-        sheet.column(block.row(0), column, cell, cell.value[:-1].tolist(), places, "small")
+        sheet.column(block.row(0), column, cell, cell.value[:-1].tolist(), places)
 
 
 def placed(rounds: Rounds, staged: Sequence[Cell]) -> dict[int, str]:

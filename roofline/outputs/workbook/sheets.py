@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from roofline.numbers.operations import where
-from roofline.numbers.quantity import BILLION, GIGA, MILLI
+from roofline.numbers.quantity import BILLION, GIGA, HOUR, MILLI, MONTH
 from roofline.outputs.workbook.answer import (
     Figure,
+    colour_words,
     figures_of,
     range_figures,
     write_answer,
@@ -36,7 +37,7 @@ from roofline.outputs.workbook.case import (
     one_trial,
 )
 from roofline.outputs.workbook.catalogs import write_notes, write_tables
-from roofline.outputs.workbook.cells import Cell, CellPool, homes, named, shared, unmarked
+from roofline.outputs.workbook.cells import Cell, CellPool, homes, named, shared
 from roofline.outputs.workbook.inputs import choice_rule, number_rule
 from roofline.outputs.workbook.judged import NO_LIMIT, words_on
 from roofline.outputs.workbook.loads import asked_case, typed_loads
@@ -85,18 +86,18 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
     case = lookup_case(contents.catalog, case_inputs(contents, pool, cells)._replace(loads=typed))
     slo = limits(contents, pool)
     rows = list(kernel_lines(case))
-    columns = {name: 2 + place for place, name in enumerate(Trial._fields)}
+    lines = {name: 2 + place for place, name in enumerate(Trial._fields)}
     trials = Trials(
         case,
         lambda batch: one_trial(start, batch, contents.slo),
-        lambda line, name: address(1 + line, columns[name], "Knees"),
+        lambda place, name: address(lines[name], 1 + place, "Knees"),
     )
     knees = knees_of(trials)  # before loops become rows: they have rows of their own
     rounds = Rounds("Rounds")
     results = list(figures_of(asked_case(contents, case, typed, rounds), knees))
     for result in results:
         result.name_cell()
-    asked_at = pool.input(address(None, 1, "Knees"), np.array([_plain(batch) for batch in trials.batches]))
+    asked_at = pool.input("batch of a trial", np.array([_plain(batch) for batch in trials.batches]))
     trial = at_batches(case, asked_at, slo)
     batches, prompts = (
         pool.input(address(None, column, "Curves"), np.array(values)) for column, values in _curve_points(start)
@@ -116,8 +117,8 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
     of_trial = [cell for cell in staged if cell.reach & asked_at.reach]
     of_curve = [cell for cell in staged if cell.reach & (batches.reach | prompts.reach)]
     looked_up = [cell for cell in staged if not cell.reach & of_rows]
-    places |= {id(asked_at): address(None, 1), id(batches): address(None, 0), id(prompts): address(None, 1)}
-    places |= {id(cell): address(None, 2 + len(trial) + place) for place, cell in enumerate(of_trial)}
+    places |= {id(asked_at): _own_column(1), id(batches): address(None, 0), id(prompts): address(None, 1)}
+    places |= {id(cell): _own_column(2 + len(trial) + place) for place, cell in enumerate(of_trial)}
     places |= {id(cell): address(None, _FAR + place) for place, cell in enumerate(of_curve)}
     places |= {id(cell): address(1 + place, 1, "Lookups") for place, cell in enumerate(looked_up)}
     places |= placed(rounds, staged)
@@ -211,18 +212,29 @@ def _write_lookups(sheet: Sheet, cells: Sequence[Cell], places: Mapping[int, str
     sheet.widen(0, 1, 26)
 
 
+def _own_column(row: int) -> str:
+    """Address of a cell of the same trial."""
+    return f"\0${row + 1}"
+
+
 def _write_knees(
     sheet: Sheet, trials: Trials, cells: Sequence[Any], places: Mapping[int, str], steps: Mapping[int, str]
 ) -> None:
+    """Write a column for each trial.
+
+    So its formulas can be shared: LibreOffice calculates those of a column together, and a trial follows from others.
+    """
     headings = ("trial", "batch", "decode step [s]", "weights' compute [s]", "weights' memory [s]", "share of the SLO")
-    sheet.texts(0, (*headings, *(steps[id(cell)] for cell in cells[len(headings) - 2 :])))
-    for line, batch in enumerate(trials.batches, 1):
-        sheet.value(line, 0, line)
-        sheet.cell(line, 1, batch, places, "number")
-    columns = [(2 + place, cell, "small") for place, cell in enumerate(cells)]
-    sheet.rows(1, columns, places, len(trials.batches), share=False)
-    sheet.head(1, 2)
-    sheet.widen(0, len(cells) + 1, 12)
+    for line, heading in enumerate((*headings, *(steps[id(cell)] for cell in cells[len(headings) - 2 :]))):
+        sheet.text(line, 0, heading)
+    for place, batch in enumerate(trials.batches, 1):
+        sheet.value(0, place, place, "bold")
+        sheet.cell(1, place, batch, places, "number")
+    rows = [(2 + place, cell, "small") for place, cell in enumerate(cells)]
+    sheet.across(1, rows, places, len(trials.batches))
+    sheet.head(2, 1)
+    sheet.widen(0, 0, 22)
+    sheet.widen(1, len(trials.batches), 12)
 
 
 def _write_curves(
@@ -245,8 +257,7 @@ def _write_curves(
     for column, name, begin, end in ((0, "batch", 1, first), (1, "isl", first + 1, last)):
         sheet.rule(begin, end, column, number_rule(name, f"A {name} to draw, a number of at least 1.", 1, BILLION))
     columns = [(place if place < 4 else _FAR - 4 + place, cell) for place, cell in enumerate(cells, 2)]
-    sheet.rows(1, [(column, cell, "number" if column < 4 else "small") for column, cell in columns], places, last,
-               share=False)  # fmt: skip
+    sheet.rows(1, [(column, cell, "number" if column < 4 else "small") for column, cell in columns], places, last)
     sheet.head(1, 2)
     sheet.widen(0, 3, 12)
     sheet.widen(_FAR, _FAR + len(cells) - 2, 12, folded=True)
@@ -284,7 +295,17 @@ def _chart(book: Book, title: str, axes: tuple[str, str], points: tuple[int, int
 
 
 #: Widths of the choices [characters].
-_WIDTHS = (18, 13, 12, 15, 5, 5, 5, 5, 8, 7, 7, 7, 7, 11)
+_WIDTHS = (18, 13, 12, 14, 5, 5, 5, 5, 8, 7, 7, 7, 7, 10)
+_PRINTED = {
+    "reason": 18,
+    "SLO": 7,
+    "TTFT [ms]": 9,
+    "TPOT [ms]": 9,
+    "GPUs": 7,
+    "USD/month": 11,
+    "USD/M output tok": 9,
+    "HBM used": 7,
+}  # widths of the answers that are printed, which come first
 
 
 def write_scenarios(sheet: Sheet, pairs: Sheet, contents: Contents) -> tuple[Answered, Answered]:
@@ -300,17 +321,9 @@ def write_scenarios(sheet: Sheet, pairs: Sheet, contents: Contents) -> tuple[Ans
     for answer in answers:
         answer.name_cell()
     key = named("key", where(case.is_asked, joined(case.choices["model"], *_after(case)), ""))
-    prediction = case.prediction
-    kernels = [
-        (f"{name}: {unmarked(kernel.name)} [s]", kernel.time)
-        for name, passed in (("prefill", prediction.prefill), ("decode", prediction.decode))
-        for kernel in passed.kernels
-    ]
-    kernels = [(heading, cell) for heading, cell in kernels if isinstance(cell, Cell)]
-    times = [cell for _, cell in kernels]
-    roots = [*(answer.cell for answer in answers), *times, key]
-    staged, steps = shared(roots, times, [answer.cell for answer in answers]), homes(roots)
-    behind = [*((steps[id(cell)], cell) for cell in staged), *kernels, ("key", key)]
+    roots = [*(answer.cell for answer in answers), key]
+    staged, steps = shared(roots, shown=[answer.cell for answer in answers]), homes(roots)
+    behind = [*((steps[id(cell)], cell) for cell in staged), ("key", key)]
     first = len(CHOICES) + len(answers)
     places: dict[int, str] = {}
     for place, (_, cell) in enumerate(behind):
@@ -341,11 +354,14 @@ def write_scenarios(sheet: Sheet, pairs: Sheet, contents: Contents) -> tuple[Ans
     for column, name in enumerate(CHOICES):
         sheet.rule(1, count, column, choice_rule(name))
     sheet.head(1, 2, (count, first))
-    sheet.prints(1 + count, first)
+    verdicts = len(CHOICES) + list(_PRINTED).index("SLO")
+    colour_words(sheet, (1, verdicts, count, verdicts))
+    sheet.prints(1 + count, len(CHOICES) + len(_PRINTED))
     for column, width in enumerate(_WIDTHS):
         sheet.widen(column, column, width)
     sheet.widen(len(CHOICES), first - 1, 9)
-    sheet.widen(len(CHOICES), len(CHOICES), 20)
+    for column, width in enumerate(_PRINTED.values(), len(CHOICES)):
+        sheet.widen(column, column, width)
     sheet.widen(first, first + len(behind) - 1, 11, folded=True)
     at = {answer.label: len(CHOICES) + place for place, answer in enumerate(answers)}
     at["key"] = first + len(behind) - 1
@@ -385,25 +401,27 @@ def _answers(case: LookupCase) -> Iterator[Figure]:
 
     several: Any = prediction.workload.osl > 1.0
     step: Any = prediction.tpot
+    word, why = words_on(prediction, SLO_KEYS)
+    hourly: Any = prediction.usd_per_hour
+    per_token = prediction.usd_per_m_output_tok
+    is_priced = hourly > 0
+    used = where(case.is_asked, where(case.impossible == "", prediction.memory.used_fraction, ""), "")
+    length = prediction.workload.isl + prediction.workload.osl
+    yield Figure("SLO", shown(where(word == NO_LIMIT, "", word)), "word")
     yield Figure("TTFT [ms]", shown(named("time", prediction.ttft) / MILLI), "result")
     yield Figure("TPOT [ms]", shown(where(several, named("time", step) / MILLI, "")), "result")
+    yield Figure("GPUs", shown(prediction.deployment.num_gpus), "whole")
+    yield Figure("USD/month", shown(where(is_priced, hourly * (MONTH / HOUR), "")), "money")
+    yield Figure("USD/M output tok", shown(where(is_priced, per_token, "")), "number")
+    yield Figure("HBM used", used, "share")
     yield Figure("E2EL [ms]", shown(prediction.e2el / MILLI), "number")
     yield Figure("tok/s/user", shown(where(several, prediction.tok_s_user, "")), "number")
     yield Figure("output tok/s", shown(prediction.output_tok_s), "number")
     yield Figure("tok/s/GPU", shown(prediction.output_tok_s_gpu), "number")
-    yield Figure("GPUs", shown(prediction.deployment.num_gpus), "whole")
     yield Figure("weights [GB/GPU]", shown(prediction.memory.weights / GIGA), "number")
-    used = where(case.is_asked, where(case.impossible == "", prediction.memory.used_fraction, ""), "")
-    yield Figure("HBM used", used, "share")
-    length = prediction.workload.isl + prediction.workload.osl
     yield Figure("largest batch", shown(largest_batch(prediction.deployment, length)), "whole")
-    hourly: Any = prediction.usd_per_hour
-    per_token = prediction.usd_per_m_output_tok
-    yield Figure("USD/h", shown(where(hourly > 0, hourly, "")), "number")
-    yield Figure("USD/M output tok", shown(where(hourly > 0, per_token, "")), "number")
+    yield Figure("USD/h", shown(where(is_priced, hourly, "")), "number")
     yield from range_figures(lambda metric, read: shown(read(prediction, metric)), several, in_words=False)
-    word, why = words_on(prediction, SLO_KEYS)
-    yield Figure("SLO", shown(where(word == NO_LIMIT, "", word)), "general")
     yield Figure("SLO reason", shown(why), "general")
     yield Figure("note", shown(case.note), "general")
 

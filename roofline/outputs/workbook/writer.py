@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import xlsxwriter
+from xlsxwriter import worksheet
 from xlsxwriter.utility import xl_col_to_name
 from xlsxwriter.worksheet import Worksheet
 
@@ -22,7 +23,9 @@ from roofline.support.records import NamedTuple
 _SHARED_FORMULA = "\2"  # before range, number and text of a formula that rows share
 
 #: XlsxWriter cannot share formulas; without its known internals every formula is written out.
-_CAN_SHARE = hasattr(Worksheet, "_xml_formula_element") and hasattr(Worksheet, "_prepare_formula")
+_CAN_SHARE = all(hasattr(Worksheet, name) for name in ("_xml_formula_element", "_prepare_formula"))
+_CAN_SKIP = hasattr(Worksheet, "_write_formula") and hasattr(worksheet, "CellFormulaTuple")
+_DIGITS = 12  # of stored values of formulas that people do not read
 
 _STYLES: Mapping[str, Mapping[str, Any]] = {
     "title": {"bold": True, "font_size": 14},
@@ -72,6 +75,14 @@ class _Plain(Worksheet):  # type: ignore[misc]
 
     def _prepare_formula(self, formula: str, expand_future_functions: bool = False) -> str:  # noqa: ARG002
         return formula.removeprefix("=")
+
+    def _write_formula(self, row: int, col: int, formula: str, cell_format: Any = None, value: Any = 0) -> int:
+        """Skip the search for functions of later versions of Excel, which costs most of the time."""
+        if not _CAN_SKIP or self._check_dimensions(row, col):
+            code: int = super()._write_formula(row, col, formula, cell_format, value)
+            return code
+        self.table[row][col] = worksheet.CellFormulaTuple(self._prepare_formula(formula), cell_format, value)
+        return 0
 
     def _xml_formula_element(self, formula: str, result: Any, attributes: Sequence[tuple[str, Any]] = ()) -> None:
         if not formula.startswith(_SHARED_FORMULA):
@@ -181,7 +192,6 @@ class Sheet:
         places: Mapping[int, str],
         count: int,
         *,
-        share: bool = True,
         total: int | None = None,
         start: int = 0,
     ) -> None:
@@ -192,39 +202,55 @@ class Sheet:
                     self.value(first + line, column, cell, style)
                 continue
             values = np.broadcast_to(np.asarray(cell.value).reshape(-1), (total or count,)).tolist()
-            self.column(first, column, cell, values[start : start + count], places, style, share=share)
+            spots = [(first + line, column) for line in range(count)]
+            self._run(spots, cell, values[start : start + count], places, style)
+
+    def across(self, first: int, rows: Sequence[tuple[int, Any, str]], places: Mapping[int, str], count: int) -> None:
+        """Write rows with a column for each of `count` cases, from a column on; \0 stands for its letters."""
+        for row, cell, style in rows:
+            spots = [(row, first + place) for place in range(count)]
+            if isinstance(cell, Cell):
+                self._run(spots, cell, np.broadcast_to(np.asarray(cell.value).reshape(-1), (count,)), places, style)
+            else:
+                for spot in spots:
+                    self.value(*spot, cell, style)
 
     def column(
+        self, first: int, column: int, cell: Any, values: Sequence[Any], places: Mapping[int, str], *, back: int = 0
+    ) -> None:
+        """Write small numbers below each other; their formula reads cells of the row so many rows above its own."""
+        spots = [(first + line, column) for line, _ in enumerate(values)]
+        if isinstance(cell, Cell):
+            self._run(spots, cell, values, places, "small", back)
+        else:
+            for spot in spots:
+                self.value(*spot, cell, "small")
+
+    def _run(
         self,
-        first: int,
-        column: int,
-        cell: Any,
-        values: Sequence[Any],
+        spots: Sequence[tuple[int, int]],
+        cell: Cell,
+        values: Iterable[Any],
         places: Mapping[int, str],
         style: str,
-        *,
-        share: bool = True,
         back: int = 0,
     ) -> None:
-        """Write a formula into a row for each of its values; it reads cells of the row so many rows above its own."""
-        if not isinstance(cell, Cell):
-            for line, _ in enumerate(values):
-                self.value(first + line, column, cell, style)
-            return
-        values = [_beside(cell, value) for value in values]
-        chosen, text = self.book.styles[style], spreadsheet_formula(cell, places)
-        if not (share and _CAN_SHARE and len(values) > 1):
-            for line, value in enumerate(values, first):
-                row_text = text.replace("\0", f"${line + 1 - back}")
-                self.sheet.write_formula(line, column, row_text, chosen, cached(value))
-            return
-        area = f"{address(first, column)}:{address(first + len(values) - 1, column)}".replace("$", "")
-        text = text.replace("\0", str(first + 1 - back))
+        """Write the formula of a cell in each row, or each column, with its value there."""
+        is_across = spots[0][0] == spots[-1][0] and len(spots) > 1
+        text, chosen = spreadsheet_formula(cell, places), self.book.styles[style]
+        names = [xl_col_to_name(column) if is_across else str(row + 1 - back) for row, column in spots]
+        stored = [cached(_beside(cell, value)) for value in values]
+        if style == "small":
+            stored = [float(f"{value:.{_DIGITS}g}") if type(value) is float else value for value in stored]
+        shared = _CAN_SHARE and len(spots) > 1
+        area = ":".join(address(*spot).replace("$", "") for spot in (spots[0], spots[-1]))
         rest = _SHARED_FORMULA.join(("", "", str(self.shared), ""))
-        for line, value in enumerate(values):
-            row_text = rest if line else _SHARED_FORMULA.join(("", area, str(self.shared), text))
-            self.sheet.write_formula(first + line, column, row_text, chosen, cached(value))
-        self.shared += 1
+        for place, ((row, column), name, value) in enumerate(zip(spots, names, stored, strict=True)):
+            formula = rest if shared and place else text.replace("\0", name)
+            if shared and place == 0:
+                formula = _SHARED_FORMULA.join(("", area, str(self.shared), formula))
+            self.sheet.write_formula(row, column, formula, chosen, value)
+        self.shared += shared
 
     def widen(self, first: int, last: int, width: float, *, folded: bool = False) -> None:
         self.widths |= dict.fromkeys(range(first, last + 1), _UNSEEN if folded else width)
