@@ -60,7 +60,7 @@ DEPLOYMENTS = (
     ("llama-3.3-70b", "h100-sxm", 4, "fp8"), ("qwen3-32b", "b200", 1, "fp8"), ("mixtral-8x7b", "h100-sxm", 2, None),
     ("gpt-oss-120b", "b200", 1, None), ("qwen3-235b-a22b", "b200", 8, "fp8"), ("deepseek-r1", "b200", 8, None),
 )  # fmt: skip
-GUIDE = PAGE.with_name("guide.md")
+GUIDE = PAGE.with_name("howto") / "read-a-screen.md"
 MEANS_IN_GUIDE = r"mean of [\d.]+ % \(TPOT\) and [\d.]+ % \(TTFT\)"
 TAILS_IN_GUIDE = r"their p99 by [\d.]+ to [\d.]+ % and [\d.]+ to [\d.]+ %"
 TABLE = Path(rl.__file__).parent / "serving" / "load" / "region_errors.py"

@@ -1,4 +1,4 @@
-"""The equations of docs/method.md: all of the tool's, from the functions, and current."""
+"""The equations of docs/method/equations.md: all of the tool's, from the functions, and current."""
 
 import ast
 import importlib.util
