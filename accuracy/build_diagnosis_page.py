@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from build_load_page import SCHEDULERS, drawn
+from prose import wrapped
 
 from roofline.formulas.case import HOST_TIMES
 from roofline.questions.diagnosis import (
@@ -320,7 +321,7 @@ def main() -> None:
         cases = list(pool.map(case, tasks, chunksize=2))
     if options.keep:
         Path(options.keep).write_bytes(pickle.dumps(cases))
-    PAGE.write_text(page(cases, options.requests, options.seed), encoding="utf-8")
+    PAGE.write_text(wrapped(page(cases, options.requests, options.seed)), encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"))
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import judge_pools
+from prose import wrapped
 
 import roofline as rl
 from roofline.physics.plan import Deployment
@@ -606,7 +607,7 @@ def main() -> None:
     if options.keep:
         Path(options.keep).write_bytes(pickle.dumps((cases, full, best)))
     TABLE.write_text(table(errors_by_region(cases)), encoding="utf-8")
-    PAGE.write_text(page(cases, full, best, options.requests, options.seed), encoding="utf-8")
+    PAGE.write_text(wrapped(page(cases, full, best, options.requests, options.seed)), encoding="utf-8")
     GUIDE.write_text(guide(GUIDE.read_text(encoding="utf-8"), cases), encoding="utf-8")
     print(PAGE.read_text(encoding="utf-8"))
 

@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from prose import wrapped
+
 import roofline as rl
 from roofline.questions.diagnosis import UNCLEAR
 
@@ -81,4 +83,4 @@ FAILURES = """\
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    PAGE.write_text(wrapped(page()), encoding="utf-8")

@@ -23,6 +23,7 @@ from cases import Case, Score, is_impossible, offline_cases, predicted, publishe
 from kernel_rows import GPUS, kernel_rows, write_tables
 from peer_rows import PEERS, read_answers
 from pool_rows import pool_cases, pool_rows
+from prose import wrapped
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
@@ -530,7 +531,7 @@ def main() -> None:
     parts["summary"] = summary
     parts["coverage"] = coverage_rows(parts)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "accuracy.md").write_text(page(parts), encoding="utf-8")
+    (options.out / "accuracy.md").write_text(wrapped(page(parts)), encoding="utf-8")
     small = {key: parts[key] for key in ("summary", "kernels_by_kind", "servers_ttft_engine", "servers_tpot_engine",
              "servers_arrivals", "servers_impossible", "servers_ttft_family", "servers_tpot_family", "servers_ttft_ep", "servers_tpot_ep", "servers_once",
              "servers_generic", "peer_coverage", "peer", "peer_families", "published_engine", "published_metric", "offline_kind", "coverage", "pools_deployment", "pools_engine")}  # fmt: skip

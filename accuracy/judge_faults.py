@@ -24,6 +24,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from prose import wrapped
+
 import roofline as rl
 from roofline.questions.diagnosis import HEALTHY, UNCLEAR
 from roofline.serving.latency import Workload, lanes, lengths_by_law
@@ -471,7 +473,7 @@ def write_page(seed: int, workers: int) -> None:
             parts.append("Not among the first two, though visible:\n")
             parts += [f"- {' and '.join(each.hidden)}: {each.what}; answered {each.answer}" for each in wrong]
             parts.append("")
-    PAGE.write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
+    PAGE.write_text(wrapped("\n".join(parts).rstrip()), encoding="utf-8")
 
 
 def main() -> None:

@@ -1083,7 +1083,7 @@ def section() -> str:
         widest = max(len(formula.name) for formula in held) + 2
         lines = [line for formula in held for line in entry(formula, widest)]
         parts += [
-            f"### `{path}`",
+            f"## `{path}`",
             *wrapped(NOTES.get(path.removesuffix(".py"), "")),
             "",
             *lines,

@@ -11,6 +11,7 @@ from typing import Any
 
 from docutils import nodes
 from docutils.utils.math import latex2mathml
+from pygments.lexers.special import TextLexer
 from sphinx.application import Sphinx
 
 import roofline
@@ -43,7 +44,7 @@ def visit_math_block(self: Any, node: nodes.math_block) -> None:
 def relink(_: Sphinx, docname: str, source: list[str]) -> None:
     """Links that lead out of docs/ on a code host lead to the page of that file where it has one."""
     here = posixpath.join("docs", posixpath.dirname(docname))
-    outside = docname in {page.removesuffix(".md") for page in PAGES.values()} - {"index", "examples"}
+    outside = docname in {page.removesuffix(".md") for page in PAGES.values()} - {"index", "examples", "data"}
 
     def target(link: re.Match[str]) -> str:
         path, anchor = link[1], link[2] or ""
@@ -66,6 +67,7 @@ def write_calculator(app: Sphinx, failure: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register all of it."""
     app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))
+    app.add_lexer("csv", TextLexer)
     app.connect("source-read", relink)
     app.connect("include-read", lambda app, _, parent, source: relink(app, parent, source))
     app.connect("build-finished", write_calculator)
