@@ -44,8 +44,8 @@ INTRODUCTION = """\
 # Performance
 
 How long answers take, as ratios to something that was measured in the same run, so that machines of different speed
-compare. Written by `python benchmarks/run.py` on {date}; do not edit. A figure is the median of its rounds with the
-smallest and the largest in brackets; a budget is met if the median is. All times are CPU time.
+compare. Written by `python benchmarks/run.py` on {date}; do not edit. Each figure is the median of its rounds, with
+the smallest and the largest in brackets; a budget is met if the median meets it. All times are CPU time.
 
 {machine}
 

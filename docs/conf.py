@@ -31,6 +31,7 @@ autodoc_typehints = "none"  # units in the text say more
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = False  # a name of a table of defaults says nothing
 
+highlight_language = "none"  # a fence without a language is what a shell prints
 html_theme = "furo"
 html_title = f"roofline {release}"
 html_math_renderer = "mathml"

@@ -39,7 +39,8 @@ _NOT_RUN = ("kernels.csv", " ... ", "my-specs", "--engine mine.yaml", "roofline 
 
 def plain_commands(text):
     """Commands in fences and between backticks that are not shown with their output."""
-    fenced = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    fences = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    fenced = [line for language, block in fences if not language for line in block.splitlines()]
     inline = [" ".join(found.split()) for found in re.findall(r"`(roofline [a-z][^`]*)`", text)]
     starts = [line.split("#")[0].strip() for line in fenced if line.startswith("roofline ")]
     return [command for command in (*starts, *inline) if " -" in command and not any(no in command for no in _NOT_RUN)]
@@ -78,7 +79,7 @@ def test_every_command_named_runs(command, tmp_path, monkeypatch):
     ]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, f"{command}: {result.output}"
-    assert result.stdout.strip()
+    assert result.stdout.strip() or "wrote" in result.stderr
 
 
 def test_the_readme_is_two_screens_and_its_python_answers():

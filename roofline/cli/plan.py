@@ -405,7 +405,7 @@ def _answer(
     met = len({row["gpu"] for row in first if row["slo_verdict"] is not None})
     which = f"; {_FIRST[objective]} of {met} kinds of GPU that do" if met > 1 and cost else ""
     more = f", {len(others)} more below the rule" if others else ""
-    over = f"; {len(beyond)} over the budget" if beyond else ""
+    over = f"; {len(beyond)} {'kind' if len(beyond) == 1 else 'kinds'} over the budget" if beyond else ""
     cannot = f"; {len(misses) - len(beyond)} cannot" if len(misses) > len(beyond) else ""
     cannot += f"; of {unknown} it is not known" if unknown else ""
     if beyond and not cost:
