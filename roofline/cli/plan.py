@@ -96,11 +96,9 @@ def _limits(options: Mapping[str, Any], metric: str) -> bool:
     show_default=True,
     help="What ranks plans: cost, latency (all GPUs that the budget allows), or throughput per GPU.",
 )
-@click.option("--spend", type=read(PRICE), help="The most rent, in USD per hour; or 40k/month.")
-@click.option(
-    "--have", type=GPU, multiple=True, help="GPUs that are there, e.g. 16xh100,8xl40s; a plan is of one kind."
-)
-@click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x: where one plan ends.")
+@click.option("--spend", type=read(PRICE), help="Largest rent, in USD per hour; or 40k/month.")
+@click.option("--have", type=GPU, multiple=True, help="GPUs that you have, e.g. 16xh100,8xl40s; a plan uses one kind.")
+@click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x; shows where each plan ends.")
 @click.option("--disaggregate", is_flag=True, help="Match prefill and decode pools, too; their GPUs may differ.")
 @click.option(
     "--rate-by-hour",
