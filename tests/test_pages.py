@@ -60,7 +60,7 @@ def test_the_python_of_a_tutorial_runs(page, tmp_path, monkeypatch):
     if page.stem == "researcher":
         one = rl.predict("llama-3.1-8b", "h100", tp=1, isl=8192, osl=256, batch=16)
         assert names["p"].tpot[1, 15] == pytest.approx(one.tpot, rel=1e-9)
-        assert {path.name for path in tmp_path.iterdir()} == {"roofline.svg", "tpot.svg", "curve.pdf"}
+        assert {path.name for path in tmp_path.iterdir()} == {"roofline.svg", "parts.pdf"}
 
 
 def test_the_reference_has_every_public_name_once():

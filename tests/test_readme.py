@@ -33,8 +33,8 @@ RESULT = """{"model_id": "meta-llama/Llama-3.1-8B", "mean_ttft_ms": 180.0, "mean
 "num_prompts": 160, "completed": 160, "total_input_tokens": 163840, "total_output_tokens": 20480,
 "request_throughput": 8.0, "duration": 20.0, "median_ttft_ms": 175.0, "median_tpot_ms": 12.0}"""
 
-#: Fits of timed kernels and of engines have tests of their own; dots stand for the reader's own options.
-_NOT_RUN = ("kernels.csv", " ... ", "my-specs", "--engine mine.yaml", "roofline predict -q")
+#: Timed kernels, engines and pictures of sweeps have tests of their own; dots stand for the reader's own options.
+_NOT_RUN = ("kernels.csv", "-o sweep.png", " ... ", "my-specs", "--engine mine.yaml", "roofline predict -q")
 
 
 def plain_commands(text):
