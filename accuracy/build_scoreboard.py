@@ -23,6 +23,7 @@ from cases import Case, Score, is_impossible, offline_cases, predicted, publishe
 from kernel_rows import GPUS, kernel_rows, write_tables
 from peer_rows import PEERS, read_answers
 from pool_rows import pool_cases, pool_rows
+from prose import wrapped
 from serving_rows import ServingRow, serving_rows
 
 import roofline as rl
@@ -43,7 +44,7 @@ SLICE, LEAST, MOST = 50, 70.0, 90.0
 JUDGED_APART = {("elementwise", "sglang"), ("all_reduce", "nccl")}
 #: Why an interval misses: part of a slice's name -> cause, the first that fits.
 CAUSES = {
-    "moe_dispatch": "timed under one engine, on one GPU a generation: boards of the same chip differ by a quarter",
+    "moe_dispatch": "timed under one engine, on one GPU of each generation: boards of the same chip differ by a quarter",
     "moe_combine": "as dispatch",
     "mla_prefill": "sets of H100 on a GPU with other bandwidth",
     "mla_decode": "sets of H100 on a GPU of 1.4 times its bandwidth",
@@ -315,36 +316,36 @@ the 80 % interval that the prediction states. `ideal` is the median error of the
 by model (Kimi-K2.5, GLM-5, Qwen3.5-397B, MiniMax-M2.5); `not fitted` rows are the others that no fit used. Tables are
 sorted worst first.
 
-What any choice has looked at: kernels of A100, L40S, H100, B200, GB300 and RTX PRO 6000 (constants and forms); servers on
+What the choices rest on: kernels of A100, L40S, H100, B200, GB300 and RTX PRO 6000 (constants and forms); servers on
 H100 and B200 with models that are not held out (constants of engines, which sets are an engine's own, how many kernels
 the host launches around one, slow versions, lengths of runs that are not stated, widths); 13 single requests
-and the static batches and programs that profiles were fitted on (`fit` below, and `eager`); GB300 is fitted in kernels and
-held out in servers. Coverage of held-out rows was in view when widths were chosen. Their errors were printed beside those
-of the development rows while engines got kernels of their own. No constant and no form was chosen by them, and where they
-grew that was left; one choice was undone after they had been seen: experts of vLLM 0.19 and 0.22 on B200 are sets of their
-own again, by the rule of nearest versions.
+and the static batches and programs that profiles were fitted on (`fit` below, and `eager`); GB300 is fitted in kernels
+and held out in servers. Coverage of held-out rows was in view when widths were chosen. Their errors were printed
+beside those of the development rows while engines got kernels of their own. No constant and no form was chosen by
+them, and where they grew, they were left to grow. One choice was undone after they had been seen: experts of vLLM 0.19
+and 0.22 on B200 are sets of their own again, by the rule of nearest versions.
 
-Worst, and why: collectives of the L40S (errors above 80 %: its PCIe rates fall with the group in a way that no form here
-follows), element-wise passes under SGLang (zeros in its tables where passes are fused, so that they are not fitted),
-FP8 experts of vLLM on Hopper (four times TensorRT-LLM's time), first tokens of SGLang servers (seconds that no term
-explains), and accelerators whose kernels were never timed.
+Worst, and why: collectives of the L40S (errors above 80 %: its PCIe rates fall with the group in a way that no form
+here follows), element-wise passes under SGLang (zeros in its tables where passes are fused, so that they are not
+fitted), FP8 experts of vLLM on Hopper (four times TensorRT-LLM's time), first tokens of SGLang servers (seconds that
+no term explains), and accelerators whose kernels were never timed.
 """
 
-PEERS_TEXT = """Two calculators of NVIDIA, asked for the same rows by `accuracy/peer_rows.py`; compared are the rows that both answer, and the
-smallest median leads. AISimulate is the successor of aiconfigurator: it replays the scheduler step by step over all requests
-of the run (`aisimulate predict`), where aiconfigurator estimates a steady state (`cli_estimate`, mode agg). All three are
-told the plan, the formats and the mean lengths of the row; ours and AISimulate also the number of requests and the share of
-memory that the launch script sets, where it is known. The token budget of the script goes to ours alone: AISimulate keeps its
-default of 8,192, which was chosen on the `fit` rows. With the budget of the script its median TTFT error is 33.5 % on these
-and 31.8 % on held-out rows.
+PEERS_TEXT = """Two calculators by NVIDIA, asked for the same rows by `accuracy/peer_rows.py`; only rows that both
+answer are compared, and the smallest median leads. AISimulate is the successor of aiconfigurator: it replays the
+scheduler step by step over all requests of the run (`aisimulate predict`), where aiconfigurator estimates a steady
+state (`cli_estimate`, mode agg). All three are told the plan, the formats and the mean lengths of the row; ours and
+AISimulate also the number of requests and the share of memory that the launch script sets, where it is known. The
+token budget of the script goes to ours alone: AISimulate keeps its default of 8,192, which was chosen on the `fit`
+rows. With the budget of the script its median TTFT error is 33.5 % on these and 31.8 % on held-out rows.
 
-Not a fair trial in every row, either way. For them: both come with the rows that we judge by (`silicon_sample.csv` is in
-their wheels). The terms of aiconfigurator for the first tokens of vLLM are calibrated to a corpus of such runs, so that what
-we hold out it may have seen; whether AISimulate was tuned on them its compiled replay does not say. Ours are fitted on the
-`fit` rows alone, and `held out` is the comparison to read. Against them: their tables are of newer engines (vLLM 0.24,
-SGLang 0.5.14, TensorRT-LLM 1.3) than the rows of 2025-26, and some formats are those of the nearest checkpoint
-that they know. The small GEMMs of MiniMax-M2.5 and Llama-8B in FP8 on vLLM,
-236 rows, which its tables time as launch-bound, make half of the mean TPOT error of aiconfigurator.
+The trial is not fair in every row, in either direction. For them: both come with the rows that we judge by
+(`silicon_sample.csv` is in their wheels). The terms of aiconfigurator for the first tokens of vLLM are calibrated to a
+corpus of such runs, so it may have seen what we hold out; whether AISimulate was tuned on them cannot be told from its
+compiled replay. Ours are fitted on the `fit` rows alone, and `held out` is the comparison to read. Against them: their
+tables are those of newer engines (vLLM 0.24, SGLang 0.5.14, TensorRT-LLM 1.3) than the rows of 2025-26, and some
+formats are those of the nearest checkpoint that they know. The small GEMMs of MiniMax-M2.5 and Llama-8B in FP8 on
+vLLM, 236 rows, which its tables time as launch-bound, make half of the mean TPOT error of aiconfigurator.
 """
 
 
@@ -363,9 +364,10 @@ def page(parts: dict[str, Any]) -> str:
             parts["coverage"], {"slice": "slice", "split": "split", "count": "n", "coverage": "in 80 %", "cause": "why"}
         ),
         "## Kernels\n",
-        "Timed kernels of `aisimulate` 0.13 (versions of TensorRT-LLM, vLLM and SGLang), thinned by a hash of their shape; one "
-        "GPU a generation is fitted. Each row is judged by the sets of its engine and version. SGLang's element-wise passes and "
-        "NCCL's all-reduces, which no engine runs so, are in the tables by engine alone.\n",
+        "Timed kernels of `aisimulate` 0.13 (versions of TensorRT-LLM, vLLM and SGLang), thinned by a hash of their "
+        "shape; one GPU of each generation is fitted. Each row is judged by the sets of its engine and version. "
+        "SGLang's element-wise passes and NCCL's all-reduces, which no engine runs in that form, appear only in the "
+        "tables by engine.\n",
         "### By GPU and kind\n",
         markdown(parts["kernels_by_kind"], HEADINGS),
         "### By GPU, kind and dtype\n",
@@ -376,19 +378,21 @@ def page(parts: dict[str, Any]) -> str:
         markdown(parts["kernels_pooled"], HEADINGS),
         "## Servers under load\n",
         "End-to-end runs in the same wheel, mostly InferenceX: 1 to 512 requests in flight. Left out: duplicates, "
-        "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those listed below as "
-        "impossible. Predicted with the profile of the row's engine, and with the token budget that the launch script of the "
-        "run set (`accuracy/serving_rows.py`; sweeps of NVIDIA state none: the engine's default).\n",
+        "disaggregated and speculative runs, runs whose deployment is not stated, overloaded ones, and those listed "
+        "below as impossible. Predicted with the profile of the row's engine, and with the token budget that the "
+        "launch script of the run set (`accuracy/serving_rows.py`; sweeps of NVIDIA state none: the engine's "
+        "default).\n",
         "### What was asked\n",
-        "`roofline predict -m M -g G --tp T -c C --isl I --osl O --engine E`, the default, answers for C users who have been "
-        "there for long. A benchmark begins with all users at once, and its means hold that start: the same command with "
-        "`--num-prompts N`. InferenceX sends N = 10 C. NVIDIA's sweeps state no N: they are read as 10 C, too, which the "
-        "`fit` rows of TensorRT-LLM and vLLM bear out, and those of SGLang do not: they are read as N = C. All tables below "
-        "this one are with `--num-prompts`.\n",
+        "`roofline predict -m M -g G --tp T -c C --isl I --osl O --engine E`, the default, answers for C users who "
+        "have been there for a long time. A benchmark starts all users at once, and its means include that start: the "
+        "same command with `--num-prompts N`. InferenceX sends N = 10 C. NVIDIA's sweeps state no N: they are read as "
+        "10 C, too, which the `fit` rows of TensorRT-LLM and vLLM bear out. Those of SGLang do not, and are read as N "
+        "= C. All tables below this one are with `--num-prompts`.\n",
         markdown(parts["servers_arrivals"], HEADINGS),
         "### Impossible rows\n",
-        "Set aside by rule: with as many requests in flight, a whole request (TTFT and the gaps after it) took less time than "
-        "at the hardware limit (`--basis ideal`), in the run if its length is stated, else in the steady state. Times in seconds.\n",
+        "Set aside by a rule: with that many requests in flight, a whole request (TTFT and the gaps after it) took "
+        "less time than at the hardware limit (`--basis ideal`), in the run if its length is stated, else in the "
+        "steady state. Times in seconds.\n",
         markdown(parts["servers_impossible"], {key: key for key in ("server", "split", "load", "measured", "limit")}),
     ]
     for metric in ("ttft", "tpot"):
@@ -398,8 +402,8 @@ def page(parts: dict[str, Any]) -> str:
         "### The one profile `generic` for all engines\n",
         markdown(parts["servers_generic"], HEADINGS),
         "### One measurement\n",
-        "An oracle: every deployment (GPU, model, engine, formats, plan, lengths) multiplied by one constant of its own, "
-        "the median over its loads; what remains is what `--measured` can reach.\n",
+        "An oracle: every deployment (GPU, model, engine, formats, plan, lengths) multiplied by one constant of its "
+        "own, the median over its loads. The error that remains is the best that `--measured` can reach.\n",
         markdown(parts["servers_once"], HEADINGS),
         "### Beside aiconfigurator and AISimulate\n",
         PEERS_TEXT,
@@ -409,36 +413,38 @@ def page(parts: dict[str, Any]) -> str:
         "#### By engine and kind of model\n",
         _whole(parts["peer_families"]),
         "## Separate pools\n",
-        "Runs of the same wheel with prefill and decode on GPUs of their own, where the row states both pools and is not "
-        "printed by another export, too (`accuracy/pool_rows.py`); nothing is fitted on them but the factor 2 of a run's "
+        "Runs of the same wheel with prefill and decode on separate GPUs, where the row states both pools and no "
+        "other export repeats it (`accuracy/pool_rows.py`); nothing is fitted on them but the factor 2 of a run's "
         "start, which was chosen on rows of GB200. Users of a run of ten requests each; a pass takes one prompt, as "
-        "the rows state, unless the run answered more than that. Labels `moe_tp = dp, moe_ep = 1` are read as the recipes have them: plain tensor parallelism for "
-        "workers of up to four ranks, experts spread over all ranks beyond.\n\n"
-        "What the rows cannot identify: the transfer, below 1 % of the TTFT of nearly all rows of DeepSeek-R1 and 3 % of "
-        "Qwen3-32B's, whatever the link; how requests are routed; what else an engine does between both pools. First "
-        "tokens of seconds at a few users (TensorRT-LLM, 1k prompts) are many times the time of any prompt: some runs hold "
-        "starts that no equation has.\n",
+        "the rows state, unless the run answered more than that. Labels `moe_tp = dp, moe_ep = 1` are read as the "
+        "recipes have them: plain tensor parallelism for workers of up to four ranks, experts spread over all ranks "
+        "beyond.\n\nWhat the rows cannot identify: the transfer, below 1 % of the TTFT of nearly all rows of "
+        "DeepSeek-R1 and 3 % of Qwen3-32B's, whatever the link; how requests are routed; what else an engine does "
+        "between both pools. First tokens of seconds at a few users (TensorRT-LLM, 1k prompts) are many times the "
+        "time of any prompt: some runs include start-up effects that no equation has.\n",
         "### By GPU and model\n",
         markdown(parts["pools_deployment"], HEADINGS),
         "### By engine\n",
         markdown(parts["pools_engine"], HEADINGS),
         "## Offline\n",
-        "tests/measured/offline.csv: NVIDIA's figures of `trtllm-bench throughput`, every request queued at once. Compared is "
-        "the time per output token and GPU over the run of 1,000 to 3,000 requests that the page states (`--num-prompts`); no "
-        "row was fitted, but that full steps know no `prefill_slowdown` was seen on the dense rows. Steps of experts with "
-        "hundreds of sequences are predicted too fast: ranks of data-parallel attention are taken to be equally full, and the "
-        "kernels that were timed are newer than the benchmark.\n",
+        "tests/measured/offline.csv: NVIDIA's figures of `trtllm-bench throughput`, every request queued at once. "
+        "What is compared is the time per output token and GPU over the run of 1,000 to 3,000 requests that the page "
+        "states (`--num-prompts`); no row was fitted, although the dense rows showed that full steps have no "
+        "`prefill_slowdown`. Steps of experts with hundreds of sequences are predicted too fast: ranks of "
+        "data-parallel attention are taken to be equally full, and the kernels that were timed are newer than the "
+        "benchmark.\n",
         "### By model\n",
         markdown(parts["offline_model"], HEADINGS),
         "### By GPU\n",
         markdown(parts["offline_gpu"], HEADINGS),
         "## Published static batches and single requests\n",
-        "tests/measured/published.csv: points transcribed from public pages. Three groups were fitted (`fit`): the two sweeps "
-        "of the profiles `trtllm-0.9` and `nim-2024`, the TTFT and TPOT of the programs of `eager`, and 13 TTFTs of single "
-        "requests, which fix what an idle server takes (`request` and `launch`). Programs without a server are predicted with "
-        "`eager` where the host launches every kernel (AutoAWQ, Transformers, llama.cpp), with `none` where graphs are "
-        "replayed or passes compiled (gpt-fast, torchao, MLC, TinyChat) and where nothing is known of them. Of a page without "
-        "an open licence a few rows are quoted, chosen without a look at any prediction (NOTICE).\n",
+        "tests/measured/published.csv: points transcribed from public pages. Three groups were fitted (`fit`): the "
+        "two sweeps of the profiles `trtllm-0.9` and `nim-2024`, the TTFT and TPOT of the programs of `eager`, and 13 "
+        "TTFTs of single requests, which fix what an idle server takes (`request` and `launch`). Programs without a "
+        "server are predicted with `eager` where the host launches every kernel (AutoAWQ, Transformers, llama.cpp), "
+        "with `none` where graphs are replayed or passes compiled (gpt-fast, torchao, MLC, TinyChat) and where "
+        "nothing is known of them. Of a page without an open licence only a few rows are quoted, chosen without "
+        "looking at any prediction (NOTICE).\n",
     ]
     for name in ("metric", "engine", "gpu", "kind", "batch", "basis", "source"):
         text += [f"### By {name}\n", markdown(parts[f"published_{name}"], HEADINGS)]
@@ -530,7 +536,7 @@ def main() -> None:
     parts["summary"] = summary
     parts["coverage"] = coverage_rows(parts)
     options.out.mkdir(parents=True, exist_ok=True)
-    (options.out / "accuracy.md").write_text(page(parts), encoding="utf-8")
+    (options.out / "accuracy.md").write_text(wrapped(page(parts)), encoding="utf-8")
     small = {key: parts[key] for key in ("summary", "kernels_by_kind", "servers_ttft_engine", "servers_tpot_engine",
              "servers_arrivals", "servers_impossible", "servers_ttft_family", "servers_tpot_family", "servers_ttft_ep", "servers_tpot_ep", "servers_once",
              "servers_generic", "peer_coverage", "peer", "peer_families", "published_engine", "published_metric", "offline_kind", "coverage", "pools_deployment", "pools_engine")}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Judges `rl.step_time` by steps measured on a GPU: the tables of docs/recipes.md, "Against measured steps".
+"""Judges `rl.step_time` by steps measured on a GPU: the tables of docs/howto/python.md, "Against measured steps".
 
     python accuracy/judge_steps.py [tests/measured/steps.csv] [--gpu h100-sxm] [--rows]
 

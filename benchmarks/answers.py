@@ -19,12 +19,12 @@ BUDGETS = {"Llama-3.1-8B on H100": (2000.0, 800.0), "DeepSeek-V3 on 8 H200": (40
 ALL_KEYS = 5.0
 TEXT = """\
 Time to first token and time per output token of one case, asked of `roofline.predict` with lengths and a batch that
-it was never asked for. **First** is the median of the second to fourth answer of a case in a process whose
-interpreter has worked on another model; **after many** is the median of the 51st to the 150th. The unit is the
+were not asked before. **First** is the median of the second to fourth answer of a case in a process whose interpreter
+has worked on another model; **after many** is the median of the 51st to the 150th. The unit is the
 *loop step*, one `x * 1.0000001 + 0.5` of a list comprehension over a range, measured in the same process before and
 after ({step} ns here). `to_dict` writes every key of a prediction that nothing has been asked of yet; its unit is
-one answer of the same process, among the first or after many. What answers learn as they go is paid for once: by so
-many first answers, the second to fiftieth took longer than as many later ones."""
+one answer of the same process, among the first or after many. What is learnt along the way is paid for once: the
+second to fiftieth answers together took longer than as many later ones, by the time of so many first answers."""
 
 
 def measure(rounds: int) -> Section:

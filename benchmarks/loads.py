@@ -42,8 +42,8 @@ Means of TTFT and TPOT of a server under a load, and with the p99 of both, of pr
 after {warm} answers of the kind, in *warm bursts* (an answer of Llama-3.1-8B on an idle server in the same process) and
 in loop steps ({step} ns here), and as one call with {points:,} prompt lengths, in loop steps a point. Budgets: {one}
 warm bursts for means and {two} with percentiles (150 and 250 us where a warm burst takes 26); for arrays {means:,.0f}
-and {tails:,.0f} points a second where a loop step takes 38 ns; twice the time for DeepSeek-V3. Bursts stand beside the
-loads; alone, they have their budgets above."""
+and {tails:,.0f} points a second where a loop step takes 38 ns; twice the time for DeepSeek-V3. Bursts are listed for
+comparison; their own budgets are above."""
 
 
 def measure(rounds: int) -> Section:

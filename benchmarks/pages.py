@@ -25,7 +25,7 @@ _MOST_KB = 500.0
 _PAUSE = 120.0
 TEXT = """\
 The page of the whole catalog, opened from disk in headless Chromium, each round in a new profile. Times are wall time,
-but for that of an answer, which is how long the browser's one thread is taken. Ranking and charts of another case wait
+except that of an answer, which is how long the browser's one thread is busy. Ranking and charts of another case wait
 {pause:.0f} ms for further keys, and are counted from then. Writing the page takes {write} s of CPU time; it is
 {raw} kB."""
 #: Records when answer, ranking and charts are there; runs before any script of the page.

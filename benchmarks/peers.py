@@ -34,7 +34,7 @@ TEXT = """\
 case before; the tools take turns. {slow} is asked {few} of them after 4. *First* and *after many* are those of the
 scalar answers above. *Process* is the CPU time of a process that imports the tool and answers one point, over
 `python -c "import click, yaml"`. What a tool answers is not compared here ([accuracy.md](accuracy.md) has roofline
-against measurements); the first two answers stand for the calls being alike."""
+against measurements); the first two answers show that the calls are alike."""
 AFTER = """\
 ### How each was called
 

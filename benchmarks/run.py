@@ -14,11 +14,9 @@ import datetime as dt
 import importlib.metadata
 import os
 import platform
-import re
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -38,13 +36,16 @@ import start_up
 import tables
 from measuring import ENVIRONMENT, HERE, Section, memory_mib
 
+sys.path.append(str(HERE.parent / "accuracy"))
+from prose import wrapped
+
 PAGE = HERE.parent / "docs" / "performance.md"
 INTRODUCTION = """\
 # Performance
 
 How long answers take, as ratios to something that was measured in the same run, so that machines of different speed
-compare. Written by `python benchmarks/run.py` on {date}; do not edit. A figure is the median of its rounds with the
-smallest and the largest in brackets; a budget is met if the median is. All times are CPU time.
+compare. Written by `python benchmarks/run.py` on {date}; do not edit. Each figure is the median of its rounds, with
+the smallest and the largest in brackets; a budget is met if the median meets it. All times are CPU time.
 
 {machine}
 
@@ -73,17 +74,11 @@ def machine() -> str:
     )
 
 
-def paragraph(text: str) -> str:
-    """A text in lines that break between words, never in code."""
-    whole = re.sub(r"`[^`]*`", lambda code: code[0].replace(" ", "\0"), " ".join(text.split()))
-    return textwrap.fill(whole, 120, break_on_hyphens=False, break_long_words=False).replace("\0", " ")
-
-
 def rendered(section: Section) -> str:
     """A part as Markdown."""
     table = [section.head, tuple("---" for _ in section.head), *section.rows]
     rows = "\n".join("| " + " | ".join(row) + " |" for row in table)
-    return "\n\n".join([f"## {section.title}", paragraph(section.text), rows, section.after]).rstrip() + "\n"
+    return "\n\n".join([f"## {section.title}", " ".join(section.text.split()), rows, section.after]).rstrip() + "\n"
 
 
 def missed_part(sections: list[Section]) -> str:
@@ -154,8 +149,8 @@ def main(arguments: list[str] | None = None) -> None:
         print("\n".join(texts))
         return
     today = dt.datetime.now(tz=dt.UTC).date().isoformat()
-    head = INTRODUCTION.format(date=today, machine=paragraph(machine()), verdict=verdict(sections))
-    PAGE.write_text("\n".join([head, *texts]), encoding="utf-8")
+    head = INTRODUCTION.format(date=today, machine=machine(), verdict=verdict(sections))
+    PAGE.write_text(wrapped("\n".join([head, *texts])), encoding="utf-8")
     print(f"wrote {PAGE.relative_to(HERE.parent)}: {verdict(sections)}")
 
 

@@ -18,7 +18,7 @@ BUDGETS = {
 REFERENCE = [sys.executable, "-c", "import click, yaml"]
 TEXT = """\
 CPU time of a whole process, start included, in seconds here, and over that of `python -c "import click, yaml"`. The
-first three look at every GPU of the catalog; all search plans, most of them loads."""
+first three look at every GPU of the catalog; all of them search plans, and most of them loads."""
 
 
 def measure(rounds: int) -> Section:

@@ -52,8 +52,9 @@ MODELS = 20
 LENGTHS = {"100,000": 1000, "1,000,000": 10_000}  # rows -> prompt lengths, with a hundred answer lengths
 TEXT = """\
 Rows a second of CPU time here: of `roofline.table` from Python, in a process that has answered a small table of the
-kind before, but for the one that is asked the first time; and of `roofline sweep -o FILE` from the shell, all keys,
-start included. Memory is the largest of the process; one that has imported numpy and roofline takes {idle:.0f} MiB."""
+kind before, except for the one that is asked for the first time; and of `roofline sweep -o FILE` from the shell, all
+keys, start included. Memory is the largest of the process; one that has imported numpy and roofline takes {idle:.0f}
+MiB."""
 
 
 def measure(rounds: int) -> Section:

@@ -69,7 +69,7 @@ def _sentence(options: list[click.Option], own: list[click.Option], shared: dict
             parts.append(f"{link} but for {', '.join(f'`{names_of(option)[-1]}`' for option in left)}")
         else:
             parts.append(", ".join(f"`{names_of(option)[-1]}`" for option in inside))
-    return f"Shared options: {'; '.join(parts)}."
+    return _filled(f"Shared options: {'; '.join(parts)}.")
 
 
 def _table(options: list[click.Option]) -> list[str]:
@@ -93,8 +93,14 @@ def _help(text: str | None) -> list[str]:
     for paragraph in inspect.cleandoc(text or "").split("\n\n"):
         verbatim = paragraph.lstrip().startswith("\b")
         body = textwrap.dedent(re.sub(r"^\s*\x08\n", "", paragraph)).rstrip()
-        lines += [*([""] if lines else []), *(["```", body, "```"] if verbatim else [body])]
+        lines += [*([""] if lines else []), *(["```", body, "```"] if verbatim else [_filled(body)])]
     return lines
+
+
+def _filled(text: str) -> str:
+    """A paragraph in lines of at most 118 columns, which no link or code is broken by."""
+    whole = re.sub(r"\[[^\]]*\]\(|`[^`]*`", lambda part: part[0].replace(" ", "\0"), " ".join(text.split()))
+    return textwrap.fill(whole, 118, break_on_hyphens=False, break_long_words=False).replace("\0", " ")
 
 
 def _names(option: click.Option) -> str:

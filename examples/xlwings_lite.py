@@ -1,4 +1,4 @@
-"""Functions of Excel that predict: the `main.py` of xlwings Lite, which runs Python inside Excel (docs/recipes.md).
+"""Functions of Excel that predict: `main.py` of xlwings Lite, Python inside Excel (docs/howto/spreadsheets.md).
 
     =ROOFLINE.TTFT(A2, B2, 2000, 300, 16)       milliseconds; ROOFLINE.TPOT likewise
     =ROOFLINE.REASON(A2, B2, 2000, 300, 16)     why there is no time, or "ok"

@@ -55,7 +55,7 @@ def declared():
     groups = {"dependencies": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
     for group, requirements in groups.items():
         # What a user installs is for the package; the measurements have scripts; developers need the rest.
-        folders = {"dev": FOLDERS, "accuracy": ("accuracy", "roofline")}.get(group, ("roofline",))
+        folders = {"dev": FOLDERS, "accuracy": ("accuracy", "roofline"), "docs": ("docs",)}.get(group, ("roofline",))
         for requirement in requirements:
             name = re.match(r"[\w.-]+", requirement)[0].lower()
             yield pytest.param(name, folders, id=f"{group}-{name}")
@@ -63,7 +63,9 @@ def declared():
 
 @each(("name", "folders"), list(declared()))
 def test_every_declared_dependency_is_imported_by_the_part_that_it_is_declared_for(name, folders):
-    assert name in TOOLS or any(is_imported(NAMES.get(name, name.replace("-", "_")), folder) for folder in folders)
+    module = NAMES.get(name, name.replace("-", "_"))
+    conf = (ROOT / "docs" / "conf.py").read_text(encoding="utf-8") if folders == ("docs",) else ""  # themes by name
+    assert name in TOOLS or f'"{module}"' in conf or any(is_imported(module, folder) for folder in folders)
 
 
 def test_tools_are_for_developers_alone_and_every_extra_that_is_named_is_declared():
@@ -72,7 +74,7 @@ def test_tools_are_for_developers_alone_and_every_extra_that_is_named_is_declare
     assert set(TOOLS) <= of_developers
     others = [*PROJECT["dependencies"], *(each for name in groups if name != "dev" for each in groups[name])]
     assert not set(TOOLS) & {re.match(r"[\w.-]+", requirement)[0].lower() for requirement in others}
-    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "accuracy").glob("*.py")]
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "accuracy").glob("*.py")]
     named = set()
     for path in [*pages, *(ROOT / "roofline").rglob("*.py")]:
         for extras in re.findall(r"pip install (?:-q )?['\"]?(?:roofline|\.)\[([\w,]+)\]", path.read_text("utf-8")):

@@ -57,7 +57,7 @@ def test_functions_are_documented_in_full_and_files_that_the_docs_name_are_there
     assert len(formulas) > 120
     for node in formulas:
         assert "Source:" in ast.get_docstring(node), node.name
-    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")]
     named = [(page.name, *found) for page in pages for found in _NAMED_FILES.findall(page.read_text(encoding="utf-8"))]
     assert len(named) > 40
     for page, file, names in named:
@@ -110,7 +110,7 @@ def test_pages_are_current_their_links_lead_somewhere_and_parameters_are_in_the_
     assert 'pip install ".[dev]" && python -m pytest' in readme
     ci = (ROOT / ".ci" / "run").read_text()
     assert 'pip install -q ".[dev]" && python -m pytest' in ci
-    for page in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").glob("*.md")):
+    for page in (ROOT / "README.md", ROOT / "SECURITY.md", *(ROOT / "docs").rglob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
     glossary = (ROOT / "docs" / "glossary.md").read_text()

@@ -1,4 +1,4 @@
-"""The equations of docs/method.md: all of the tool's, from the functions, and current."""
+"""The equations of docs/method/equations.md: all of the tool's, from the functions, and current."""
 
 import ast
 import importlib.util
@@ -205,7 +205,7 @@ def test_the_page_is_current_and_has_every_formula_of_the_code():
 def test_every_formula_has_its_equation_and_its_source_on_the_page(home):
     formula = FORMULAS[home]
     page = builder.PAGE.read_text(encoding="utf-8").partition(builder.START)[2].partition(builder.END)[0]
-    chapter = page.partition(f"### `{formula.path}`\n")[2].partition("\n### ")[0]
+    chapter = page.partition(f"## `{formula.path}`\n")[2].partition("\n## ")[0]
     equations, _, remarks = chapter.partition("\n* ")
     assert re.search(rf"^    {formula.name} .*= ", equations, re.MULTILINE)
     (remark,) = [entry for entry in remarks.split("\n* ") if f"`{formula.name}`" in entry.partition(": ")[0]]
@@ -214,7 +214,7 @@ def test_every_formula_has_its_equation_and_its_source_on_the_page(home):
 
 @each("path", builder.NOTES)
 def test_what_a_note_explains_is_in_its_chapter(path):
-    page = builder.page().partition(f"### `{path}.py`\n")[2].partition("\n### ")[0]
+    page = builder.page().partition(f"## `{path}.py`\n")[2].partition("\n## ")[0]
     equations = " ".join(line for line in page.partition("\n* ")[0].splitlines() if line.startswith("    "))
     names = set(re.findall(r"`([a-z_]+)(?:\.\.\.)?`", builder.NOTES[path])) - builder.LETTERS.keys()
     assert names

@@ -2,9 +2,11 @@
 
 import csv
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -141,6 +143,35 @@ print(*{"yaml", "dataclasses", "pathlib", "pydantic", "numpy"} & set(sys.modules
     done = run(installed, tmp_path, code, *arguments)
     assert done.returncode == 0, done.stderr
     assert done.stderr.split() == []
+
+
+def test_the_version_stands_in_one_place_and_is_what_the_command_prints_and_a_citation_names(installed, tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" not in project["project"]
+    assert project["tool"]["hatch"]["version"]["path"] == "roofline/__init__.py"
+    cited = dict(re.findall(r"^([\w-]+): (.+)$", (ROOT / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE))
+    assert cited["version"] == roofline.__version__
+    assert cited["license"] == project["project"]["license"]
+    code = 'from roofline.cli.main import cli; cli(["--version"])'
+    assert run(installed, tmp_path, code).stdout.split()[-1] == roofline.__version__
+
+
+def test_a_release_is_tried_on_every_python_that_the_package_is_for():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    named = [name.rpartition(" ")[2] for name in project["classifiers"] if re.search(r":: 3\.\d+$", name)]
+    release, ci = ((ROOT / ".github" / "workflows" / f"{name}.yml").read_text() for name in ("release", "ci"))
+    for workflow in (release, ci):
+        assert re.findall(r'"(3\.\d+)"', re.search(r"^        python: \[(.*)\]$", workflow, re.MULTILINE)[1]) == named
+    assert "id-token: write" in release.partition("  publish:")[2]
+    assert not re.search(r"password|secrets\.", release)
+
+
+def test_the_first_table_takes_the_time_that_the_readme_says(installed, tmp_path):
+    """CPU time of the faster of two runs; five times as much is left to a slower machine."""
+    (said,) = re.findall(r"The table above takes ([\d.]+) s", (ROOT / "README.md").read_text(encoding="utf-8"))
+    code = "import atexit, sys, time; atexit.register(lambda: print(time.process_time(), file=sys.stderr))\n" + ANSWER
+    taken = [float(run(installed, tmp_path, code).stderr.split()[-1]) for _ in range(2)]
+    assert min(taken) < 5 * float(said)
 
 
 def test_the_unpacked_wheel_answers_from_another_folder(installed, tmp_path):

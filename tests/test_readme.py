@@ -1,5 +1,6 @@
-"""The README and the guide show what the commands print, and say nothing that does not run."""
+"""The README and the pages show what the commands print, and say nothing that does not run."""
 
+import json
 import re
 import runpy
 import shlex
@@ -13,8 +14,17 @@ from roofline.cli.main import cli
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-GUIDE = (ROOT / "docs" / "guide.md").read_text(encoding="utf-8")
-MEASUREMENTS = (ROOT / "docs" / "measurements.md").read_text(encoding="utf-8")
+TRUST = (ROOT / "docs" / "howto" / "read-a-screen.md").read_text(encoding="utf-8")
+#: Pages whose commands a reader types.
+PAGES = [
+    README,
+    *(
+        page.read_text(encoding="utf-8")
+        for folder in ("", "tutorials", "howto")
+        for page in sorted((ROOT / "docs" / folder).glob("*.md"))
+        if folder or page.stem in ("index", "measurements")
+    ),
+]
 RESULTS = ROOT / "tests" / "fixtures" / "results"
 EXAMPLES = runpy.run_path(str(ROOT / "docs" / "build_examples.py"))
 
@@ -23,13 +33,14 @@ RESULT = """{"model_id": "meta-llama/Llama-3.1-8B", "mean_ttft_ms": 180.0, "mean
 "num_prompts": 160, "completed": 160, "total_input_tokens": 163840, "total_output_tokens": 20480,
 "request_throughput": 8.0, "duration": 20.0, "median_ttft_ms": 175.0, "median_tpot_ms": 12.0}"""
 
-#: Fits of timed kernels and of engines have tests of their own; dots stand for the reader's own options.
-_NOT_RUN = ("kernels.csv", " ... ", "my-specs", "--engine mine.yaml", "roofline predict -q")
+#: Timed kernels, engines and pictures of sweeps have tests of their own; dots stand for the reader's own options.
+_NOT_RUN = ("kernels.csv", "-o sweep.png", " ... ", "my-specs", "--engine mine.yaml", "roofline predict -q")
 
 
 def plain_commands(text):
     """Commands in fences and between backticks that are not shown with their output."""
-    fenced = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    fences = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    fenced = [line for language, block in fences if not language for line in block.splitlines()]
     inline = [" ".join(found.split()) for found in re.findall(r"`(roofline [a-z][^`]*)`", text)]
     starts = [line.split("#")[0].strip() for line in fenced if line.startswith("roofline ")]
     return [command for command in (*starts, *inline) if " -" in command and not any(no in command for no in _NOT_RUN)]
@@ -46,7 +57,7 @@ def test_every_output_shown_is_what_the_command_prints(page):
     "command",
     dict.fromkeys(
         command
-        for page in (README, GUIDE, MEASUREMENTS)
+        for page in PAGES
         for command in plain_commands(page)
         if "-o docs/curve.svg" not in command  # `test_the_picture_is_what_its_command_draws` runs it
     ),
@@ -68,7 +79,7 @@ def test_every_command_named_runs(command, tmp_path, monkeypatch):
     ]
     result = CliRunner().invoke(cli, words)
     assert result.exit_code == 0, f"{command}: {result.output}"
-    assert result.stdout.strip()
+    assert result.stdout.strip() or "wrote" in result.stderr
 
 
 def test_the_readme_is_two_screens_and_its_python_answers():
@@ -83,43 +94,44 @@ def test_the_readme_is_two_screens_and_its_python_answers():
         rl.ttft("llama-3.1-8b", "h100", isl=[1000], batch=8),
     )
     assert element[0] == pytest.approx(scalar, rel=1e-12)
-    assert len(README.splitlines()) <= 135
+    assert len(README.splitlines()) <= 120
     first = README.split("```console\n")[1].split("```")[0].splitlines()
     assert len(first) <= 23
     assert max(map(len, first)) <= 80
 
 
 def test_the_figures_of_the_promise_are_those_of_the_accuracy_page():
-    page = (ROOT / "docs" / "accuracy.md").read_text(encoding="utf-8")
-    summary = {
-        (cells[0], cells[1], cells[2]): cells[3:]
-        for cells in (
-            [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if "|" in line
-        )
-        if len(cells) == 10
-    }
-    promise = re.sub(r"\s+", " ", README.split("**Honest.**")[1].split("**Explained.**")[0])
-    static, request = (summary["published", f"ttft {load}", "not fitted"] for load in ("static", "concurrency-1"))
-    unseen = summary["published", "ttft concurrency-1", "held out"]
-    asked = ("`-c`, a steady state", "`-c` with `--num-prompts`, a run")
-    (ttft, tpot), (run_ttft, run_tpot) = (
-        [summary["servers under load", f"{metric}: {how}", "held out"] for metric in ("ttft", "tpot")] for how in asked
+    rows = json.loads((ROOT / "docs" / "accuracy.json").read_text(encoding="utf-8"))["summary"]
+
+    def figures(dataset, metric, split):
+        (row,) = (row for row in rows if (row["dataset"], row["metric"], row["split"]) == (dataset, metric, split))
+        return f"{row['median']:.0f} %", f"({row['coverage']:.0f} %"
+
+    run, steady = "`-c` with `--num-prompts`, a run", "`-c`, a steady state"
+    server = "servers under load"
+    (ttft, ttft_inside), (tpot, tpot_inside) = (
+        figures(server, f"{key}: {run}", "held out") for key in ("ttft", "tpot")
     )
-
-    def inside(row):
-        return f"{float(row[5]):.0f} %"
-
+    settled, settled_inside = figures(server, f"ttft: {steady}", "held out")
+    single, single_inside = figures("published", "ttft concurrency-1", "not fitted")
+    (guess,) = (row for row in _tables("accuracy.md", 9) if row[:2] == ["tpot generic", "not fitted"])
+    promise = re.sub(r"\s+", " ", README.split("**Honest.**")[1].split("**Explained")[0])
     for said in (
-        f"off by {float(static[1]):.0f} % in the median on {static[0]} static programs ({inside(static)} lie inside",
-        f"by {float(request[1]):.0f} % on {request[0]} requests to servers ({inside(request)} inside)",
-        f"on {unseen[0]} more, whose GPU or model is held out, by {float(unseen[1]):.0f} %",
-        f"Of {int(ttft[0]):,} servers with users",
-        f"off by {float(ttft[1]):.0f} % in TTFT ({inside(ttft)} inside)",
-        f"and {float(tpot[1]):.1f} % in TPOT ({inside(tpot)})",
-        f"off by {float(run_ttft[1]):.0f} % ({inside(run_ttft)}) and {float(run_tpot[1]):.1f} % ({inside(run_tpot)})",
-        f"by {float(static[6]):.0f}, {float(request[6]):.0f} and {float(ttft[6]):.0f} %",
+        f"On {_count(rows, server, run):,} servers whose GPU or model no fit has seen",
+        f"is typically {ttft} off {ttft_inside} inside the range), the time per token {tpot} {tpot_inside})",
+        f"is {settled} off in TTFT {settled_inside})",
+        f"to an idle server is {single} off {single_inside})",
+        f"are {float(guess[3]):.0f} % off per token ({float(guess[7]):.0f} %)",
     ):
         assert said in promise, said
+
+
+def _count(rows, dataset, how):
+    counts = {
+        row["count"] for row in rows if row["dataset"] == dataset and how in row["metric"] and row["split"] != "fit"
+    }
+    assert len(counts) == 1
+    return counts.pop()
 
 
 def _tables(page, columns):
@@ -129,8 +141,8 @@ def _tables(page, columns):
     return [row for row in rows if len(row) == columns]
 
 
-def test_the_errors_that_the_guide_states_are_those_of_the_accuracy_page():
-    guide = re.sub(r"\s+", " ", GUIDE.split("How far off is it?")[1].split("## Your own")[0])
+def test_the_errors_that_the_pages_state_are_those_of_the_accuracy_page():
+    guide = re.sub(r"\s+", " ", TRUST.split("How far off is it?")[1])
     summary = {tuple(row[:3]): row[3:] for row in _tables("accuracy.md", 10) if row[3].isdigit()}
     seen = {data: float(row[1]) for (data, _, split), row in summary.items() if split == "held out"}
     run = "`-c` with `--num-prompts`, a run"
@@ -172,9 +184,9 @@ def _mean(errors):
     return errors.split(" / ")[1]
 
 
-def test_the_errors_by_arrivals_that_the_guide_states_are_those_of_the_accuracy_page():
+def test_the_errors_by_arrivals_that_the_pages_state_are_those_of_the_accuracy_page():
     fit = {row[0]: row[3:5] for row in _tables("accuracy.md", 9) if row[1] == "fit"}
-    shown = [row[1:] for row in _tables("guide.md", 3) if row[1].endswith("%)")]
+    shown = [row[1:] for row in _tables("howto/read-a-screen.md", 3) if row[1].endswith("%)")]
     arrivals = ("`-c` with `--num-prompts`, a run", "`-c`, a steady state")
     assert len(shown) == len(arrivals)
     for cells, name in zip(shown, arrivals, strict=True):
@@ -191,17 +203,15 @@ def test_the_figures_of_speed_are_those_of_the_performance_page():
         (row,) = (row for row in rows if row[: len(of)] == list(of))
         return float(row[place].split()[0].replace(",", ""))
 
-    promise = re.sub(r"\s+", " ", README.split("**Instant.**")[1].split("![")[0])
+    promise = re.sub(r"\s+", " ", README.split("**Instant.**")[1].split("## Plan")[0])
     llama = "Llama-3.1-8B on H100"
     one_by_one, in_arrays = (cell(-1, *of) for of in ((f"{llama}, after many",), (llama, "1,000,000")))
     load, loads = (cell(place, f"{llama}, 3 requests/s, means") for place in (4, -1))
-    for said in (
-        f"The first table takes {cell(1, '`roofline ttft -m llama-3.1-70b`'):.1f} times the CPU time",
-        f"one GPU {cell(1, '`roofline ttft -m llama-3.1-70b -g h100-sxm`'):.1f} times",
-        f"{float(f'{one_by_one:.2g}'):,.0f} bursts a second one by one and {float(f'{in_arrays:.2g}'):,.0f} in arrays",
-        f"{float(f'{1e6 / load:.2g}'):,.0f} loads one by one and {float(f'{loads:.2g}'):,.0f} in arrays",
-    ):
-        assert said in promise, f"{said}; measured by python benchmarks/run.py"
+    bursts, loads_one_by_one = float(f"{one_by_one:.2g}"), float(f"{1e6 / load:.2g}")
+    said = f"one core answers {bursts:,.0f} bursts or {loads_one_by_one:,.0f} loads a second one by one"
+    assert said in promise, f"{said}; measured by python benchmarks/run.py"
+    assert "some hundred times as many in arrays" in promise
+    assert all(70 < ratio < 250 for ratio in (in_arrays / one_by_one, loads * load / 1e6))
 
 
 def test_the_picture_is_what_its_command_draws(tmp_path):

@@ -25,6 +25,7 @@ RECIPES = (
     "fill_workbook", "google_sheets", "own_scheduler", "pull_levers", "sizing_with_pandas", "users_within_slo",
     "xlwings_lite",
 )  # fmt: skip
+HOW_TO = "\n".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "howto").glob("*.md"))
 RESULTS = ("TTFT [ms]", "TPOT [ms]", "GPUs", "fits", "reason")
 HOSTILE = ("=1+1", "+1+1", "-1+1", "@SUM(1)", '=HYPERLINK("https://x.example","y")', "\t=1+1", "a\r=1+1", "\n=1+1")
 
@@ -357,7 +358,7 @@ def test_the_example_of_a_workbook_is_filled(monkeypatch, capsys, tmp_path):
     printed = capsys.readouterr().out.splitlines()
     found = results(Path(printed[-1]), "Sheet")
     assert [row["fits"] for row in found.values()] == [True, True, False, None]
-    assert "\n".join(printed[:-1]) in (ROOT / "docs" / "recipes.md").read_text()
+    assert "\n".join(printed[:-1]) in HOW_TO
 
 
 def test_pandas_finds_the_cheapest_fleet(monkeypatch, capsys):
@@ -498,13 +499,13 @@ def test_a_fleet_keeps_the_slo_for_all_users_and_a_replica_less_does_not(monkeyp
         case = {**found.CASE, "tp": tp, "request_rate": fleet.request_rate}
         fewer = rl.predict(found.MODEL, name, num_gpus=gpus - tp, **case)
         assert max(fewer.slo_shares.values()) > 1.0
-    assert printed in (ROOT / "docs" / "recipes.md").read_text()
+    assert printed in HOW_TO
     assert found.fleets["b200"].usd_per_hour < found.fleets["h100-sxm"].usd_per_hour
 
 
 def test_the_levers_of_the_recipe_are_what_their_options_predict(monkeypatch, capsys):
     found = SimpleNamespace(**run(monkeypatch, "pull_levers"))
-    assert capsys.readouterr().out in (ROOT / "docs" / "recipes.md").read_text()
+    assert capsys.readouterr().out in HOW_TO
     for goal, figure in found.GOALS.items():
         best = found.answers[goal].best
         if figure != "cost":
@@ -515,10 +516,9 @@ def test_a_recipe_is_short_and_on_the_page_which_prints_what_the_command_prints(
     for name in RECIPES:
         most = 125 if name == "fill_workbook" else 80
         assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) <= most
-        assert f"](../examples/{name}.py)" in (ROOT / "docs" / "recipes.md").read_text()
-    page = (ROOT / "docs" / "recipes.md").read_text()
-    command = re.search(r"^`roofline (cache .*?)` prints", page, re.MULTILINE)[1]
-    assert CliRunner().invoke(cli, command.split(), env={"COLUMNS": "80"}).stdout.rstrip() in page
+        assert f"](../../examples/{name}.py)" in HOW_TO
+    command = re.search(r"^`roofline (cache .*?)` prints", HOW_TO, re.MULTILINE)[1]
+    assert CliRunner().invoke(cli, command.split(), env={"COLUMNS": "80"}).stdout.rstrip() in HOW_TO
 
 
 #: Examples that no test above runs as they are.
@@ -536,7 +536,7 @@ def test_every_example_runs_and_prints_something(name, capsys, monkeypatch):
 
 def test_the_shortest_prompts_first_wait_less_on_average_and_the_longest_more(monkeypatch, capsys):
     found = SimpleNamespace(**run(monkeypatch, "own_scheduler"))
-    assert capsys.readouterr().out in (ROOT / "docs" / "recipes.md").read_text()
+    assert capsys.readouterr().out in HOW_TO
     in_order, shortest_first = map(found.times_to_first_token, (False, True))
     assert len(in_order) == len(shortest_first) == len(found.requests)
     assert sum(shortest_first) < 0.95 * sum(in_order)

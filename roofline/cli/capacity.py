@@ -460,11 +460,11 @@ def _pays(row: Row) -> str:
     "roofline cost -m llama-3.3-70b -q fp8 -g h100 --api-price in:0.5,out:1.5",
     "roofline cost -m deepseek-r1 -g b200:tp8 --request-rate 2 --gpu-price 3-5",
 )
-@click.option("--api-price", type=API_PRICE, help="What an API asks, in USD per million tokens: in:0.5,out:1.5.")
+@click.option("--api-price", type=API_PRICE, help="What an API charges, in USD per million tokens: in:0.5,out:1.5.")
 @click.option(
     "--own",
     metavar="KEY:VALUE",
-    help="What owning a GPU costs, beside renting it: price:30k,years:4,power:1000,kwh:0.1,hosting:0.2 (USD, W).",
+    help="Cost of owning a GPU, to compare with renting it: price:30k,years:4,power:1000,kwh:0.1,hosting:0.2 (USD, W).",
 )
 @click.option(
     "--rate-by-hour",

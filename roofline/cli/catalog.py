@@ -254,7 +254,7 @@ def _of_workloads(function: Any) -> Any:
 @_of_workloads
 @click.pass_context
 def workloads(ctx: click.Context, /, **asked: Any) -> None:
-    """Workloads by name: lengths, SLO, source, and what somebody waits for, and how long (--workload NAME)."""
+    """Workloads by name: lengths, SLO, source, what their users wait for, and how long (--workload NAME)."""
     ctx.default_map = {"show": asked}
     if ctx.invoked_subcommand is None:
         _print_workloads((), **asked)

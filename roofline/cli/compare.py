@@ -102,7 +102,11 @@ def _compare_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     metavar="LIMIT",
     help="Cost of a token at the same SLO instead, along this limit: tpot, ttft_p95 and the like.",
 )
-@click.option("--claim", type=read(RATIO), help="With --at-slo: at which limit the last GPU costs so many times less.")
+@click.option(
+    "--claim",
+    type=read(RATIO),
+    help="With --at-slo: the limit from which a token costs so many times less on the last GPU.",
+)
 @plot_option
 def compare(
     models: tuple[str, ...],

@@ -129,7 +129,7 @@ def _quality(row: Row) -> str:
     "--for",
     "goal",
     type=click.Choice(tuple(_GOALS)),
-    help="What is to be made better; ttft is its p99, cost that of a request.  [default: tpot where it misses the SLO "
+    help="What to improve; ttft means its p99, cost that of a request.  [default: tpot where it misses the SLO "
     "most, else ttft]",
 )
 @share_option
@@ -536,7 +536,7 @@ _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_
 @click.option("--decode-engine", type=suggested("engine", engine_names), help="Engine of the decode pool alone.")
 @click.option(
     "--kv-link",
-    help="What KV caches move over: nvlink, rdma, pcie, or a rate per GPU such as '50 GB/s'.  "
+    help="Link that KV caches move over: nvlink, rdma, pcie, or a rate per GPU such as '50 GB/s'.  "
     "[default: nvlink in one scale-up domain, else rdma]",
 )
 @click.option("--layerwise", is_flag=True, help="Send the KV cache layer by layer while the prompt is computed.")

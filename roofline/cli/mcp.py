@@ -37,7 +37,8 @@ _INSTRUCTIONS = (
 def mcp(folders: tuple[str, ...]) -> None:
     """Answer agents: predict, plan, fits, check, compare and the catalog as tools of the Model Context Protocol.
 
-    A client starts this command and speaks to it on standard input and output; docs/guide.md says how to set one up.
+    A client starts this command and speaks to it on standard input and output;
+    docs/howto/agents.md says how to set one up.
     Tools write no file, fetch nothing, and read files below the folders that are given alone.
     """
     from roofline.questions.catalog import reading_only

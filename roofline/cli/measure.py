@@ -142,7 +142,7 @@ def check(
     plot: str | None,
     **stated: Any,
 ) -> None:
-    """Say whether a measured TTFT or TPOT is what was to be expected, and if not, why.
+    """Say whether a measured TTFT or TPOT is what you should expect, and if not, why.
 
     FILES are results of vllm bench serve, sglang.bench_serving, trtllm-bench, AIPerf, genai-perf, GuideLLM,
     InferenceX or llama-bench, logs with the summary that the first two print, the /metrics of a server of vLLM or

@@ -92,11 +92,11 @@ _AIMS = (
         show_default=True,
         help="What ranks plans: cost, latency (all GPUs that the budget allows), or throughput per GPU.",
     ),
-    click.option("--spend", type=read(PRICE), help="The most rent, in USD per hour; or 40k/month."),
+    click.option("--spend", type=read(PRICE), help="Largest rent, in USD per hour; or 40k/month."),
     click.option(
-        "--have", type=GPU, multiple=True, help="GPUs that are there, e.g. 16xh100,8xl40s; a plan is of one kind."
+        "--have", type=GPU, multiple=True, help="GPUs that you have, e.g. 16xh100,8xl40s; a plan uses one kind."
     ),
-    click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x: where one plan ends."),
+    click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x; shows where each plan ends."),
     click.option("--disaggregate", is_flag=True, help="Match prefill and decode pools, too; their GPUs may differ."),
     click.option("--top", type=read(COUNT), default=1, show_default=True, help="Plans of each kind of GPU."),
 )
@@ -449,7 +449,7 @@ def _answer(
     met = len({row["gpu"] for row in first if row["slo_verdict"] is not None})
     which = f"; {_FIRST[objective]} of {met} kinds of GPU that do" if met > 1 and cost else ""
     more = f", {len(others)} more below the rule" if others else ""
-    over = f"; {len(beyond)} over the budget" if beyond else ""
+    over = f"; {len(beyond)} {'kind' if len(beyond) == 1 else 'kinds'} over the budget" if beyond else ""
     cannot = f"; {len(misses) - len(beyond)} cannot" if len(misses) > len(beyond) else ""
     cannot += f"; of {unknown} it is not known" if unknown else ""
     if beyond and not cost:

@@ -142,7 +142,7 @@ def fits(
 ) -> None:
     """Will it start? The memory of an engine at start-up, what its log will say, and the option that avoids its error.
 
-    Without -g on every GPU of the catalog: those on which it starts first, the smallest of them at the top.
+    Without -g, every GPU of the catalog: first those on which it starts, the smallest at the top.
     """
     from roofline.questions.fits import fits as fits_question
     from roofline.questions.fits import surest_first

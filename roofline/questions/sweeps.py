@@ -614,7 +614,7 @@ def _saturation_text(sweep: MeasuredSweep) -> str:
         where = f"{words(f'{found.load:g}')}{there}"
         return f"saturation: not reached; {most} at {where}, still rising; {predicted} at most{limit}"
     since = "from the lowest load on" if found.rising_at is None else f"flat from {words(f'{found.flat_from:g}')} on"
-    rising = "" if found.rising_at is None else f", rising up to {found.rising_at:g}"
+    rising = "" if found.rising_at is None else f" (still rising at {found.rising_at:g})"
     verdict = {True: ": inside", False: f": {rounded(found.rate / found.predicted, 2)}x", None: ""}[found.inside]
     return f"saturation: {most}, {since}{rising}; {predicted}{verdict}{limit}{_beyond_text(sweep)}"
 

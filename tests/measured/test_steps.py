@@ -1,4 +1,4 @@
-"""`rl.step_time` against steps measured on an H100; nothing was fitted to them. docs/recipes.md has the same tables."""
+"""`rl.step_time` against steps measured on an H100; nothing was fitted to them. docs/howto/python.md has the tables."""
 
 import ast
 import json
@@ -11,7 +11,7 @@ from judge_steps import ALL, REGIONS, STEPS, Step, added_table, error_table, of_
 
 ROOT = Path(__file__).parents[2]
 GATES = json.loads((ROOT / "tests" / "measured" / "gates.json").read_text())["steps, mean and worst"]
-RECIPES = (ROOT / "docs" / "recipes.md").read_text()
+PAGE = (ROOT / "docs" / "howto" / "python.md").read_text()
 
 
 @cache
@@ -54,7 +54,7 @@ def test_parts_add_up_to_steps_measured_and_predicted():
 
 def test_tables_of_the_recipes_are_those_of_today():
     for line in (*error_table(steps()), *added_table(steps())):
-        assert line in RECIPES
+        assert line in PAGE
 
 
 def test_columns_are_those_that_the_script_writes():

@@ -181,7 +181,7 @@ def test_published_speeds_of_r1_with_and_without_mtp():
         speeds[tokens] = found.tok_s_user
     assert speeds[3] / plain == pytest.approx(253 / WITHOUT, rel=0.10)
     assert max(speeds.values()) < 1.05 * speeds[3]  # 3 are best as measured; a fourth changes little
-    page = (Path(__file__).parents[2] / "docs" / "method.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "method" / "features.md").read_text(encoding="utf-8")
     for tokens, speed in speeds.items():
         per_step, measured = PUBLISHED[tokens]
         ups = f"{measured / WITHOUT:.2f} | {speed / plain:.2f}"

@@ -45,7 +45,7 @@ from roofline.specs.gpu import (
 
 PLANS = (Plan(tp=2, pp=2), Plan(tp=2, ep=8, dp=4), Plan(tp=4, ep=2, dp=2))
 EVERY = list(KINDS.values())
-METHOD = Path(__file__).parents[2] / "docs" / "method.md"
+METHOD = Path(__file__).parents[2] / "docs" / "method" / "kernels.md"
 
 
 def kernels(model, plan=PLANS[0], new=3000.0, engine="vllm"):
