@@ -119,7 +119,7 @@ def _keys(numbers: Any) -> Iterator[Any]:
 def _evaluate(block: Block) -> list[Any]:
     """Give the cells of a block their values, row by row; returns the numbers after the last, one for each case."""
     bits = sum(cell.reach for cell in block.bound)
-    turning = [node for node in nodes_of(block.after) if node.reach & bits and node.operation != INPUT]
+    turning = [node for node in nodes_of(block.after, bits) if node.operation != INPUT]
     known: dict[int, Any] = {}
     steps = [(node.place, node.operation, [_slot(arg, bits, known) for arg in node.args]) for node in turning]
     state = [_plain(number) for number in block.start]
