@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from roofline.numbers.operations import same, where
-from roofline.outputs.workbook.cells import Cell, CellPool, computed
+from roofline.outputs.workbook.cells import Cell, CellPool, computed, named
 from roofline.outputs.workbook.writer import Sheet, address
 from roofline.support.records import NamedTuple
 from roofline.symbolic.graph import INPUT, Node, nodes_of
@@ -18,7 +18,7 @@ _State = tuple[Any, ...]
 #: Turns that a sheet holds of a loop; a dozen are usual. Of one with fewer numbers, such as a percentile or a sum over
 #: states, it holds more.
 MOST_TURNS = 64
-_MOST_OF_FEWER = {4: 1024, 12: 128}  # by their number at most
+_MOST_OF_FEWER = {4: 512, 12: 128}  # by their number at most
 _FIRST = 1  # column of the condition whether a turn follows; the numbers come after it
 
 
@@ -73,6 +73,8 @@ class Rounds:
             for column, number in zip(columns, (begins, *start), strict=True)
         )
         numbers, goes_on = turn(bound[1:])
+        for cell in (begins, *start, goes_on, *numbers):
+            named(self.title, cell)
         block = Block(self.title, head, turns, bound, (begins, *start), (goes_on, *numbers))
         self.blocks.append(block)
         is_open, *last = (
@@ -88,7 +90,9 @@ class Rounds:
         key = tuple(_keys(values))
         if key not in self._found:
             before, self.unsettled = self.unsettled, []
+            title, self.title = self.title, "percentile"
             found = compute(*values)
+            self.title = title
             for is_open in self.unsettled:
                 found = where(is_open, float("nan"), found)
             self._found[key], self.unsettled = found, before
