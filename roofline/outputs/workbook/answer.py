@@ -207,7 +207,9 @@ def range_figures(read: Callable[..., Any], several: Any, *, in_words: bool = Tr
         for part, label in enumerate(("low", "high", "80 % range")[: 3 if in_words else 2]):
             cell = read(metric, partial(_end_of_range, part=part))
             shown = where(several, cell, "") if metric in BETWEEN_TOKENS else cell
-            style, note = ("range", "") if part == _TEXT else ("number", f"{label} end of the 80 % range")
+            style, note = (
+                ("range", "") if part == _TEXT else ("number", f"{label} end of the 80 % range, at the SLO's level")
+            )
             yield Figure(f"{metric.upper()}, {label} [ms]", shown, style, note)
 
 
