@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -151,7 +152,7 @@ def _contents(
 
 def _levelled(slo: Mapping[str, float]) -> tuple[Limits, str]:
     """Limits by their latencies, and what all of them hold for: the mean, p95 or p99."""
-    from roofline.outputs.workbook.loads import LEVELS
+    from roofline.outputs.workbook.typed import LEVELS
 
     limits, names = Limits(), {level: name for name, level in LEVELS.items()}
     found: dict[str, str] = {}
@@ -161,7 +162,11 @@ def _levelled(slo: Mapping[str, float]) -> tuple[Limits, str]:
             raise BadInput(f"a sheet limits TTFT, TPOT and E2EL, in the mean, at p95 or at p99, not {key}: ask predict")
         limits[metric], found[metric] = limit, names[level]
     if len(set(found.values())) > 1:
-        raise BadInput(f"limits of a sheet hold all for the mean, or all for one percentile, not for {found}")
+        stated = " and ".join(f"{metric.upper()} {name}" for metric, name in found.items())
+        raise BadInput(
+            f"limits of a sheet hold all for the mean, or all for one percentile, not for {stated}: write "
+            f"{','.join(f'{metric}:...@p95' for metric in found)}"
+        )
     return limits, next(iter(found.values()), names[None])
 
 
@@ -234,7 +239,7 @@ def _filled(
 def _under_load(
     opening: tuple[Model, Gpu, Mapping[str, Any]], row: Mapping[str, Any], options: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], dict[str, float]]:
-    """The case of the sheet Answer at the tp of its load, and the load, if any."""
+    """The case of the sheet Answer at the tp of its load, its batch what decodes together, and the load, if any."""
     loads = {name: options[name] for name in _LOADS if options.get(name) is not None}
     if not loads:
         return row, {}
@@ -242,12 +247,15 @@ def _under_load(
     fixed = {name: options[name] for name in _FIXED if name in options}
     asked = {**fixed, **loads, **{name: value for name, value in chosen.items() if name != "batch"}}
     try:
-        tp = predict(model, gpu, **asked, allow_oversize=True).deployment.plan.tp
+        answer = predict(model, gpu, **asked, allow_oversize=True)
+        tp, batch = answer.deployment.plan.tp, float(math.ceil(answer.decode_batch))
     except (BadInput, UnknownName):
         raise
     except RooflineError:  # the sheet says why
-        tp = row["tp"]
-    return {**row, "tp": tp}, {_LOADS[name]: float(plain_value(name, scalar(value))) for name, value in loads.items()}
+        tp, batch = row["tp"], row["batch"]
+    return {**row, "tp": tp, "batch": batch}, {
+        _LOADS[name]: float(plain_value(name, scalar(value))) for name, value in loads.items()
+    }
 
 
 def _usable_gpus(specs: str | None) -> list[str]:

@@ -13,8 +13,9 @@ import roofline as rl
 from roofline.outputs.workbook.case import CHOICES, TYPED, case_inputs, lookup_case
 from roofline.outputs.workbook.cells import Cell, CellPool
 from roofline.outputs.workbook.judged import range_of, words_on
-from roofline.outputs.workbook.loads import LEVELS, asked_case, typed_loads
+from roofline.outputs.workbook.loads import asked_case, typed_loads
 from roofline.outputs.workbook.rounds import Rounds
+from roofline.outputs.workbook.typed import LEVELS
 from roofline.questions.sheet import _contents
 from roofline.specs.workload import OF_REQUESTS, key_of
 
@@ -181,15 +182,54 @@ def test_what_is_typed_as_a_load_is_refused_in_words(tmp_path):
         ({"users": 3, "request_rate": 2}, "choose users or request_rate, not both"),
         ({"users": "many"}, "users = many is text where a number belongs"),
         ({"users": 0}, "users must be at least 1, or blank"),
+        ({"users": 1e12}, "users must be at most 1000000000, or blank"),
+        ({"request_rate": "3 a second"}, "request_rate = 3 a second is text where a number belongs; write 3, 3/s"),
         ({"request_rate": 500}, "overloaded: at most"),
         ({"users": 3, "basis": "ideal"}, "under a load cells know the basis calibrated alone; ask roofline predict"),
-        ({"SLO level": "p90"}, "SLO level must be one of mean, p95, p99"),
+        ({"SLO level": "p90"}, "SLO level = p90 must be one of mean, p95, p99"),
     ):
         path = tmp_path / "typed.xlsx"
         edit(book, path, {("Answer", f"B{inputs[name]}"): number for name, number in typed.items()})
         live = recalculated(path)
         assert live.value("Details", f"B{results['answer']}").startswith(said), typed
         assert live.value("Details", f"B{results['TTFT [ms]']}") in ("", None)
+
+
+def test_the_head_says_the_load_that_is_typed_and_levels_are_read_in_any_spelling(tmp_path):
+    book = tmp_path / "loads.xlsx"
+    rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", isl=900, osl=120, spare=0, concurrency=20, slo="ttft:150@p95")
+    inputs, live = placed_inputs(book), recalculated(book)
+    usual = {"users": 20, "request_rate": None, "SLO level": "p95", "batch": 3}
+    asked = {"isl": 900, "osl": 120}
+    for typed, load, said, level in (
+        ({}, {"concurrency": 20}, "20 users", "p95"),
+        ({"SLO level": "P95 "}, {"concurrency": 20}, "20 users", "p95"),
+        ({"users": None, "request_rate": "120/min"}, {"request_rate": 2}, "2 requests/s", "p95"),
+        ({"users": 1, "SLO level": None}, {"concurrency": 1}, "1 user", None),
+        ({"users": None}, {"batch": 3}, "a burst of batch 3 on each idle replica", "p95"),
+    ):
+        live.set_many({("Answer", f"B{inputs[name]}"): value for name, value in {**usual, **typed}.items()})
+        known = rl.predict("llama-3.1-8b", "h100-sxm", **asked, **load)
+        assert live.value("Answer", "A2").endswith(f"Load: {said}."), typed
+        assert live.value("Answer", "A6") == ("TTFT p95" if level else "TTFT"), typed
+        time = known.ttft if level is None or "batch" in load else known.latency("ttft_p95")
+        assert math.isclose(live.value("Answer", "B6"), 1e3 * time, rel_tol=FLAT), typed
+        assert ("Fleet counts bursts" in live.value("Fleet", "A2")) == ("batch" not in load), typed
+    live.set_many({("Answer", f"B{inputs['request_rate']}"): 900})  # of which it answers fewer
+    assert live.value("Answer", "A2").endswith("Load: 900 requests/s.")
+    live.set_many({("Answer", f"B{inputs['request_rate']}"): "fast"})
+    assert "Load" not in live.value("Answer", "A2")
+
+
+def test_a_fleet_opens_with_the_load_as_its_demand_and_the_batch_that_decodes_together(tmp_path):
+    for load, users, rate in (({"concurrency": 20}, 20, None), ({"request_rate": 4}, None, 4)):
+        contents, _ = _contents("llama-3.1-8b", "h100-sxm", 0, {"isl": 900, "osl": 120, **load})
+        known = rl.predict("llama-3.1-8b", "h100-sxm", isl=900, osl=120, **load)
+        assert contents.case["batch"] == math.ceil(known.decode_batch) > 1
+        book = tmp_path / f"{next(iter(load))}.xlsx"
+        rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", isl=900, osl=120, spare=0, **load)
+        live = recalculated(book)
+        assert (live.value("Fleet", "B7"), live.value("Fleet", "B6")) == (users, rate)
 
 
 def test_limits_at_other_levels_and_loads_of_two_kinds_are_refused(tmp_path):

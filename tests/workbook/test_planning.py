@@ -54,7 +54,7 @@ def test_a_fleet_serves_the_demand_with_the_throughput_that_python_states(live, 
     case = {"model": "gpt-oss-20b", "isl": 1500, "osl": 200, "batch": 16}
     live.set_many({named[f"in_fleet_{name}"]: value for name, value in demand.items()})
     live.set_many({named[f"in_{name}"]: value for name, value in case.items()})
-    rate = 2048 if demand["rate"] == "2k" else demand["rate"] or 0
+    rate = 2000 if demand["rate"] == "2k" else demand["rate"] or 0
     factor = (1 + demand["growth"] / 100) ** demand["years"] / (1 - demand["headroom"] / 100)
     lines, costs = fleet_lines(live), {}
     assert [line["GPU"] for line in lines] == [*GPUS, "my-gpu"]

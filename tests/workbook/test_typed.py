@@ -9,9 +9,10 @@ from recalculation import Live, libreoffice_is_installed, recalculated
 import roofline as rl
 from roofline.outputs.workbook.case import CHOICES
 from roofline.outputs.workbook.cells import CellPool
-from roofline.outputs.workbook.tables import read_count, read_time
+from roofline.outputs.workbook.tables import read_count, read_rate, read_time
 from roofline.outputs.workbook.typed import UNREADABLE
 from roofline.outputs.workbook.writer import Book
+from roofline.specs.written import rate_of_text
 
 #: Text, what it is as a count, and what it is as a time [ms].
 TYPED = (
@@ -56,6 +57,31 @@ def test_numbers_with_a_k_or_a_unit_are_read_and_other_texts_are_not(tmp_path):
                 assert cells[row].value.tolist() == [value], text
                 shown = anew.value("Typed", f"{'BC'[column]}{row + 1}")
                 assert shown in (value, None if value == "" else value), (engine, text)
+
+
+#: A rate as people type it, and its requests per second.
+TYPED_RATES = (
+    ("3", 3.0), ("3/s", 3.0), (" 180 / min ", 3.0), ("36k/h", 10.0), ("1.5K", 1500.0), ("", ""),
+    *((text, UNREADABLE) for text in ("3/d", "3/", "/s", "fast", "1/2/s", "3 a second", "2kk/s")),
+)  # fmt: skip
+
+
+def test_rates_are_read_as_the_command_line_reads_them(tmp_path):
+    pool = CellPool()
+    texts = np.array([text for text, _ in TYPED_RATES], dtype=object)
+    cells = [read_rate(pool.input(f"$A${row}", texts[row - 1 : row])) for row in range(1, len(texts) + 1)]
+    book = Book(tmp_path / "rates.xlsx")
+    sheet = book.sheet("Typed")
+    for row, text in enumerate(texts):
+        sheet.value(row, 0, text)
+        sheet.cell(row, 1, cells[row], {})
+    book.close()
+    anew = recalculated(tmp_path / "rates.xlsx")
+    for row, (text, value) in enumerate(TYPED_RATES):
+        assert cells[row].value.tolist() == [value], text
+        assert anew.value("Typed", f"B{row + 1}") in (value, None if value == "" else value), text
+        if isinstance(value, float):
+            assert rate_of_text(text) == value, text
 
 
 def test_numbers_and_blanks_stay_what_they_are():

@@ -16,7 +16,8 @@ from roofline.outputs.workbook.case import (
 from roofline.outputs.workbook.cells import INFINITE, Cell, named, scope
 from roofline.outputs.workbook.inputs import choice_inputs, engine_inputs, write_input
 from roofline.outputs.workbook.judged import NO_LIMIT, Judged, range_of, words_on
-from roofline.outputs.workbook.loads import LEVELS, Asked
+from roofline.outputs.workbook.loads import Asked
+from roofline.outputs.workbook.typed import LEVELS
 from roofline.outputs.workbook.writer import Book, Sheet, address
 from roofline.physics.memory import Memory
 from roofline.serving.knee import Knees
@@ -59,8 +60,8 @@ class Figure(NamedTuple):
         named(self.label.partition(" [")[0], self.cell)
 
 
-def figures_of(asked: Asked, knees: Knees[Any, Any]) -> Iterator[Figure]:
-    """All figures of a case under its load."""
+def figures_of(asked: Asked, load: Any, knees: Knees[Any, Any]) -> Iterator[Figure]:
+    """All figures of a case under its load, which `load` says in words."""
     case, ok = asked.case, asked.reason == ""
     several: Any = case.prediction.workload.osl > 1.0
 
@@ -78,7 +79,8 @@ def figures_of(asked: Asked, knees: Knees[Any, Any]) -> Iterator[Figure]:
     verdict, why = (asked.of(_word_of, keys, part) for part in (0, 1))
     yield Figure("verdict", shown(verdict), "word", "certain where the whole 80 % range meets or misses the limits")
     yield Figure("reason", shown(why), "word", "why the verdict is not pass")
-    yield Figure("level", asked.level, "word", "what the limits hold for")
+    yield Figure("load", load, "word", "what the figures hold for")
+    yield Figure("level", where(asked.is_typed, asked.level, ""), "word", "what the limits hold for")
     yield Figure("note", shown(where(asked.is_burst, case.note, asked.load_note)), "word", "what to mind")
     yield Figure("TTFT [ms]", of(lambda each: each.ttft / MILLI), "result", "time to first token, mean")
     yield Figure("TPOT [ms]", after_first(lambda each: each.tpot / MILLI), "result", "time per output token, mean")
@@ -205,7 +207,9 @@ def range_figures(read: Callable[..., Any], several: Any, *, in_words: bool = Tr
         for part, label in enumerate(("low", "high", "80 % range")[: 3 if in_words else 2]):
             cell = read(metric, partial(_end_of_range, part=part))
             shown = where(several, cell, "") if metric in BETWEEN_TOKENS else cell
-            style, note = ("range", "") if part == _TEXT else ("number", f"{label} end of the 80 % range")
+            style, note = (
+                ("range", "") if part == _TEXT else ("number", f"{label} end of the 80 % range, at the SLO's level")
+            )
             yield Figure(f"{metric.upper()}, {label} [ms]", shown, style, note)
 
 
@@ -217,8 +221,9 @@ def _end_of_range(prediction: Judged, key: str, part: int) -> Any:
 def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[str, Any]) -> None:
     """Write the sheet Answer; `places` are address and value of each figure on the sheet Details."""
     sheet.text(0, 0, "How fast does this model run on this GPU, and does it meet the limits?", "title")
-    about = "Change the yellow cells; all else follows. A load is a burst of `batch` requests, users, or requests/s."
-    sheet.text(1, 0, about, "note")
+    about, (_, load, words) = "Change the yellow cells; all else follows. ", places["load"]
+    said = f"{about}Load: {words}." if words else about
+    sheet.wide(1, 0, 5, f'"{about}"&IF({load}="","","Load: "&{load}&".")', said, "note", 1.0)
     _write_verdict(sheet, places)
     sheet.texts(_HEAD + 1, ("figure", "value", "unit", "80 % range", "what it is", "verdict on its limit"), "group")
     for line, (label, figure, unit, note, key) in enumerate(_HEADLINE, _HEAD + 2):
@@ -230,8 +235,8 @@ def write_answer(book: Book, sheet: Sheet, contents: Contents, places: Mapping[s
         if key:
             _, level, name = places["level"]
             mean = next(iter(LEVELS))
-            shown = label if name == mean else f"{label} {name}"
-            sheet.formula(line, 0, f'"{label}"&IF({level}="{mean}",""," "&{level})', shown, "label")
+            shown = label if name in (mean, "") else f"{label} {name}"
+            sheet.formula(line, 0, f'"{label}"&IF(OR({level}="{mean}",{level}=""),""," "&{level})', shown, "label")
             for column, name in ((3, f"{key.upper()}, 80 % range [ms]"), (5, f"SLO {key.upper()}")):
                 chosen, cell, value = places[name]
                 sheet.formula(line, column, cell, value, chosen)

@@ -31,6 +31,7 @@ from roofline.outputs.workbook.tables import (
     passes,
     picked,
     read_count,
+    read_rate,
     read_time,
     rounded_to,
 )
@@ -454,9 +455,14 @@ def _score(deployment: Deployment, workload: Workload) -> Score:
     return score_of_load(capacity(deployment, workload), workload.load)
 
 
+def read_load(name: str, typed: Cell) -> Cell:
+    """The amount of a load as people type it."""
+    return read_rate(typed) if TYPED[name].is_open else read_count(typed)
+
+
 def amount_of(name: str, typed: Cell) -> tuple[Any, Load]:
     """Whether a load is typed, and the load; where it is not, as little as a search starts with."""
-    kind, cell = TYPED[name], read_count(typed)
+    kind, cell = TYPED[name], read_load(name, typed)
     return is_number(cell), kind.of(where(is_number(cell), maximum(cell, kind.least), kind.start))
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from roofline.formulas.case import HOST_TIMES
 from roofline.numbers.quantity import BILLION, HOUR, MEGA, MILLI
 from roofline.outputs.workbook.case import CHOICE_NOTES, OFFERED, TEXTS, TYPED, Contents, name_of, times_shown
-from roofline.outputs.workbook.loads import LEVELS
+from roofline.outputs.workbook.typed import LEVELS
 from roofline.outputs.workbook.writer import Book, Rule, Sheet, address
 from roofline.physics.plan import LEAST_SKEW, MOST_SKEW
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
@@ -29,13 +29,15 @@ _OF_LIMITS = {
     "e2el": "whole request, until its last token",
 }  # fmt: skip
 _OF_LOADS = {
-    "users": ("users", "of all replicas, who ask again as soon as they are answered; blank: none"),
+    "users": ("users", "of all replicas, each asks again when answered; blank: none"),
     "request_rate": ("requests/s", "random arrivals at all replicas; blank: none"),
 }
 _LOOSE = "A name in the list, or another spelling of the catalog in any case."
 _K = "Numbers, or text such as 2k (2048)."
 NUMBER = "IF(ISNUMBER({{0}}),AND({{0}}>={least:.15g},{{0}}<={most:.15g}),{text})"
 _ENDS_IN_K = 'OR(RIGHT(TRIM({0}),1)="k",RIGHT(TRIM({0}),1)="m")'
+_RATES = "Numbers, or text such as 3/s, 180/min or 10k/h."
+_IS_RATE = f'OR({_ENDS_IN_K},LEFT(RIGHT(TRIM({{0}}),2),1)="/",RIGHT(TRIM({{0}}),4)="/min")'
 _ENDS_IN_S = 'RIGHT(TRIM({0}),1)="s"'
 
 
@@ -93,7 +95,7 @@ def choice_inputs(contents: Contents) -> Iterator[tuple[str, list[Input]]]:
         rule = Rule(label, message, allowed=_number(MILLI * MILLI, BILLION, _ENDS_IN_S))
         limits.append(Input(f"slo_{key}", label, known, "ms", f"largest {_OF_LIMITS[key]}; blank: no limit", rule))
     note = "what the limits hold for: the mean, or a percentile of requests"
-    rule = Rule("SLO level", _sentence(note), [*LEVELS])
+    rule = Rule("SLO level", f"{_sentence(note)} Blank: the mean.", [*LEVELS], severity="information")
     yield "Limits", [*limits, Input("slo_level", "SLO level", contents.level, "", note, rule)]
     yield "Basis", [_choice(contents, "basis")]
 
@@ -102,9 +104,9 @@ def _loads(contents: Contents) -> Iterator[Input]:
     """Loads that are typed instead of a burst."""
     for name, (unit, note) in _OF_LOADS.items():
         kind = TYPED[name]
-        rule = Rule(
-            name, f"{_sentence(note)} {_sentence(kind.bound)} {_K}", allowed=_number(kind.least, BILLION, _ENDS_IN_K)
-        )
+        texts, allowed = (_RATES, _IS_RATE) if kind.is_open else (_K, _ENDS_IN_K)
+        message = f"{_sentence(note)} {_sentence(kind.bound)} {texts}"
+        rule = Rule(name, message, allowed=_number(kind.least, BILLION, allowed))
         yield Input(name, name, contents.loads.get(name), unit, note, rule)
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from roofline.numbers.operations import Real, negated, where
-from roofline.outputs.workbook.case import TYPED, Contents, LookupCase, amount_of, name_of, noted
+from roofline.outputs.workbook.case import TYPED, Contents, LookupCase, amount_of, name_of, noted, read_load
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, scope
 from roofline.outputs.workbook.judged import Judged
 from roofline.outputs.workbook.rounds import MOST_TURNS, Rounds
-from roofline.outputs.workbook.tables import is_number, read_count, rounded_to
-from roofline.outputs.workbook.typed import UNREADABLE
+from roofline.outputs.workbook.tables import is_number, known_name, rounded_to
+from roofline.outputs.workbook.typed import LEVELS, UNREADABLE
 from roofline.serving.latency import request_passes
 from roofline.serving.load.equations import served_by_formulas
 from roofline.serving.prediction import memory_of
@@ -19,11 +19,9 @@ from roofline.specs.workload import key_of
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
-#: What a limit may hold for: the mean, or a percentile.
-LEVELS: Mapping[str, float | None] = {"mean": None, "p95": 95.0, "p99": 99.0}
-
 _MOST = 1e9
 _ASK = "ask roofline predict"
+_ADVICE = {"users": "write 64, or 2k for 2048", "request_rate": "write 3, 3/s, 180/min or 10k/h"}
 
 
 class Loaded(NamedTuple):
@@ -38,13 +36,22 @@ class Loaded(NamedTuple):
 class Asked:
     """The case under the load that is typed, a burst where none is."""
 
-    def __init__(self, case: LookupCase, loads: list[Loaded], level: Any) -> None:
+    def __init__(self, case: LookupCase, loads: list[Loaded], level: Any, is_typed: Any) -> None:
         self.case, self.loads, self.level = case, loads, level
+        self.is_typed = is_typed & (case.impossible == "")  # whether what is typed is a load and a level
         self.reason: Any = self._chosen(case.reason, [each.reason for each in loads])
         self.load_note: Any = self._chosen("", [each.note for each in loads])
         self.is_burst: Any = True
         for each in loads:
             self.is_burst = negated(each.is_asked) & self.is_burst
+
+    def words(self, typed: Mapping[str, Cell]) -> Any:
+        """The load in words; empty where what is typed is none."""
+        text = self.case.pool.text_formula
+        burst = text(f"a burst of batch {self.case.choices['batch']} on each idle replica")
+        amounts = ((TYPED[name], read_load(name, cell)) for name, cell in typed.items())
+        loaded = [where(cell == 1.0, f"1{kind.one}", text(f"{cell}{kind.many}")) for kind, cell in amounts]
+        return where(self.is_typed, self._chosen(burst, loaded), "")
 
     def of(self, read: Callable[..., Any], *more: Any) -> Any:
         """What `read` says of the prediction of the typed load."""
@@ -66,12 +73,14 @@ class Asked:
         return chosen
 
 
-def typed_level(contents: Contents, pool: CellPool) -> Cell:
-    """What the limits hold for, as typed."""
-    return pool.input(name_of("slo_level"), contents.level)
+def read_level(contents: Contents, pool: CellPool) -> Any:
+    """What the limits hold for: one of `LEVELS` in any spelling, the mean where none is typed, or another text."""
+    typed = pool.input(name_of("slo_level"), contents.level)
+    level = known_name(typed, "slo_level", None, contents.catalog.names)
+    return where(level == "", next(iter(LEVELS)), level)
 
 
-def levelled(slo: Mapping[str, Real], level: Cell) -> dict[str, Real]:
+def levelled(slo: Mapping[str, Real], level: Any) -> dict[str, Real]:
     """Limits by their keys at every level, of which one is typed; the others are infinite."""
     return {
         key_of(metric, of): where(level == name, limit, INFINITE)
@@ -88,32 +97,34 @@ def typed_loads(contents: Contents, pool: CellPool) -> dict[str, Cell]:
 @scope("")
 def asked_case(contents: Contents, case: LookupCase, typed: Mapping[str, Cell], rounds: Rounds) -> Asked:
     """The case under each load that may be typed."""
-    pool, level = case.pool, typed_level(contents, case.pool)
+    pool, level = case.pool, read_level(contents, case.pool)
     case = case._replace(prediction=replace(case.prediction, slo=levelled(case.prediction.slo, level)))
     faults = list(_faults(case, typed, level))
     pool.rows = rounds
     loads = [_loaded(case, rounds, name, cell, faults) for name, cell in typed.items()]
-    reason = case.reason
+    reason: Any = case.reason
+    is_typed: Any = True
     for fails, text in reversed(faults):
+        is_typed = negated(fails) & is_typed
         reason = where((case.impossible == "") & fails, text, reason)
-    return Asked(case._replace(reason=reason), loads, level)
+    return Asked(case._replace(reason=reason), loads, level, is_typed)
 
 
-def _faults(case: LookupCase, typed: Mapping[str, Cell], level: Cell) -> Iterator[tuple[Any, str]]:
+def _faults(case: LookupCase, typed: Mapping[str, Cell], level: Any) -> Iterator[tuple[Any, str]]:
     """Conditions under which what is typed is no load, with what to do."""
-    read = {name: read_count(cell) for name, cell in typed.items()}
+    read = {name: read_load(name, cell) for name, cell in typed.items()}
     text = case.pool.text_formula
     for name, cell in read.items():
         kind = TYPED[name]
-        yield cell == UNREADABLE, text(f"{name} = {typed[name]} is text where a number belongs")
-        outside = where(is_number(cell), (cell < kind.least) | (cell > _MOST), cell != "")
-        yield outside, f"{name} must be {kind.bound}, or blank"
+        yield cell == UNREADABLE, text(f"{name} = {typed[name]} is text where a number belongs; {_ADVICE[name]}")
+        yield where(is_number(cell), cell < kind.least, cell != ""), f"{name} must be {kind.bound}, or blank"
+        yield where(is_number(cell), cell > _MOST, False), f"{name} must be at most {_MOST:.0f}, or blank"  # noqa: FBT003
     users, rate = read.values()
-    yield is_number(users) & is_number(rate), "choose users or request_rate, not both"
+    yield is_number(users) & is_number(rate), "choose users or request_rate, not both: make one of them blank"
     known = level == next(iter(LEVELS))
     for name in LEVELS:
         known = known | (level == name)
-    yield negated(known), f"SLO level must be one of {', '.join(LEVELS)}"
+    yield negated(known), text(f"SLO level = {level} must be one of {', '.join(LEVELS)}")
 
 
 def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: list[tuple[Any, str]]) -> Loaded:

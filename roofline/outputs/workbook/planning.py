@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.numbers.quantity import BILLION, DAY, HOUR, MONTH
 from roofline.outputs.workbook.answer import colour_words
-from roofline.outputs.workbook.case import CHOICES, Contents, name_of
+from roofline.outputs.workbook.case import CHOICES, TYPED, Contents, name_of
 from roofline.outputs.workbook.cells import INFINITE
 from roofline.outputs.workbook.inputs import Input, choice_rule, number_rule, write_input
 from roofline.outputs.workbook.typed import FORMS, JOINT
@@ -48,8 +48,16 @@ _DEMAND = (
     ("fleet_headroom", "headroom", 20.0, "%", "share of the replicas' capacity that stays free", 0.0, PERCENT - 1.0),
     ("fleet_hours", "hours", 24.0, "h a day", "for which the GPUs are paid", 0.0, DAY / HOUR),
 )
+_LOAD_OF = {"fleet_rate": "request_rate", "fleet_users": "users"}  # demands that a load of Answer states
 _FLEET = ("GPU", "verdict", "TTFT [ms]", "TPOT [ms]", "GPUs of a replica", "requests/s of a replica", "replicas",
           "GPUs", "USD/month")  # fmt: skip
+
+
+#: What is said where a load is typed on Answer, for which no row of Fleet has its rounds.
+_BURSTS = (
+    "Fleet counts bursts of that batch, not the users or requests/s typed there: type the demand below, and compare "
+    "verdicts with Answer."
+)
 
 
 class _Demand(NamedTuple):
@@ -63,7 +71,10 @@ class _Demand(NamedTuple):
 def write_fleet(book: Book, sheet: Sheet, contents: Contents, pairs: Answered) -> None:
     """Write what a demand takes on every GPU; `pairs` are the cases behind, a row for each GPU."""
     sheet.text(0, 0, "How many GPUs does the demand take, and what do they cost?", "title")
-    sheet.text(1, 0, "The case of the sheet Answer on every GPU, at the smallest tp that holds its batch.", "note")
+    about = "The case of Answer on every GPU, at the smallest tp that holds its batch."
+    typed = [f'TRIM({name_of(name)})<>""' for name in TYPED]
+    aside = f" {_BURSTS}" if contents.loads else ""
+    sheet.wide(1, 0, 8, f'"{about}"&IF(OR({",".join(typed)})," {_BURSTS}","")', about + aside, "note", 2.0)
     demand = _write_demand(book, sheet, contents)
     start = 6 + len(_DEMAND)
     sheet.texts(start, _FLEET)
@@ -83,7 +94,12 @@ def write_fleet(book: Book, sheet: Sheet, contents: Contents, pairs: Answered) -
     shown = f"{names[row]}: {count} GPUs, {round(best[row]):.15g} USD a month" if count else none
     sheet.text(2, 0, "Cheapest", "verdict")
     sheet.wide(2, 1, 8, f'IF({demand.fault}="",{cheapest},{demand.fault})', shown, "verdict", 1.5)
-    sheet.text(last + 2, 0, "A replica answers one batch, then takes the next: these are figures of bursts.", "note")
+    sheet.text(
+        last + 2,
+        0,
+        "A replica answers one batch, then takes the next: latencies and verdicts are those of bursts.",
+        "note",
+    )
     sheet.text(
         last + 3, 0, "Queues need more GPUs; batches that are refilled need fewer. `roofline plan` counts both.", "note"
     )
@@ -99,11 +115,13 @@ def _write_demand(book: Book, sheet: Sheet, contents: Contents) -> _Demand:
     """Write the inputs of a fleet, and far to the right their numbers as read."""
     sheet.texts(4, ("demand", *("" for _ in _FLEET[1:])), "group")
     at, values, faults = {}, {}, []
-    for line, (name, label, value, unit, note, least, most) in enumerate(_DEMAND, 5):
+    for line, (name, label, usual, unit, note, least, most) in enumerate(_DEMAND, 5):
+        value = contents.loads.get(_LOAD_OF[name]) if contents.loads and name in _LOAD_OF else usual
         rule = number_rule(label, f"{note[0].upper()}{note[1:]}. From {least:g} to {most:g}.", least, most)
         write_input(book, sheet, line, Input(name, label, value, unit, "", rule))
         sheet.text(line, 3, note, "note")
-        formula = FORMS["read count"].pattern.format(name_of(name))
+        reading = "read rate" if name == "fleet_rate" else "read count"
+        formula = FORMS[reading].pattern.format(name_of(name))
         sheet.formula(line, _FAR, f'IF(TRIM({name_of(name)})="",0,{formula})', value or 0.0)
         cell = at[name] = address(line, _FAR)
         values[name] = value or 0.0

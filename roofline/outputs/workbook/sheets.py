@@ -94,7 +94,8 @@ def write_answers(book: Book, sheets: Mapping[str, Sheet], contents: Contents, s
     )
     knees = knees_of(trials)  # before loops become rows: they have rows of their own
     rounds = Rounds("Rounds")
-    results = list(figures_of(asked_case(contents, case, typed, rounds), knees))
+    asked = asked_case(contents, case, typed, rounds)
+    results = list(figures_of(asked, asked.words(typed), knees))
     for result in results:
         result.name_cell()
     asked_at = pool.input("batch of a trial", np.array([_plain(batch) for batch in trials.batches]))

@@ -12,7 +12,7 @@ from roofline.numbers.operations import Real, ceil, floor, where
 from roofline.numbers.quantity import HOUR
 from roofline.outputs.layer_kinds import fullest_stages, layer_kinds_of, number_of
 from roofline.outputs.workbook.cells import Cell, Column, named, scope, unmarked
-from roofline.outputs.workbook.typed import JOINT, WILDCARDS, name_key
+from roofline.outputs.workbook.typed import JOINT, LEVELS, WILDCARDS, name_key
 from roofline.physics.assembly import rank_batch
 from roofline.physics.equation import (
     BASES,
@@ -235,6 +235,7 @@ class Catalog:
         caches = [AS_QUANTIZATION, AUTO, *KV_FORMATS]
         pairs += [("kv_cache_dtype", name, spellings) for name, spellings in _spellings(caches).items()]
         pairs += [("basis", name, ()) for name in BASES]
+        pairs += [("slo_level", name, ()) for name in LEVELS]
         names = {name_key(kind, name): name for kind, name, _ in pairs}
         for kind, name, spellings in pairs:
             for spelling in spellings:
@@ -448,6 +449,11 @@ def known_name(text: Cell, kind: str, listed: Column | None, names: Table) -> Ce
 def read_count(cell: Cell) -> Cell:
     """A number as people type it, such as 2000 or 2k; other texts become `UNREADABLE`, blanks stay."""
     return cell.graph.node("read count", cell)
+
+
+def read_rate(cell: Cell) -> Cell:
+    """A rate [1/s] as people type it, such as 4, 1800/min or 36k/h, where a k is 1000; likewise."""
+    return cell.graph.node("read rate", cell)
 
 
 def read_time(cell: Cell) -> Cell:

@@ -8,16 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from roofline.numbers.quantity import KIBI, KILO, MILLI
+from roofline.numbers.quantity import HOUR, KIBI, KILO, MILLI, MINUTE
 from roofline.symbolic.programs import Form
 
 #: Stands for a text that is no number.
 UNREADABLE = "?"
 #: Wildcards of look-ups; the sign that joins names, which no name has, takes their place.
 WILDCARDS, JOINT = "*?~", "|"
+#: What a limit may hold for: the mean, or a percentile.
+LEVELS: Mapping[str, float | None] = {"mean": None, "p95": 95.0, "p99": 99.0}
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 _TIMES = {"ms": 1.0, "us": MILLI, "s": KILO}  # factor to milliseconds, the longest unit first
+_PERIODS = {"/s": 1.0, "/min": MINUTE, "/h": HOUR}  # [s]
 
 
 def name_key(kind: str, name: str) -> str:
@@ -49,6 +52,15 @@ def _count(text: str) -> Any:
     return _value(text[: len(text) - min(power, 1)], float(KIBI**power), text)
 
 
+def _rate(text: str) -> Any:
+    text = text.replace(" ", "")
+    period = next((period for period in _PERIODS if text.lower().endswith(period)), "")
+    bare = text[: len(text) - len(period)]
+    power = {"k": 1, "m": 2}.get(bare[-1:].lower(), 0)
+    factor = float(KILO**power) / _PERIODS.get(period, 1.0)
+    return _value(bare[: len(bare) - min(power, 1)], factor, text)
+
+
 def _time(text: str) -> Any:
     text = text.replace(" ", "")
     unit = next((unit for unit in _TIMES if text.lower().endswith(unit)), "")
@@ -76,7 +88,8 @@ def _known(texts: Any, kind: str, keys: Any, names: Any) -> Any:
 
 #: Values of the operations, by name.
 READINGS: Mapping[str, Callable[..., Any]] = {
-    "clean": _clean, "known": _known, "read count": _each(_count), "read time": _each(_time),
+    "clean": _clean, "known": _known, "read count": _each(_count), "read rate": _each(_rate),
+    "read time": _each(_time),
 }  # fmt: skip
 
 
@@ -103,6 +116,11 @@ def reading(typed: str, bare: str, factor: str) -> str:
 _TYPED = 'SUBSTITUTE({0}," ","")'
 _PREFIX = f'IFERROR(FIND(RIGHT({_TYPED},1),"kKmM"),0)'
 _COUNT_OF = f"LEFT({_TYPED},LEN({_TYPED})-MIN({_PREFIX},1))"
+_PERIOD = f'IF(RIGHT({_TYPED},2)="/s",2,IF(RIGHT({_TYPED},2)="/h",3,IF(RIGHT({_TYPED},4)="/min",4,0)))'
+_PER = f"LEFT({_TYPED},LEN({_TYPED})-CHOOSE({_PERIOD}+1,0,0,2,2,4))"
+_RATE_PREFIX = f'IFERROR(FIND(RIGHT({_PER},1),"kKmM"),0)'
+_RATE_OF = f"LEFT({_PER},LEN({_PER})-MIN({_RATE_PREFIX},1))"
+_SECONDS = f"CHOOSE({_PERIOD}+1,1,1,1,{HOUR:.0f},{MINUTE:.0f})"
 _UNIT = f'IF(RIGHT({_TYPED},2)="ms",2,IF(RIGHT({_TYPED},2)="us",3,IF(RIGHT({_TYPED},1)="s",1,0)))'
 _TIME_OF = f"LEFT({_TYPED},LEN({_TYPED})-MIN({_UNIT},2))"
 
@@ -111,5 +129,6 @@ FORMS: Mapping[str, Form] = {
     "clean": Form('SUBSTITUTE(SUBSTITUTE(SUBSTITUTE(TRIM({0}),"*","|"),"?","|"),"~","|")'),
     "known": Form('IFERROR(INDEX({3},MATCH({1}&"|"&SUBSTITUTE(SUBSTITUTE({0}," ","-"),"_","-"),{2},0)),{0})'),
     "read count": Form(reading("{0}", _COUNT_OF, f"POWER({KIBI},0-INT(0-{_PREFIX}/2))")),
+    "read rate": Form(reading("{0}", _RATE_OF, f"POWER({KILO:.0f},0-INT(0-{_RATE_PREFIX}/2))/{_SECONDS}")),
     "read time": Form(reading("{0}", _TIME_OF, f"IF({_UNIT}=1,1000,IF({_UNIT}=3,0.001,1))")),
 }
