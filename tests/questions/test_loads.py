@@ -192,7 +192,7 @@ def test_a_workbook_refuses_what_spreads_a_load_and_says_who_answers_it(tmp_path
 
 
 def test_a_workbook_limits_no_multiple_of_the_median(tmp_path):
-    with pytest.raises(rl.BadInput, match="a sheet limits TTFT, TPOT and E2EL, .* not p99_within: ask predict"):
+    with pytest.raises(rl.BadInput, match=r"a sheet limits TTFT, TPOT and E2EL, .* not p99_within: ask predict"):
         rl.sheet(tmp_path / "case.xlsx", "llama-3.1-8b", "h100-sxm", slo="p99:2x")
     assert list(tmp_path.iterdir()) == []
 
