@@ -45,7 +45,7 @@ def test_elements_are_single_predictions(load):
     for gpu in ("h100-sxm", "l40s"):
         rows = rl.table(MODEL, gpu, **lengths, **GRIDS[load], **options, keys=keys).to_rows()
         refused = [row for row in rows if row["reason"] is not None]
-        for row in RANDOM.sample(rows, 18) + refused[:3]:
+        for row in RANDOM.sample(rows, 9) + refused[:3]:  # of one program: what is wrong with it is wrong in most rows
             case = {name: row[name] for name in (*lengths, *GRIDS[load])}
             if row["reason"] is not None:
                 with pytest.raises((rl.DoesNotFit, rl.Overloaded)):
@@ -82,10 +82,9 @@ def test_a_row_says_the_same_whatever_else_is_in_its_table(options):
     case = {"model": MODEL, **options}
     model, amount = case.pop("model"), case[load]
     (alone,) = rl.table(model, GPU, **case)
-    for values in ([amount, 2 * amount], [3 * amount, amount, 4 * amount]):
-        row = rl.table(model, GPU, **{**case, load: values})[values.index(amount)]
-        for key, value in row.items():
-            assert alone[key] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), key
+    among = rl.table(model, GPU, **{**case, load: [3 * amount, amount, 4 * amount]})[1]
+    for key, value in among.items():
+        assert alone[key] == (pytest.approx(value, rel=1e-9) if isinstance(value, float) else value), key
     if alone["reason"] is None or ("allow_oversize" in options and alone["ttft_ms"] is not None):
         said = [note for note in rl.predict(model, GPU, **case).warnings if not note.startswith("a benchmark of")]
         assert sorted(alone["warnings"]) == sorted(said)
@@ -346,8 +345,8 @@ def test_memory_does_not_grow_with_the_rows(tmp_path):
         assert rows == 500 * isl
         return most
 
-    peak(100)  # programs are compiled, modules imported
-    assert peak(800) < 1.25 * peak(200)
+    peak(10)  # programs are compiled, modules imported
+    assert peak(400) < 1.25 * peak(100)  # blocks of 16384 rows: 12 and 3
 
 
 def test_two_columns_take_their_numbers_and_no_more():

@@ -236,7 +236,7 @@ def named(name):
 def test_a_name_is_one_text_of_the_file(name):
     for release in RELEASES:
         for to in ("vllm", "trtllm"):
-            answer = rl.dynamo(named(name), "h100-sxm", to=to, release=release, weights="int4", concurrency=4)
+            answer = rl.dynamo(named(name), "h100-sxm", to=to, release=release, weights="int4")
             worker = parts(answer.text)["worker"]
             assert worker.args[1] == name
             assert answer.to_dict()["file"] == answer.text
@@ -245,7 +245,7 @@ def test_a_name_is_one_text_of_the_file(name):
 @each("name", ["a b", "it's", '"', "x\ny", "\U0001f600", "a\u2028b"], ids=ascii)
 def test_the_name_of_a_draft_is_one_text_of_the_file(name):
     draft = replace(rl.load_model("llama-3.2-1b"), name=name)
-    case = {"draft": draft, "draft_tokens": 3, "acceptance": 0.6, "concurrency": 4}
+    case = {"draft": draft, "draft_tokens": 3, "acceptance": 0.6}
     answer = rl.dynamo("llama-3.1-8b", "h100-sxm", to="vllm", **case)
     config = options_of(parts(answer.text)["worker"].args)["--speculative-config"]
     assert json.loads(config)["model"] == name
@@ -254,7 +254,7 @@ def test_the_name_of_a_draft_is_one_text_of_the_file(name):
 @each("name", ["a\u2028kind: Secret", "a\x85kind: Secret", "a\nkind: Secret", "\x9b"], ids=ascii)
 def test_the_short_name_of_a_model_stays_in_its_comment(name):
     model = replace(rl.load_model("llama-3.1-8b"), short_name=name)
-    worker = parts(rl.dynamo(model, "h100-sxm", to="vllm", concurrency=4).text)["worker"]
+    worker = parts(rl.dynamo(model, "h100-sxm", to="vllm").text)["worker"]
     assert worker.args[1] == "meta-llama/Llama-3.1-8B"
 
 
@@ -265,7 +265,7 @@ def test_the_short_name_of_a_model_stays_in_its_comment(name):
 ], ids=ascii)  # fmt: skip
 def test_the_resource_has_a_name_that_kubernetes_takes(name):
     model = replace(rl.load_model("llama-3.1-8b"), short_name=name)
-    document = yaml.safe_load(rl.dynamo(model, "h100-sxm", to="vllm", concurrency=4).text)
+    document = yaml.safe_load(rl.dynamo(model, "h100-sxm", to="vllm").text)
     assert re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", document["metadata"]["name"])
 
 

@@ -484,18 +484,18 @@ def typed(text, folder):
 @each("name", ODD_NAMES, ids=ascii)
 def test_a_name_is_one_word_of_the_command(name):
     for to, before in (("vllm", ["vllm", "serve"]), ("trtllm", ["trtllm-serve", "serve"])):
-        launch = rl.launch(named(name), "h100-sxm", to=to, tp=2, concurrency=4)
+        launch = rl.launch(named(name), "h100-sxm", to=to, tp=2)
         words = shlex.split(launch.command)
         assert words[:3] == [*before, name]
         assert len(words) == 5  # the tensor-parallel size and its value
-    words = shlex.split(rl.launch(named(name), "h100-sxm", to="sglang", concurrency=4).command)
+    words = shlex.split(rl.launch(named(name), "h100-sxm", to="sglang").command)
     assert words == ["python3", "-m", "sglang.launch_server", "--model-path", name]
 
 
 @pytest.mark.parametrize("to", ("vllm", "sglang", "trtllm"))
 def test_a_shell_hands_a_name_to_the_program_as_one_word_and_runs_nothing_else(to, tmp_path):
     launches = [
-        rl.launch(named(name), "h100-sxm", to=to, kv_cache_dtype="fp8", concurrency=4) for name in ODD_NAMES
+        rl.launch(named(name), "h100-sxm", to=to, kv_cache_dtype="fp8") for name in ODD_NAMES
     ]  # the cache puts a file beside the command of TensorRT-LLM
     words = typed("\n".join(launch.text for launch in launches), tmp_path)
     program = 2 if to == "sglang" else 1
@@ -508,7 +508,7 @@ def test_a_shell_hands_a_name_to_the_program_as_one_word_and_runs_nothing_else(t
 
 @each("name", ODD_NAMES, ids=ascii)
 def test_comments_stay_on_their_lines_whatever_the_name(name):
-    launch = rl.launch(named(name), "h100-sxm", to="vllm", weights="int4", concurrency=4)
+    launch = rl.launch(named(name), "h100-sxm", to="vllm", weights="int4")
     head = launch.text.partition("\nvllm serve")[0]
     assert all(line.startswith("# ") for line in head.split("\n"))
     assert all(line.startswith("# ") for line in head.splitlines() if "\u2028" not in name and "\x85" not in name)
@@ -517,7 +517,7 @@ def test_comments_stay_on_their_lines_whatever_the_name(name):
 @each("name", ODD_NAMES, ids=ascii)
 def test_the_name_of_a_draft_model_is_one_text_of_json_and_of_the_file(name):
     draft = replace(rl.load_model("llama-3.2-1b"), name=name)
-    case = {"draft": draft, "concurrency": 4, **DRAFTED}
+    case = {"draft": draft, **DRAFTED}
     words = shlex.split(rl.launch(LLAMA, "h100-sxm", to="vllm", **case).command)
     assert json.loads(words[words.index("--speculative-config") + 1])["model"] == name
     words = shlex.split(rl.launch(LLAMA, "h100-sxm", to="sglang", **case).command)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from recalculation import edit, libreoffice_is_installed, recalculated, recalculated_many
+from recalculation import Live, edit, libreoffice_is_installed, recalculated_many
 from test_sheets import agrees, placed, placed_inputs
 
 import roofline as rl
@@ -177,7 +177,9 @@ def test_another_engine_says_of_a_load_what_python_says_and_a_blank_one_is_a_bur
 def test_what_is_typed_as_a_load_is_refused_in_words(tmp_path):
     book = tmp_path / "loads.xlsx"
     rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", isl=900, osl=120, spare=0)
-    inputs, results = placed_inputs(book), placed(book, "Details", "A")
+    live, inputs, results = Live(book), placed_inputs(book), placed(book, "Details", "A")
+    places = {name: ("Answer", f"B{row}") for name, row in inputs.items()}
+    blank = {place: live.value(*place) for place in places.values()}
     for typed, said in (
         ({"users": 3, "request_rate": 2}, "choose users or request_rate, not both"),
         ({"users": "many"}, "users = many is text where a number belongs"),
@@ -188,9 +190,7 @@ def test_what_is_typed_as_a_load_is_refused_in_words(tmp_path):
         ({"users": 3, "basis": "ideal"}, "under a load cells know the basis calibrated alone; ask roofline predict"),
         ({"SLO level": "p90"}, "SLO level = p90 must be one of mean, p95, p99"),
     ):
-        path = tmp_path / "typed.xlsx"
-        edit(book, path, {("Answer", f"B{inputs[name]}"): number for name, number in typed.items()})
-        live = recalculated(path)
+        live.set_many({**blank, **{places[name]: value for name, value in typed.items()}})
         assert live.value("Details", f"B{results['answer']}").startswith(said), typed
         assert live.value("Details", f"B{results['TTFT [ms]']}") in ("", None)
 

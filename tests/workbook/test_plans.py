@@ -7,7 +7,7 @@ import math
 import openpyxl
 import pytest
 from cli.asking import ask
-from recalculation import Live, edit, libreoffice_is_installed, recalculated
+from recalculation import Live, edit, libreoffice_is_installed, recalculated_many
 from workbook.test_look import ruled
 
 import roofline as rl
@@ -290,14 +290,15 @@ def test_shell_python_and_workbook_have_one_order_and_one_verdict(tmp_path):
     assert done.exit_code == 0, done.stderr
     shell = [row for row in json.loads(ask("plan", *words, "--json").stdout)["rows"] if row["num_gpus"]]
     python = answered(rl.plan("qwen3-32b", slo="tpot:30@p95", request_rate=5, isl=2048))
-    (rows,) = blocks(path, Live(path))
+    live = Live(path)
+    (rows,) = blocks(path, live)
     assert len(rows) > 20
     assert [row["GPU"] for row in rows] == [row["gpu"] for row in shell] == [plan.gpu.name for plan in python]
     verdicts = [plan.verdict for plan in python]
     assert [row["verdict"] for row in rows] == [word or "not known" for word in verdicts]
     assert [row["slo_verdict"] for row in shell] == verdicts
     leading = next(row for row in shell if row["leads"])
-    assert Live(path).value("Plans", "B3").startswith(f"{leading['gpu']}, ")
+    assert live.value("Plans", "B3").startswith(f"{leading['gpu']}, ")
 
 
 def test_plans_without_an_answer_are_refused_with_the_reason(tmp_path):
@@ -336,8 +337,6 @@ def test_without_plans_a_workbook_has_no_sheet_of_them(tmp_path):
 
 @pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
 def test_libreoffice_ranks_as_plan_does_after_an_edit(book, plans, tmp_path):
-    cells = recalculated(book, "libreoffice")
-    check(blocks(book, cells)[0], answered(plans))
     prices = {"mi300x": 30.0, "h100-sxm": 0.5}
     sheet = openpyxl.load_workbook(book)["Plans"]
     changes = {
@@ -351,4 +350,5 @@ def test_libreoffice_ranks_as_plan_does_after_an_edit(book, plans, tmp_path):
     again = rl.plan(
         "llama-3.3-70b", GPUS, slo=SLO, concurrency=120, price_file=prices_of(tmp_path / "p.csv", prices), **CASE
     )
-    check(blocks(book, recalculated(edited, "libreoffice"))[0], answered(again))
+    for cells, known in zip(recalculated_many([book, edited], "libreoffice"), (plans, again), strict=True):
+        check(blocks(book, cells)[0], answered(known))

@@ -285,10 +285,26 @@ def test_what_lies_beyond_the_kernels_timed_is_said_of_the_row_that_asks_for_it(
         assert len(said) == (note or "").count(". ") == notes, case
 
 
-def test_a_gpu_and_a_model_of_ones_own_may_be_filled_in(tmp_path):
-    book = tmp_path / "own.xlsx"
-    rl.sheet(str(book), MODELS[0], GPUS[0], spare=0)
-    live, gpus, models = Live(book), headed(book, "GPUs"), headed(book, "Models")
+@pytest.fixture(scope="module")
+def smallest(tmp_path_factory):
+    """A book of one model on one GPU, held open, and its inputs as they were written."""
+    path = tmp_path_factory.mktemp("own") / "own.xlsx"
+    rl.sheet(str(path), MODELS[0], GPUS[0], spare=0)
+    live = Live(path)
+    return path, live, {place: live.value(*place) for place in live.inputs}
+
+
+@pytest.fixture
+def own(smallest):
+    """This book as it was written, whatever was typed before."""
+    path, live, written = smallest
+    live.set_many(written)
+    return path, live
+
+
+def test_a_gpu_and_a_model_of_ones_own_may_be_filled_in(own):
+    book, live = own
+    gpus, models = headed(book, "GPUs"), headed(book, "Models")
     line, row = 3, 3
     assert live.value("GPUs", f"A{line}") == "my-gpu"
     gpu = {"name": "next-gpu", "HBM bandwidth [B/s]": 9e12, "bf16 peak, dense [FLOP/s]": 4e15}
@@ -351,17 +367,6 @@ def test_what_cannot_be_is_refused_in_words(shown_of):
         assert ttft in ("", None), changes
 
 
-@pytest.fixture(scope="module")
-def own(tmp_path_factory):
-    """A small book whose answer asks for the planner's own model on the planner's own GPU."""
-    path = tmp_path_factory.mktemp("own") / "own.xlsx"
-    rl.sheet(str(path), MODELS[0], GPUS[0], spare=0)
-    live, inputs = Live(path), placed_inputs(path)
-    choices = {"model": "my-model", "gpu": "my-gpu"}
-    live.set_many({("Answer", f"B{inputs[name]}"): value for name, value in choices.items()})
-    return path, live
-
-
 TEXT = "is text where a number belongs; write a number, or"
 WRONG = (
     (
@@ -396,6 +401,8 @@ def test_figures_of_ones_own_that_cannot_be_are_refused_and_a_link_is_missed_whe
     path, live = own
     inputs, results = placed_inputs(path), placed(path, "Details", "A")
     constants = placed(path, "Engine", "A")
+    choices = {"model": "my-model", "gpu": "my-gpu"}
+    live.set_many({("Answer", f"B{inputs[name]}"): value for name, value in choices.items()})
     last = {}
     for sheet, name, value, said in WRONG:
         cell = f"B{(inputs | constants)[name]}" if sheet in ("Answer", "Engine") else f"{headed(path, sheet)[name]}3"
