@@ -6,11 +6,13 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import roofline
 
@@ -18,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CATALOGS = ("engine_specs", "hardware_specs", "model_specs", "workload_specs")
 LICENCES = ("LICENSE", "NOTICE")
 NEEDED = ("pyproject.toml", "README.md", "hatch_build.py", *LICENCES, "roofline", *CATALOGS)
+SOURCE = "https://code.example/acme/roofline"
 ANSWER = (
     'import sys; from roofline.cli.main import cli; cli(["ttft","-m","llama-3.1-70b","--isl","2000", *sys.argv[1:]])'
 )
@@ -32,6 +35,9 @@ def wheel(tmp_path_factory):
             shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, source / name)
+    project = source / "pyproject.toml"
+    settings = re.sub(r"\[project\.urls\]\n(?:\w.*\n)*\n", "", project.read_text(encoding="utf-8"))
+    project.write_text(f'{settings}\n[project.urls]\nSource = "{SOURCE}"\n', encoding="utf-8")
     isolation = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
     command = [sys.executable, "-m", "build", "--wheel", *isolation, "--outdir", str(built), str(source)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
@@ -85,6 +91,40 @@ def test_the_wheel_is_named_after_the_version_and_holds_every_module_its_type_an
         if line.startswith("Requires-Dist") and "extra ==" not in line
     }
     assert required == {"click", "numpy", "pydantic", "pyyaml", "sympy", "tabulate"}
+
+
+def test_every_link_of_the_description_leads_to_a_file_at_the_tag_and_its_commands_need_no_checkout(installed):
+    version = roofline.__version__
+    metadata = (installed / f"roofline-{version}.dist-info" / "METADATA").read_text(encoding="utf-8")
+    fields, _, description = metadata.partition("\n\n")
+    assert f"Project-URL: Source, {SOURCE}" in fields
+    assert "Description-Content-Type: text/markdown" in fields
+    links = re.findall(r"\]\(([^)]+)\)", description)
+    assert len(links) == len(re.findall(r"\]\(", (ROOT / "README.md").read_text(encoding="utf-8"))) > 10
+    for link in links:
+        view, path = re.fullmatch(rf"{re.escape(SOURCE)}/(raw|blob)/v{re.escape(version)}/(.+)", link).groups()
+        assert (ROOT / path).is_file()
+        assert (view == "raw") == path.endswith(".png")
+    assert "```\npip install roofline && roofline ttft " in description
+    assert f"```\ngit clone {SOURCE} roofline && cd roofline\npip install " in description
+    assert not re.search(r'pip install "?\.', description.partition("In a clone")[0])
+
+
+def test_a_release_without_the_address_of_its_source_is_refused():
+    """The step of the workflow, run in a shell as the host runs it."""
+    workflow = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8"))
+    (step,) = (step["run"] for step in workflow["jobs"]["build"]["steps"] if "Source" in step.get("run", ""))
+    host = {"GITHUB_SERVER_URL": "https://code.example", "GITHUB_REPOSITORY": "acme/roofline"}
+    for urls, code in (("", 1), ('[project.urls]\nSource = "https://code.example/fork/roofline"\n', 1),
+                       (f'[project.urls]\nSource = "{SOURCE}"\n', 0)):  # fmt: skip
+        with tempfile.TemporaryDirectory() as folder:
+            Path(folder, "pyproject.toml").write_text(f'[project]\nname = "roofline"\n{urls}')
+            env = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin", **host}
+            done = subprocess.run(
+                ["bash", "-e", "-c", step], cwd=folder, env=env, capture_output=True, text=True, check=False
+            )
+        assert done.returncode == code, done.stderr
+        assert ("needs Source" in done.stdout) == bool(code)
 
 
 def test_the_wheel_holds_its_catalog_unchanged_and_parsed(installed):

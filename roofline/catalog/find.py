@@ -100,7 +100,7 @@ def load_gpu(
         name: canonical name, alias or the beginning of one, regardless of case and separators; the label that tools
             print, such as ``NVIDIA H100 80GB HBM3``; or the path of a specification.
         specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
-        set: figures of hardware that does not exist, as paths of the GPU's file with values, such as
+        set: figures of hypothetical hardware, as paths in the GPU's file with values, such as
             ``memory.bandwidth=12TB/s``, or a mapping of them, numbers in SI units. The record is named ``b200*``.
 
     Raises:
@@ -139,7 +139,7 @@ def load_model(name: str, specs: str | None = None, assume: str | None = None) -
             separators, or the id of a quantized copy; or the path of a specification, a config.json, a file of weights
             (.safetensors, .gguf) or its index, or a folder with any of these.
         specs: folder of your own specifications, searched first; default $ROOFLINE_SPECS.
-        assume: family, such as ``llama``, as which a config.json with an unknown model_type is read; None to refuse it.
+        assume: family, such as ``llama``, to read a config.json of an unknown model_type as; None to refuse it.
 
     Raises:
         UnknownName: no such model; the message names the nearest three.
@@ -355,7 +355,7 @@ def _from_hub(name: str, kind: str, known: tuple[Entry, ...], specs: str | None)
 
 
 def _record(entry: Entry, kind: str, specs: str | None, content: dict[str, Any] | None = None) -> Any:
-    """Record of a file; faults that only building reveals are reported as `BadSpec`, too."""
+    """Record of a file; faults that only building reveals are also reported as `BadSpec`."""
     if content is None:
         content = _entry_content(entry) if entry.own else shipped_figures(entry.path)  # sources are not needed
     try:

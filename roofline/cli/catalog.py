@@ -122,7 +122,7 @@ def _print_prices(rows: list[dict[str, Any]], output_format: str) -> None:
     without = [row["gpu"] for row in rows if row["usd_per_hour"] is None and row["status"] == "shipping"]
     old = sum((row["price_age_days"] or 0) > OLD for row in priced)
     said = [f"{old} of {counted(len(priced), 'price')} over {OLD} days old (!)"] if priced else [_NONE_LEFT]
-    said += [f"no rent known of {len(without)} that ship: {', '.join(without)}"] if without else []
+    said += [f"no rent known for {len(without)} that ship: {', '.join(without)}"] if without else []
     notes_of = [f"{row['gpu']}: {row['price_note']}" for row in priced if row["price_note"]]
     lines = [part for text in said for part in prose(text).split("\n")]
     show(Screen(_PRICES, priced, lines=lines, notes=notes_of, is_list=True), output_format)

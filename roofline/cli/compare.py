@@ -224,7 +224,7 @@ def _print_at_slo(
 def _why(row: Mapping[str, Any], reference: Mapping[str, Any], *, in_full: bool) -> list[str]:
     """Why a GPU is faster or slower, one line per pass; only the main reason unless in full.
 
-    Of two GPUs of which one misses the SLO, which one is said.
+    Says which of two GPUs misses the SLO, if only one does.
     """
     reasons = {name: row[f"why_{name}"] for name in ("prefill", "decode") if row[f"why_{name}"] is not None}
     misses = ""

@@ -39,14 +39,14 @@ def mcp(folders: tuple[str, ...]) -> None:
 
     A client starts this command and speaks to it on standard input and output;
     docs/howto/agents.md says how to set one up.
-    Tools write no file, fetch nothing, and read files below the folders that are given alone.
+    Tools write no files, fetch nothing, and read files only below the folders that you name.
     """
     from roofline.questions.catalog import reading_only
 
     allowed = [os.path.expanduser(folder) for folder in folders]  # noqa: PTH111 - clients expand no tilde
     missing = next((folder for folder in allowed if not os.path.isdir(folder)), None)  # noqa: PTH112
     if missing is not None:
-        raise click.BadParameter(f"{missing!r} is no folder", param_hint="'--folder'")
+        raise click.BadParameter(f"{missing!r} is not a folder", param_hint="'--folder'")
     with needing("agents are answered with the SDK of the Model Context Protocol", "mcp"):
         import anyio
         from mcp.server.stdio import stdio_server
@@ -64,7 +64,7 @@ def mcp(folders: tuple[str, ...]) -> None:
 
 def _where(folders: list[str]) -> str:
     """Which files are read, in a sentence."""
-    return f"Files are read below {', '.join(folders)} alone." if folders else "No files are read."
+    return f"Files are read only below {', '.join(folders)}." if folders else "No files are read."
 
 
 def _server(folders: list[str]) -> Server[dict[str, Any]]:

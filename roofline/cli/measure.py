@@ -437,8 +437,8 @@ def _remarks(changed: Diagnosis) -> list[str]:
         lines.append(f"  less likely: {other.text} (fits worse by {behind} in chi-squared)")
     if changed.loads < 2:
         lines.append(
-            "  one load only: a second would tell kernels, which grow with the batch, from the host, which does not, "
-            "and a high one a batch limit"
+            "  one load only: a second would tell kernels, whose time grows with the batch, from the host, whose time "
+            "does not; a high one would show a batch limit"
         )
     return lines
 
@@ -644,10 +644,10 @@ def _about(fit: EngineFit) -> list[str]:
         f"{words} x {rounded(factor)} ({rounded(low)}-{rounded(high)})"
         for words, (factor, low, high) in zip(_OF_PASSES, fit.passes.values(), strict=True)
     ]
-    remains = " and ".join(f"{100.0 * share:.0f} % for {metric.upper()}" for metric, share in fit.scatter.items())
+    shares = " and ".join(f"{100.0 * share:.0f} % ({metric.upper()})" for metric, share in fit.scatter.items())
     return [
-        f"Kernels of {', of '.join(passes)}. Of the width of the ranges here remain {remains}.",
-        *(["What these runs do not tell stays near its value before; the run named would tell it."]
+        f"Kernels of {', of '.join(passes)}. The ranges here are {shares} as wide as before.",
+        *(["What these runs do not show stays near its earlier value; the run named here would show it."]
           if any(not each.known for each in fit.constants) else []),
     ]  # fmt: skip
 

@@ -147,7 +147,7 @@ def for_people(output_format: str) -> bool:
 
 
 def is_picture_asked() -> bool:
-    """Whether the file of ``--output`` is no file of rows."""
+    """Whether the file of ``--output`` is not a file of rows."""
     file = flags().output
     return file is not None and not file.lower().endswith(SUFFIXES) and not is_stream(file)
 
@@ -166,7 +166,7 @@ _PICTURES = (".svg", ".png", ".pdf", ".jpg", ".jpeg", ".webp", ".eps")
 
 
 def _picture_named(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:  # noqa: ARG001
-    """The value of ``--plot``, which may not be a result that stands behind it."""
+    """The value of ``--plot``, which may not be the result file that follows it."""
     if value is None or value.lower() == TERMINAL:
         return value and TERMINAL
     if not value.lower().endswith(_PICTURES):

@@ -97,8 +97,8 @@ _AIMS = (
         "--have", type=GPU, multiple=True, help="GPUs that you have, e.g. 16xh100,8xl40s; a plan uses one kind."
     ),
     click.option("--growth", type=read(RATIO), help="How much the load grows, e.g. 2x; shows where each plan ends."),
-    click.option("--disaggregate", is_flag=True, help="Match prefill and decode pools, too; their GPUs may differ."),
-    click.option("--top", type=read(COUNT), default=1, show_default=True, help="Plans of each kind of GPU."),
+    click.option("--disaggregate", is_flag=True, help="Also match prefill and decode pools; their GPUs may differ."),
+    click.option("--top", type=read(COUNT), default=1, show_default=True, help="Number of plans for each kind of GPU."),
 )
 
 
@@ -258,18 +258,18 @@ def _emit(
 ) -> None:
     """What to type for the first plan, or for the first two pools."""
     if len(answers) > 1:
-        raise click.UsageError("--emit is of one plan; ask once for each model and case")
+        raise click.UsageError("--emit takes one plan; ask once for each model and case")
     (answer,) = answers
     if is_pooled:
         if emit.partition("@")[0] != DYNAMO:
             raise click.UsageError("two pools are emitted as one deployment file: --emit dynamo")
         if not answer.pools:
-            raise RooflineError("no two pools meet the SLO, so that there is nothing to emit")
+            raise RooflineError("no two pools meet the SLO, so there is nothing to emit")
         emit_text(emit, answer.pools[0], options, output_format)
         return
     best = answer.best
     if best is None or best.prediction is None:
-        raise RooflineError("no plan meets the SLO, so that there is nothing to emit")
+        raise RooflineError("no plan meets the SLO, so there is nothing to emit")
     echo(f"note: {best.text}, SLO {best.verdict or 'not known'}", err=True)
     emit_text(emit, best.prediction, options, output_format, str(best.why or ""))
 
@@ -451,7 +451,7 @@ def _answer(
     more = f", {len(others)} more below the rule" if others else ""
     over = f"; {len(beyond)} {'kind' if len(beyond) == 1 else 'kinds'} over the budget" if beyond else ""
     cannot = f"; {len(misses) - len(beyond)} cannot" if len(misses) > len(beyond) else ""
-    cannot += f"; of {unknown} it is not known" if unknown else ""
+    cannot += f"; not known for {unknown}" if unknown else ""
     if beyond and not cost:
         nearest = str(beyond[0].reason).removeprefix("over budget: it takes ")
         over = f"; none with a known rent is within the budget, nearest: {nearest}"

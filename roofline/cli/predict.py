@@ -284,7 +284,7 @@ def _simulated(function: Command) -> Command:
 def ttft(models: tuple[str, ...], gpus: tuple[str, ...], cases: list[dict[str, Any]], **query: Any) -> None:
     """Time to first token on every GPU, or on those named, fastest first.
 
-    On an idle server that of the whole burst; under a load the mean over requests.
+    On an idle server it is that of the whole burst; under a load, the mean over requests.
     """
     _answer(_Query(models, gpus, cases, **query), ttft_columns)
 
@@ -324,7 +324,7 @@ def predict(
 
         model, gpu = one_case(models, gpus)
         if len(cases) > 1:
-            raise click.UsageError("--emit is of one case; give one value of each option")
+            raise click.UsageError("--emit takes one case; give one value of each option")
         options = with_engine(emit, cases[0])
         emit_text(emit, predict_question(model, gpu, **options), options, query["output_format"])
         return
@@ -376,7 +376,7 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
         keys = tuple(dict.fromkeys((*keys_of(columns), *_ALWAYS)))
     names = gpus or catalog.gpus(options.get("specs"))
     if "measured" in options and len(models) * len(names) != 1:
-        raise click.UsageError("--measured is of one deployment; give one model and one GPU")
+        raise click.UsageError("--measured takes one deployment; give one model and one GPU")
     cases = _cases(models, names, by, query.cases, keys)
     failures = [error for error, is_alone in cases.refused.values() if gpus or is_alone]
     unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)

@@ -281,7 +281,7 @@ def _lines(fits: Sequence[Fit]) -> Iterator[str]:
         for name, value in limits.items()
         if value and (argument := fit.target.argument(name)) is not None
     ]
-    told += [f"smallest card: {fit.smallest}"] if fit.smallest else ["no card of the catalog is enough alone"]
+    told += [f"smallest card: {fit.smallest}"] if fit.smallest else ["no single card of the catalog is enough"]
     told += [f"widest weights here: {fit.widest}"] if fit.widest else []
     yield "; ".join(told)
 

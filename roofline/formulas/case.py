@@ -666,7 +666,7 @@ def latency_graph(deployment: Deployment, workload: Workload) -> tuple[Graph, tu
 
 def _latencies(deployment: Deployment, workload: Workload, inputs: Mapping[str, Node]) -> tuple[Real, Real]:
     if workload.cache is not None and workload.cache.hit is None and workload.cache.zipf is not None:
-        raise BadInput("a hit rate by Zipf's law is no formula of the prefix; give cache_hit")
+        raise BadInput("a hit rate by Zipf's law cannot be a formula of the prefix; give cache_hit")
     return mean_latencies(deployment, workload.at(inputs))
 
 

@@ -360,7 +360,7 @@ class Formula(Answer[dict[str, Json]]):
         """The result, its formula, and the values of its symbols.
 
         Args:
-            keys: some of them; None for all.
+            keys: the keys to keep; None for all.
         """
         return cells(selected(FORMULA_KEYS, keys), self)
 

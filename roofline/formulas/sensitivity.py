@@ -96,7 +96,7 @@ class Sensitivity(Answer[dict[str, Json]]):
         """Flat row of the JSON contract.
 
         Args:
-            keys: of the row; None for all.
+            keys: the keys to keep; None for all.
         """
         return cells(selected(SENSITIVITY_KEYS, keys), self)
 
@@ -167,7 +167,7 @@ class Sensitivities(Sequence[Sensitivity], Answer[dict[str, Json]]):
         """The case, its results at the present inputs [s, 1/s], and the rows.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         deployment = self.prediction.deployment
         return {

@@ -27,7 +27,7 @@ class Numbers:
         self.is_whole, self.shows_whole = is_whole, shows_whole or is_whole
 
     def put(self, places: Places, value: Any) -> None:
-        """Set a number, or an array with one for each place; what is no finite number is left out."""
+        """Set a number, or an array with one for each place; what is not a finite number is left out."""
         if value is None or isinstance(value, str):
             return
         if hasattr(value, "dtype"):

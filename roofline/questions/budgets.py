@@ -64,7 +64,7 @@ def budgets(
     values: float | Iterable[float] | str | None = None,
     **options: Unpack[Case],
 ) -> Budgets:
-    """Latencies of a case under a load along a setting of its engine, and the best value for its SLO.
+    """Latencies of a case under a load at several values of an engine setting, and the best value for its SLO.
 
     A smaller token budget cuts long prompts into more chunks: gaps between tokens become shorter, and the first token
     comes later. Fewer sequences at once make steps faster, and requests wait.
@@ -73,8 +73,8 @@ def budgets(
         model: name, alias or record; or a prediction under a load, in place of GPU and options: it keeps its plan.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         over: ``max_num_batched_tokens`` [tokens] or ``max_num_seqs`` [sequences].
-        values: of it, one or several, or a text such as ``2k,4k,8k``; None for powers of two and the engine's default
-            [as `over`].
+        values: one or several values of the setting, or a text such as ``2k,4k,8k``; None for powers of two and the
+            engine's default [as `over`].
         options: keyword arguments of `predict` with `concurrency` or `request_rate`; lengths and load are single
             numbers.
 
@@ -86,7 +86,7 @@ def budgets(
         RooflineError: the case has no answer with any value.
 
     Valid:
-        Where `predict` is: the domain of a load's forms.
+        As `predict` is: inside the domain of the closed forms of a load.
 
     >>> import roofline as rl
     >>> rl.budgets("llama-3.1-8b", "h100-sxm", over="max_num_seqs", values="16,64", concurrency=64, basis="ideal")
@@ -189,7 +189,7 @@ BUDGET_KEYS: Keys[Budget] = {
 
 @dataclass(frozen=True, repr=False)
 class Budget(Answer[BudgetRow]):
-    """A case with one value of a setting.
+    """One case at one value of an engine setting.
 
     >>> import roofline as rl
     >>> case = {"over": "max_num_batched_tokens", "request_rate": 4, "engine": "vllm"}
@@ -236,7 +236,7 @@ class Budget(Answer[BudgetRow]):
 
 
 class Budgets(Answers[Budget, BudgetRow]):
-    """A case along a setting of the engine, by its values.
+    """One case at several values of an engine setting.
 
     >>> import roofline as rl
     >>> case = {"over": "max_num_seqs", "concurrency": 16, "engine": "vllm", "slo": "tpot:40"}
@@ -254,7 +254,7 @@ class Budgets(Answers[Budget, BudgetRow]):
 
     @property
     def default(self) -> Budget | None:
-        """The value that holds where nothing is said; None where the engine has none."""
+        """The engine's default; None where it has none."""
         return next((row for row in self if row.is_default), None)
 
     @property

@@ -71,7 +71,7 @@ CACHE_KEYS: Keys[CacheTier] = {
         "tokens", "The same by (kv / W - a) / b with a and b of this prefix.", lambda c: c.formula
     ),
     "is_straight": Key.flag(
-        "Whether a and b hold at half and twice the break-even, too.",
+        "Whether a and b also hold at half and twice the break-even.",
         lambda c: None if c.even is None else c.even.is_straight,
     ),
     "faster": Key.text("Which takes less time: loading or recomputing."),
@@ -187,7 +187,8 @@ def prompt_cache(
             rate of `cache_size`, which in HBM defaults to the memory left by the batch.
 
     Returns:
-        Tiers, GPU by GPU, the fastest to load from first; a GPU that cannot run the case has one, with the reason.
+        Tiers, GPU by GPU, the fastest to load from first; a GPU that cannot run the case has a single row, with the
+        reason.
 
     Raises:
         UnknownName: no such model, GPU, format or tier.

@@ -88,7 +88,7 @@ def check(
     command: str | None = None,
     **options: Unpack[CheckOptions],
 ) -> Checks:
-    """Measured latencies of a server beside what was to be expected, and what explains the difference.
+    """Measured latencies of a server beside the expected ones, and what explains the difference.
 
     Args:
         results: of ``vllm bench serve``, ``sglang.bench_serving``, AIPerf, genai-perf, GuideLLM or InferenceX, or CSV:
@@ -98,7 +98,7 @@ def check(
         basis: ``calibrated``, or ``ideal`` for the hardware limit.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
         command: launch command of the server, as `command_case` reads it; options come before it.
-        options: what a result does not state, in place of what it does: model, gpu, engine, tp, pp, ep, dp,
+        options: what a result does not state, or what replaces what it states: model, gpu, engine, tp, pp, ep, dp,
             quantization, kv_cache_dtype, isl, osl, prefix, batch, concurrency, request_rate, num_prompts.
 
     Returns:
@@ -588,7 +588,7 @@ class MeasurementCheck(Answer[dict[str, Json]]):
         """Flat row: stated values, then measured and predicted times and how they compare.
 
         Args:
-            keys: of the row; None for all.
+            keys: the keys to keep; None for all.
         """
         return cells(selected(CHECK_KEYS, keys), self)
 
@@ -735,7 +735,7 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
         """Rows, parts of passes, suspects and what changed, as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         return {
             "rows": self.to_rows(keys),

@@ -76,9 +76,9 @@ def command_case(text: str) -> SavedCase:
     Args:
         text: a command such as ``vllm serve Qwen/Qwen3-8B --max-num-seqs 64``, ``python -m sglang.launch_server ...``,
             ``trtllm-serve ...``, ``docker run ... vllm/vllm-openai:v0.25.0 ...``, or what `launch` wrote; a version in
-            an image's tag, or in the first comment, is that of the engine. Of several commands the first that starts a
-            server is read; of TensorRT-LLM also a file of settings that the text writes (``cat > FILE <<EOF``). Or the
-            lines of a log in which vLLM (``non-default args: ...``) or SGLang (``ServerArgs(...)``) state theirs.
+            an image's tag, or in the first comment, is that of the engine. Of several commands, the first that starts a
+            server is read; for TensorRT-LLM, so is a file of settings that the text writes (``cat > FILE <<EOF``). Or
+            the lines of a log in which vLLM (``non-default args: ...``) or SGLang (``ServerArgs(...)``) state theirs.
 
     Returns:
         Model, engine, plan, formats, budgets and draft; the GPU and the load are not in a command.
@@ -109,7 +109,7 @@ def read_command(text: str) -> Command:
     servers = [server for words in _commands(_HEREDOC.sub("", plain)) if (server := _server(words)) is not None]
     if not servers:
         raise BadInput(
-            "this is no launch command that is known here: it has neither vllm serve, sglang.launch_server nor "
+            "this is not a launch command that is known here: it has neither vllm serve, sglang.launch_server nor "
             "trtllm-serve"
         )
     engine, words = servers[0]

@@ -65,7 +65,7 @@ __all__ = ["COMPARED_KEYS"]
 
 _UNDER_LOAD = (
     "under a load, prefill x and decode x compare one prompt alone and a decode step of those that decode together; "
-    "TTFT and TPOT hold the queue and the prompts of others, too"
+    "TTFT and TPOT also include the queue and the prompts of others"
 )
 _FORMAT_OPTIONS = ("quantization", "weights", "kv_cache_dtype", "compute")
 _NARROW_KV = "fp8"
@@ -510,7 +510,7 @@ class Quantization(Answer[QuantizedRow]):
         """Rows, kernels and notes as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         rows = ({**entry.to_dict(), "baseline": self.baseline} for entry in self.formats)
         return {"rows": selected_rows(rows, keys), "kernels": self.kernel_records(), "notes": list(self.notes)}

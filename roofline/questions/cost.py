@@ -409,7 +409,7 @@ def cost(
     """Costs of requests and tokens on every kind of GPU, and the load from which they are below those of an API.
 
     Costs hold at the given load; without one, at the goodput if there is an SLO, else at saturation, with the
-    tensor parallelism that answers most requests per GPU. GPUs are rented all the time, busy or not.
+    tensor parallelism that answers the most requests per GPU. GPUs are rented all the time, busy or not.
 
     Args:
         model: name, alias or record, or several; or a prediction, in place of GPUs and options: it keeps its plan, and
@@ -422,9 +422,9 @@ def cost(
         rate_by_hour: requests per second by hour of a day, as `day` takes them, in place of a load: a fixed
             deployment is judged at the peak, and its costs are the mean over the day [1/s].
         headroom: share of the saturation rate, or of the goodput if there is an SLO, kept free; it sets the load [1].
-        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
-        options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's. Of lists of lengths, loads and
-            the like, every combination is a case of its own.
+        share: share of requests that must meet all limits without a percentile at once, as in `goodput` [1].
+        options: keyword arguments of `predict`; its `gpu_price` replaces the catalog's. Where lengths, loads and the
+            like are lists, every combination is a case of its own.
 
     Returns:
         One answer per GPU: those with costs by their price of tokens of all kinds, with an SLO first those that meet

@@ -53,7 +53,7 @@ _USUAL, _ABOVE = 0.75, 2.0  # an axis ends at _ABOVE times this quantile of the 
 
 @dataclass(frozen=True, repr=False)
 class Curve(Answer[Row]):
-    """Points of one deployment along its load.
+    """Latencies and throughput of one deployment as its load grows.
 
     >>> import roofline as rl
     >>> result = rl.curve("llama-3.1-8b", "h100-sxm", against="users", basis="ideal")
@@ -81,7 +81,7 @@ class Curve(Answer[Row]):
         """The rows as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         return {"rows": selected_rows(self.rows, keys)}
 
@@ -133,7 +133,7 @@ def curve(
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
         against: ``request_rate`` (or ``rate``) for Poisson arrivals, ``concurrency`` (or ``users``) for a closed loop.
         slo: limits as in `predict`; they add the goodput to the curve [s].
-        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
+        share: share of requests that must meet all limits without a percentile at once, as in `goodput` [1].
         options: keyword arguments of `predict` without a load.
 
     Returns:

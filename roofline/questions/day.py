@@ -81,7 +81,7 @@ class Day(Answer[dict[str, Json]]):
 
     @property
     def gpu_hours_ahead(self) -> float:
-        """The same where replicas start as much ahead as they take, so that none is late."""
+        """The same where replicas start early enough that none is late."""
         return self.gpu_hours + sum(added for _, added in self._started) * self.start_up / HOUR
 
     @property
@@ -135,7 +135,7 @@ class Day(Answer[dict[str, Json]]):
         """Rows of the hours, and totals.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         rows: list[Any] = selected_rows((span.to_dict() for span in self.spans), keys)
         totals: dict[str, Json] = {
@@ -163,7 +163,7 @@ def day(
     Where the rate rises, replicas start then and answer after `start_up`; what the old ones cannot answer waits.
 
     Args:
-        plan: of `plan`; its degrees and formats stay, its number of replicas follows the rate.
+        plan: one that `plan` returned; its degrees and formats stay, its number of replicas follows the rate.
         rate_by_hour: requests per second from an hour on, ``8:5,12:20,20:8`` or a mapping; 24 numbers, one an hour; or
             the path of a CSV file with columns hour and rate and all 24 hours [1/s].
         start_up: time until a new replica answers, such as ``5m`` [s].

@@ -117,8 +117,8 @@ def disaggregate(
             ``50 GB/s``, bare numbers in B/s; None for NVLink where one scale-up domain holds both pools, else the
             network at the lower rate of both GPUs [B/s].
         layerwise: send each layer's KV cache while later layers are computed.
-        prefill_gpu_price: of a GPU of the prefill pool; None for the catalog's [USD/h].
-        decode_gpu_price: of a GPU of the decode pool; None for the catalog's [USD/h].
+        prefill_gpu_price: rent of a GPU of the prefill pool; None for the catalog's [USD/h].
+        decode_gpu_price: rent of a GPU of the decode pool; None for the catalog's [USD/h].
         slo: limits as in `predict` [s].
         options: `concurrency` or `request_rate`, lengths, formats and `engine` as in `predict`; formats in a pool's
             text take precedence.
@@ -340,7 +340,7 @@ class Disaggregation(Answer[dict[str, Json]]):
 
     @property
     def utils(self) -> dict[str, float]:
-        """Utilization of each part: its rate over the largest that it answers alone [1]."""
+        """Utilization of each part: its request rate over the largest that it sustains alone [1]."""
         load = self.found
         return {
             name: float(load.request_rate / most)
@@ -403,11 +403,11 @@ class Disaggregation(Answer[dict[str, Json]]):
 
     @property
     def load_region(self) -> str:
-        """The cases like this one of which docs/load.md states the errors."""
+        """The region of cases like this one, whose errors docs/load.md states."""
         return nearest(self._region)
 
     def load_error(self, key: str) -> float | None:
-        """What nine in ten cases of the region stay within, closed form against simulation, as in a prediction [1]."""
+        """Error of the closed form against simulation that nine in ten cases of the region stay within [1]."""
         error = error_of(self._region, key)
         return None if is_nan(error) else error
 
@@ -450,9 +450,10 @@ class Disaggregation(Answer[dict[str, Json]]):
 
     @property
     def verdict(self) -> str | None:
-        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged.
 
-        It cannot where a limited percentile is not known, and where no limit applies: one token has no TPOT.
+        It cannot be judged where a percentile with a limit is not known, or where no limit applies: one token has no
+        TPOT.
 
         ``pass`` needs a load inside the validated range, and 80 % ranges that end below every limit.
         """
@@ -463,8 +464,8 @@ class Disaggregation(Answer[dict[str, Json]]):
 
         Args:
             slo: limits as in `predict`; None for those of the case [s].
-            share: of the requests that must meet all limits without a percentile together; None: these
-                limit means [1].
+            share: share of requests that must meet all limits without a percentile at once; None: these limit means
+                [1].
 
         Returns:
             The rate, and the limit that binds.
@@ -508,8 +509,8 @@ class Disaggregation(Answer[dict[str, Json]]):
         """Every pass, transfer and step simulated, compared with the closed forms.
 
         Args:
-            requests: to count; None for enough [requests].
-            seed: of the random numbers [1].
+            requests: number of requests to count; None for enough [requests].
+            seed: seed of the random numbers [1].
 
         Returns:
             Means and percentiles of the simulation.

@@ -121,7 +121,7 @@ class DynamoDeployment(Answer[Row]):
         """The file, and the settings of each pool, as plain values.
 
         Args:
-            keys: of these; None for all.
+            keys: the keys to keep; None for all.
         """
         pools = zip(self.roles, self.pools, strict=True)
         values: dict[str, Json] = {
@@ -158,12 +158,12 @@ def dynamo(
     """A deployment file of NVIDIA Dynamo for a case: one pool, or two where a `disaggregate` answer is given.
 
     Args:
-        model: name, alias or record; or a prediction, or two pools as `disaggregate` answers them, in place of GPU and
+        model: name, alias or record; or a prediction, or two pools as `disaggregate` returns them, in place of GPU and
             options.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
-        to: ``vllm``, ``sglang`` or ``trtllm``, in the version that the release holds; another is refused.
-        release: of Dynamo, ``1.6`` or ``1.0``; None for the newest.
-        every: state what the engine does anyway, too.
+        to: ``vllm``, ``sglang`` or ``trtllm``, in the version that the release contains; another is refused.
+        release: release of Dynamo, ``1.6`` or ``1.0``; None for the newest.
+        every: also state what the engine does by default.
         options: keyword arguments of `predict`.
 
     Returns:

@@ -85,7 +85,7 @@ class EqualService(Answer[dict[str, Json]]):
     notes: tuple[str, ...] = ()
 
     def at(self, limit: float) -> list[AtLimit]:
-        """Points of one limit [s], in the order of the GPUs."""
+        """Points at one limit [s], in the order of the GPUs."""
         return [point for point in self.points if point.limit == limit]
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ class EqualService(Answer[dict[str, Json]]):
         """Rows, the claim and notes as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         known = (*ROW_KEYS, *AT_LIMIT_KEYS)
         columns = known if keys is None else listed_keys(keys)
@@ -147,7 +147,7 @@ def equal_service(
     """The least cost of an output token on each GPU within the same SLO, along one of its limits.
 
     For every limit each GPU runs the plan and the number of users that cost least and meet it: users grow until the
-    limit is met exactly. Plans are those of `pareto`; of each GPU the ones whose points lie next to the limit are
+    limit is met exactly. Plans are those of `pareto`; for each GPU, those whose points lie next to the limit are
     followed to it.
 
     Args:
@@ -233,7 +233,7 @@ def _key(limit: Any) -> str:
     text = text.replace("@", "_").replace(" ", "_")
     known = f"{text}_ms" in KEYS and metric_and_level(text)[0] in LATENCIES if text else False
     if not known:
-        raise UnknownName(f"limit = {shown(limit)} is no latency; write tpot, ttft, e2el, ttft_p95 and the like")
+        raise UnknownName(f"limit = {shown(limit)} is not a latency; write tpot, ttft, e2el, ttft_p95 and the like")
     return text
 
 

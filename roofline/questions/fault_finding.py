@@ -161,7 +161,7 @@ class Findings(Answer[dict[str, Json]]):
         """The answer and its findings as plain values.
 
         Args:
-            keys: of the answer; None for all.
+            keys: the keys to keep; None for all.
         """
         whole: dict[str, Json] = {
             "server": self.server,

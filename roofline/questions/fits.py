@@ -162,7 +162,7 @@ class Fit(Answer[FitRow]):
 
     @property
     def verdict(self) -> str:
-        """Pass or fail where the 80 % interval is clear of the limit and such starts were measured, else less sure."""
+        """Certain where the 80 % interval is clear of the limit and such starts were measured; else with a `?`."""
         if self.memory is None or self.memory.weights > self.memory.total:
             return FAIL
         room = self.memory.kv_cache - self.needed
@@ -248,9 +248,9 @@ def fits(
         model: name, alias or record, or several; or a prediction with an engine, in place of GPUs and options.
         gpus: names, aliases, pools such as ``2xl40s`` or ``b200:tp4``, or records; None for the whole catalog.
         enforce_eager: start without CUDA graphs.
-        options: of a deployment, as in `predict`: tp (by default 1), pp, ep, dp, quantization, weights, kv_cache_dtype,
-            engine (by default ``vllm``), max_model_len (by default the model's), max_num_seqs, max_num_batched_tokens,
-            gpu_memory_utilization, a draft, specs.
+        options: those of a deployment, as in `predict`: tp (by default 1), pp, ep, dp, quantization, weights,
+            kv_cache_dtype, engine (by default ``vllm``), max_model_len (by default the model's), max_num_seqs,
+            max_num_batched_tokens, gpu_memory_utilization, a draft, specs.
 
     Returns:
         An answer for each GPU.
@@ -260,8 +260,8 @@ def fits(
         BadInput: an engine whose start is not known, or impossible values.
 
     Valid:
-        Text models on GPUs whose memory nobody else uses. Towers for images and sound are left out; the first start of
-        a machine, which compiles, may leave up to 1.2 GiB less than later ones.
+        Text models on GPUs whose memory no other process uses. Image and audio encoders are left out; the first start
+        on a machine, which compiles, may leave up to 1.2 GiB less than later ones.
 
     Source:
         `roofline.physics.memory.start_up_memory`, `roofline.physics.start_up.logged_tokens`.

@@ -172,10 +172,10 @@ def goodput(
             load is what is found, and its SLO holds where none is given.
         gpus: names, aliases or records; None for the whole catalog.
         slo: limits as in `predict`: on the mean, or on the percentile that each names [s].
-        share: of the requests that must meet all limits without a percentile together, as SLO attainment counts them
+        share: share of requests that must meet all limits without a percentile at once, as SLO attainment counts them
             (Zhong et al., "DistServe", OSDI 2024); None for limits on means [1].
-        options: keyword arguments of `predict` without a load, which is the unknown. Of lists of lengths, degrees and
-            the like, every combination is a case of its own.
+        options: keyword arguments of `predict` without a load, which is the unknown. Where lengths, degrees and the
+            like are lists, every combination is a case of its own.
 
     Returns:
         One answer per GPU: those with a goodput by their cost per output token (unknown prices last), then the others,

@@ -197,7 +197,7 @@ class Launch(Answer[Row]):
         """The command, its file and the settings as plain values.
 
         Args:
-            keys: of these; None for all.
+            keys: the keys to keep; None for all.
         """
         values: dict[str, Json] = {
             "engine": self.engine,
@@ -224,14 +224,14 @@ def launch(
     every: bool = False,
     **options: Unpack[Case],
 ) -> Launch:
-    """The command that runs a case on a serving engine, each value with where it comes from.
+    """The command that runs a case on a serving engine, with the origin of each value.
 
     Args:
         model: name, alias or record; or a prediction, in place of GPU and options.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
-        to: ``vllm``, ``sglang`` or ``trtllm``, with a version as ``vllm@0.25``; without one that of the case, else the
-            newest that is known.
-        every: state what the engine does anyway, too.
+        to: ``vllm``, ``sglang`` or ``trtllm``, with a version as in ``vllm@0.25``; without one, the version of the
+            case, else the newest known.
+        every: also state what the engine does by default.
         options: keyword arguments of `predict`; the engine is that of `to`, unless it is stated.
 
     Returns:

@@ -125,7 +125,7 @@ class EngineFit(Answer[dict[str, Json]]):
         """The constants as rows, the runs, and the factor on the kernels of each pass.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         columns = None if keys is None else listed_keys(keys)
         return {
@@ -153,12 +153,12 @@ def calibrate_engine(
     measured, and the ranges of the shipped one elsewhere.
 
     Args:
-        results: as of `check`; of one engine, model and GPU.
-        name: of the profile.
-        statistic: as of `check`.
+        results: as in `check`; of one engine, model and GPU.
+        name: name of the profile.
+        statistic: as in `check`.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
         command: launch command of the server, as `command_case` reads it; options come before it.
-        options: what a result does not state, in place of what it does, as of `check`.
+        options: what a result does not state, or what replaces what it states, as in `check`.
 
     Returns:
         The profile as the text of a YAML file, each constant with its 80 % range, and what the runs do not tell.

@@ -108,8 +108,9 @@ def levers(
         model: name, alias or record; or a prediction under a load, in place of GPU and options.
         gpu: name, alias, pool or record.
         goal: ``ttft`` (its p99), ``tpot``, ``goodput``, or ``cost`` of a request, at the goodput where there is an SLO,
-            else at this load; None for ``tpot`` where the unchanged case misses an SLO by its TPOT most, else ``ttft``.
-        share: of the requests that must meet the limits without a percentile together, as in `goodput` [1].
+            else at this load; None for ``tpot`` where the unchanged case misses an SLO mostly by its TPOT, else
+            ``ttft``.
+        share: share of requests that must meet all limits without a percentile at once, as in `goodput` [1].
         options: keyword arguments of `predict` with `concurrency` or `request_rate`; lengths and load are single
             numbers.
 
@@ -722,7 +723,7 @@ class Pulled:
     def prediction(self) -> Prediction:
         """The answer, which must be that of one pool."""
         if not isinstance(self.answer, Prediction):
-            raise BadInput(f"{self.name} is no prediction of one pool; its answer is that of disaggregate")
+            raise BadInput(f"{self.name} is not a prediction of one pool; its answer is that of disaggregate")
         return self.answer
 
     @property
@@ -746,7 +747,7 @@ class Pulled:
 
         Args:
             goal: what the levers are ranked by.
-            keys: of the row; None for all.
+            keys: the keys to keep; None for all.
         """
         columns = _ROW if keys is None else answers.listed_keys(keys)
         answers.check_keys(columns, _ROW)
@@ -790,7 +791,7 @@ class Pulled:
 
 @dataclass(frozen=True, repr=False)
 class Levers(answers.Answer[LeverRow]):
-    """Every lever of a case: with an SLO those that meet it first, of these the most effective.
+    """Every lever of a case, the most effective first; with an SLO, those that meet it come before the others.
 
     >>> import roofline as rl
     >>> result = rl.levers("llama-3.1-8b", "h100-sxm", request_rate=4, basis="ideal")
@@ -820,23 +821,23 @@ class Levers(answers.Answer[LeverRow]):
 
     @property
     def goal_text(self) -> str:
-        """What is to be made better, in words."""
+        """The goal in words."""
         return "mean TTFT" if self.start.goal_figure(self.goal) == "ttft" else GOALS[self.goal]
 
     @property
     def best(self) -> Pulled | None:
-        """The most effective lever alone, of those that meet the SLO if any does; None where none helps."""
+        """The most effective single lever, one that meets the SLO if any does; None where none helps."""
         return next((lever for lever in self.alone if lever.helps(self.goal)), None)
 
     @property
     def best_alike(self) -> Pulled | None:
-        """The most effective of all that keeps answers the same, alone if that meets the SLO; None where none helps."""
+        """The best of all that keep answers the same: a single lever if it meets the SLO; None where none helps."""
         alike = [row for row in (*self.alone, *self.together) if is_free(row.quality) and row.helps(self.goal)]
         return next(iter(meeting_first(alike, lambda row: row.verdict)), None)
 
     @property
     def nearest(self) -> Pulled | None:
-        """What comes nearest to an SLO that neither the case nor a lever meets; None where one does, or without one."""
+        """What comes nearest to the SLO where nothing meets it; None where something does, or without an SLO."""
         rows = (self.start, *self.together, *self.alone)
         if not self.start.answer.slo or any(row.meets_slo for row in rows):
             return None
@@ -846,7 +847,7 @@ class Levers(answers.Answer[LeverRow]):
         """The goal, the notes, and rows: the unchanged case, combinations, single levers, those that cannot be pulled.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         columns = _ROW if keys is None else answers.listed_keys(keys)
         rows: list[Any] = [row.to_dict(self.goal, columns) for row in (self.start, *self.together, *self.alone)]

@@ -268,7 +268,7 @@ _DOMINANT = 2.0 / 3.0  # a part with a larger share of the end-to-end latency do
 
 
 def workloads() -> tuple[str, ...]:
-    """Names of the workloads of the catalog.
+    """Names of the workloads in the catalog.
 
     Returns:
         Names, sorted.

@@ -44,7 +44,7 @@ def page(
     Args:
         path: file, ending in ``.html``.
         models: one name, alias or record, or several; None for all of the catalog.
-        gpus: the same of GPUs.
+        gpus: likewise for GPUs.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
         force: overwrite an existing file.
 

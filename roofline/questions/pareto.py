@@ -198,7 +198,7 @@ class ParetoPoint(Answer[ParetoRow]):
         """Flat row of the JSON contract: the prediction, its place on the frontier and its options.
 
         Args:
-            keys: of the row; None for all.
+            keys: the keys to keep; None for all.
         """
         columns = None if keys is None else listed_keys(keys)
         wanted = PARETO_KEYS if columns is None else {key: PARETO_KEYS[key] for key in columns if key in PARETO_KEYS}
@@ -234,7 +234,7 @@ PARETO_KEYS: Keys[ParetoPoint] = {
 
 @dataclass(frozen=True, repr=False)
 class Pareto(Answer[ParetoRow]):
-    """The points that are best in one of two figures for what they are in the other.
+    """The points that no other point beats in both of two figures.
 
     >>> import roofline as rl
     >>> answer = rl.pareto("llama-3.1-8b", ["h100-sxm", "h200"], tp=[1, 2], batch="1:64:x4", basis="ideal")
@@ -281,7 +281,7 @@ class Pareto(Answer[ParetoRow]):
         """Rows and notes as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         columns = None if keys is None else listed_keys(keys)
         check_keys(columns or (), (*ROW_KEYS, *PARETO_KEYS))
@@ -324,7 +324,7 @@ def pareto(
         y: another key.
         against: the load that varies where none is given: ``users`` (the default), from one to as many as a deployment
             has slots, or ``rate``, up to its saturation.
-        options: keyword arguments of `predict`. Load, degrees, formats and `draft_tokens` may be several, of which
+        options: keyword arguments of `predict`. Load, degrees, formats and `draft_tokens` may have several values;
             every combination is tried. Without `tp`, every plan within the scale-up domain is: all tp that divide the
             model, and for mixtures of experts dp in powers of two, with ep 1 and on all ranks.
 

@@ -133,18 +133,18 @@ def plan(
         objective: ``cost`` ranks by rent, ``throughput`` by output tokens per GPU; both take the fewest GPUs of a kind.
             ``latency`` takes all GPUs that the budget allows, and ranks by the worst latency over its limit.
         spend: the most rent [USD/h], or a text such as ``40k/month``.
-        have: GPUs that are there, such as ``16xh100,8xl40s``, or a mapping of names and counts; a plan is of one kind.
-        growth: how much the load grows, such as ``2x``: `Plans.steps` says where one plan ends and the next begins; of
-            several loads alone it is followed from the least to the largest [1].
-        top: plans of each kind of GPU [1].
+        have: GPUs that you have, such as ``16xh100,8xl40s``, or a mapping of names and counts; a plan uses one kind.
+        growth: how much the load grows, such as ``2x``: `Plans.steps` says where one plan ends and the next begins;
+            where only the load has several values, it is followed from the least to the largest [1].
+        top: number of plans for each kind of GPU [1].
         disaggregate: also match prefill and decode pools, of the kinds of GPU that were named or of the three that
             lead: `Plans.pools`.
         options: keyword arguments of `predict`; tp, ep and dp fix degrees that are searched otherwise, pp is 1 by
-            default. Of several values of formats, degrees, budgets and draft tokens the best is taken; of lists of
-            lengths and loads, every combination is a case of its own.
+            default. Where formats, degrees, budgets or draft tokens have several values, the best is taken; where
+            lengths or loads do, every combination is a case of its own.
 
     Returns:
-        GPUs that meet the SLO, by the objective (unknown prices last); then those of which it is not known, and the
+        GPUs that meet the SLO, by the objective (unknown prices last); then those for which it is not known, and the
         others, the nearest misses first, each with the reason.
 
     Raises:
@@ -249,7 +249,7 @@ def _available(have: Any, specs: str | None) -> Mapping[str, tuple[Gpu, int]] | 
         for text in have.split(",") if isinstance(have, str) else listed_names("have", have):
             pool = pool_of(text, specs)
             if pool is None or pool.num_gpus is None or pool.options != {"num_gpus": pool.num_gpus} or pool.replicas:
-                raise BadInput(f"have = {shown(text)} is no number of GPUs; write it as {example}")
+                raise BadInput(f"have = {shown(text)} is not a number of GPUs; write it as {example}")
             named.append((pool.gpu, pool.num_gpus))
     available: dict[str, tuple[Gpu, int]] = {}
     for name, count in named:

@@ -115,19 +115,19 @@ def check_plan(
     specs: str | None = None,
     **options: Unpack[CheckOptions],
 ) -> Answers[PlanCheck, dict[str, Json]]:
-    """Whether a plan meets its SLO as one of its replicas was measured, and the GPUs that it takes otherwise.
+    """Whether a plan meets its SLO, given a measurement of one of its replicas, and the GPUs that it takes if not.
 
     The latencies of the plan are scaled by measured over predicted time of the run, at the load of the run. Where they
     miss a limit, the same plan is given as many replicas as meet the limits divided by these factors.
 
     Args:
-        plan: what ``roofline plan --format json`` printed, a path, or one of its rows. Of several rows that of the GPU
-            that was measured counts; where the result names none, the one that led the screen.
+        plan: what ``roofline plan --format json`` printed, a path, or one of its rows. Of several rows, the one of the
+            measured GPU counts; where the result names none, the one that led the screen.
         results: of a benchmark tool, as in `check`. What they do not state is as planned; a load as large as that of
             all replicas is shared among them.
         statistic: over the requests, as in `check`.
         specs: folder of your own specifications.
-        options: of `check`, in place of what results and plan state.
+        options: as in `check`; they replace what results and plan state.
 
     Returns:
         An answer for each run.
@@ -201,7 +201,7 @@ def rows_of_plan(plan: str | PathLike[str] | Mapping[str, object]) -> list[Mappi
     rows = document.get("rows", [document]) if isinstance(document, Mapping) else []
     rows = rows if isinstance(rows, list) else []
     if not rows or any(not isinstance(row, Mapping) or not {"options", "meets"} <= set(row) for row in rows):
-        raise BadInput(f"{source} is no plan; write it with roofline plan --format json")
+        raise BadInput(f"{source} is not a plan; write it with roofline plan --format json")
     met = [row for row in rows if isinstance(row["options"], Mapping) and row["options"].get("slo")]
     if not met:
         raise BadInput(f"{source}: no GPU meets the SLO of the plan, so there is nothing to judge")

@@ -54,7 +54,7 @@ def deployment_of_pool(
                 if name not in POOLED or name not in parsed.options
             }
         if parsed is None and not isinstance(pool, Gpu) and not isinstance(scalar(pool), str):
-            raise BadInput(f"{shown(pool)} is no pool; write a GPU with its plan and replicas, such as b200:tp4x2")
+            raise BadInput(f"{shown(pool)} is not a pool; write a GPU with its plan and replicas, such as b200:tp4x2")
         stated_options = dict(own_settings(pool, stated_options))
         choice(pool, stated_options)
         prediction = predict(model, pool, **{**stated_options, "request_rate": LEAST_RATE})

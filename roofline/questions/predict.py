@@ -155,8 +155,8 @@ def predict(
         prefix: prompt tokens whose KV is already cached [tokens].
         cache_hit: share of the requests whose prefix is cached, ``60%``; None for all, or as `working_set` says [1].
         cache_tier: where prefixes are cached: ``hbm``, ``host``, ``nvme`` or ``network``; None for ``hbm``.
-        cache_bandwidth: of the tier to one GPU, ``12GB/s``; None for that of the GPU's link [B/s].
-        cache_size: of the prompt cache of one replica, ``500GB``; in ``hbm`` it is taken from the batch [B].
+        cache_bandwidth: bandwidth of the tier to one GPU, ``12GB/s``; None for that of the GPU's link [B/s].
+        cache_size: size of the prompt cache of one replica, ``500GB``; in ``hbm`` it is taken from the batch [B].
         working_set: size of all prefixes in use, ``2TB``, or with Zipf's law, ``2TB:zipf0.9`` [B].
         isl_cv: standard deviation of prompt lengths under a load, over their mean; None for equal lengths [1].
         osl_cv: standard deviation of answer lengths under a load, over their mean; None for equal lengths [1].
@@ -190,7 +190,7 @@ def predict(
             None for no speculation.
         draft_tokens: draft tokens per decode step [tokens].
         acceptance: probability that a draft token is accepted, given that all before it are: one number, one for each,
-            or a text of these, of tokens per step (``2.8 tokens``), or of a published preset [1].
+            or a text with these, with tokens per step (``2.8 tokens``), or with a published preset [1].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
             `osl`, `prefix` and load it was taken at, where they differ.
         slo: limits on means or percentiles of ttft, tpot and e2el, and on a p99 over its median: a text such as
@@ -198,13 +198,13 @@ def predict(
             bare numbers in seconds [s].
         allow_oversize: predict a plan even if it does not fit.
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
-        set: figures of hardware that does not exist, as paths of the GPU's file with values: a text such as
+        set: figures of hypothetical hardware, as paths in the GPU's file with values: a text such as
             ``memory.bandwidth=12TB/s,peak.fp8=2PFLOP/s``, or a mapping, numbers in SI units; the GPU is then ``b200*``.
         gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``1500/month``; None for the catalog's
             [USD/h].
         price_file: path of a CSV of rents, which replace the catalog's: columns gpu, and usd_per_hour or price (a text
-            as of `gpu_price`).
-        assume: family, such as ``llama``, as which a config.json of an unknown `model_type` is read; None to refuse it.
+            as in `gpu_price`).
+        assume: family, such as ``llama``, to read a config.json of an unknown `model_type` as; None to refuse it.
 
     Returns:
         The prediction; `Predictions` where lengths or load are arrays.
@@ -634,7 +634,7 @@ def refused_row(model: str | Model, gpu: str | Gpu, error: RooflineError, **opti
 
 
 def _refused_verdict(error: RooflineError, slo: Any, osl: Any) -> dict[str, Any]:
-    """The verdict on a case that cannot be run or is not answered; none on one that is no case."""
+    """The verdict on a case that cannot be run or is not answered; none on what is not a case."""
     if not slo or not isinstance(error, (DoesNotFit, Overloaded)):
         return {}
     unknown = 3 * (float("nan"),)

@@ -61,7 +61,7 @@ class Searched(Protocol):
 class GpuPlan(Answer[PlanRow]):
     """A deployment on one kind of GPU that meets an SLO, or why none does.
 
-    Where it is not known of the fewest GPUs that may, their verdict is None, with the reason.
+    Where it is not known whether the fewest GPUs that may meet it do, their verdict is None, with the reason.
 
     >>> import roofline as rl
     >>> result = rl.plan("llama-3.1-8b", "h100-sxm", slo="tpot:25", basis="ideal").best
@@ -193,7 +193,7 @@ class GpuPlan(Answer[PlanRow]):
 GPU_PLAN_KEYS: Keys[GpuPlan] = {
     "quantization": SHARED["quantization"],
     "meets": Key.flag("Whether the central estimate meets the SLO; null where that is not known."),
-    "meets_high": Key.flag("Whether the upper ends of the 80 % intervals meet it, too."),
+    "meets_high": Key.flag("Whether the upper ends of the 80 % intervals meet it as well."),
     "reason": SHARED["reason"],
     "flags": SHARED["flags"]._replace(of=lambda r: r.flags),
     "excess": Key.number("1", "Worst latency of the nearest plan over its limit."),
@@ -215,7 +215,7 @@ GPU_PLAN_KEYS: Keys[GpuPlan] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Plans(Answer[PlanRow]):
-    """Deployments on several kinds of GPU: those that meet the SLO, the best first, those that may, then the others.
+    """Deployments on several kinds of GPU: those that meet the SLO, best first; those that may; the others.
 
     Of several cases, those that meet the SLO come first, case by case.
 
@@ -262,7 +262,7 @@ class Plans(Answer[PlanRow]):
     def best(self) -> GpuPlan | None:
         """The first that meets the SLO, announced GPUs only where no other does; None where no GPU meets it.
 
-        Over the whole catalog, GPUs with timed kernels and a known rent that are shipping come before all others.
+        Over the whole catalog, GPUs that are shipping, with timed kernels and a known rent, come before all others.
         """
         return first_of(self, [plan for plan in self.plans if plan.meets])
 
@@ -276,7 +276,7 @@ class Plans(Answer[PlanRow]):
         """Rows, steps and notes as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         columns = None if keys is None else listed_keys(keys)
         rows: list[Any] = [plan.to_dict(columns) for plan in self.plans]

@@ -31,7 +31,7 @@ def load_case(path: str | Path) -> SavedCase:
     ``isl: 4k``, ``slo: ttft:300@p95,tpot:25``, ``workload: chat``. Several values are a list, or joined by commas.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Returns:
         Arguments in SI, as `predict` takes them; ``gpu`` is a list where the file names several.
@@ -134,7 +134,7 @@ def _text(name: str, value: Any) -> str | bool:
     if isinstance(value, Mapping) and value:
         joint = "=" if name in ("measured", "set") else ":"
         return ",".join(f"{key}{joint}{part}" for key, part in value.items())
-    raise BadInput(f"{name}: {shown(value)} is no value; write it as in the shell")
+    raise BadInput(f"{name}: {shown(value)} is not a value; write it as in the shell")
 
 
 def _value(option: Option, text: str | bool) -> Any:

@@ -138,7 +138,7 @@ class Simulation(Answer[dict[str, Json]]):
         """Flat row: the keys of a prediction, and the means of the simulation.
 
         Args:
-            keys: of the row; None for all.
+            keys: the keys to keep; None for all.
         """
         return selected({**row(self.prediction), **cells(SIMULATED_KEYS, self)}, keys)
 
@@ -226,8 +226,9 @@ def simulate(
     Args:
         model: name, alias or record; or a prediction, in place of GPU and options.
         gpu: name, alias, pool such as ``8xh100`` or ``b200:tp4:fp8``, or record.
-        requests: to count on one rank; None for enough, or for those of a run (`num_prompts`) [requests].
-        seed: of the random numbers [1].
+        requests: number of requests to count on one rank; None for enough, or for those of a run (`num_prompts`)
+            [requests].
+        seed: seed of the random numbers [1].
         spread: lengths are uniform between 1 - spread and 1 + spread times the mean, where the case states no spread;
             None for 0 under a rate, and for 0.3 with users, who would stay in step otherwise [1].
         progress: called now and then with the number of requests answered.

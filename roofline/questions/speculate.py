@@ -63,7 +63,7 @@ _HALVINGS = 30
 
 @dataclass(frozen=True, repr=False)
 class Speculation(Answer[dict[str, Json]]):
-    """Decoding with draft tokens compared with decoding without, over a load.
+    """Decoding with draft tokens compared with decoding without them, at several loads.
 
     >>> import roofline as rl
     >>> result = rl.speculate("llama-3.1-8b", "h100-sxm", draft="ngram", acceptance=0.3, draft_tokens=3, batch=[1, 256])
@@ -87,7 +87,7 @@ class Speculation(Answer[dict[str, Json]]):
         return [float(time) for time in times]
 
     def speedup(self, tokens: int) -> list[float]:
-        """TPOT without draft tokens over TPOT with so many, at each load [1]."""
+        """TPOT without draft tokens over TPOT with this many, at each load [1]."""
         pairs = zip(self.tpot(0), self.tpot(tokens), strict=True)
         return [without / drafted for without, drafted in pairs]
 
@@ -126,7 +126,7 @@ class Speculation(Answer[dict[str, Json]]):
         """The rows as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         return {"rows": self.to_rows(keys)}
 
@@ -134,7 +134,7 @@ class Speculation(Answer[dict[str, Json]]):
         """A flat row for each load and number of draft tokens; 0 is decoding without drafts.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         chosen = selected(SPECULATION_KEYS, keys)
         rows = []

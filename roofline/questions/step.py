@@ -76,11 +76,11 @@ def step_time(
             array of shape (..., chunks, 2) for many steps, in which chunks of no tokens are left out [tokens].
         decode: cached tokens of each sequence that gains a token, one or more; array of shape (..., sequences) for
             many steps, in which NaN stands for no sequence [tokens].
-        options: of a deployment, as of `predict`: plan, formats, engine, basis; without lengths, load and limits.
+        options: those of a deployment, as in `predict`: plan, formats, engine, basis; without lengths, load and limits.
 
     Returns:
         Time [s], host included; an array of the leading shape for arrays. It is that of one data-parallel rank, with
-        the others as full. A step of nothing takes no time. Chunks share one call of attention, whose launch and
+        the others equally full. An empty step takes no time. Chunks share one call of attention, whose launch and
         longest walk over keys count once.
 
     Raises:

@@ -239,7 +239,7 @@ class MeasuredSweep(Answer[dict[str, Json]]):
         """Flat row: what was measured, then each figure beside the predicted one.
 
         Args:
-            keys: of the row; None for all.
+            keys: the keys to keep; None for all.
         """
         return selected(cells(SWEEP_KEYS, self), keys)
 

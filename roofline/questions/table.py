@@ -136,10 +136,10 @@ class Table(Answer[Row], Sequence[Row]):
         return Table(selected(self.columns, keys), self._rows)
 
     def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
-        """The rows by the name ``rows``, as in ``--format json``.
+        """The rows under the key ``rows``, as in ``--format json``.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         return {"rows": self.to_rows(keys)}
 
@@ -147,7 +147,7 @@ class Table(Answer[Row], Sequence[Row]):
         """All rows as dictionaries.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         return list(self._select(keys))
 
@@ -155,7 +155,7 @@ class Table(Answer[Row], Sequence[Row]):
         """The columns as a data frame of pandas.
 
         Args:
-            keys: of the columns; None for all.
+            keys: the keys to keep; None for all.
 
         Raises:
             BadInput: pandas is not installed.
@@ -169,7 +169,7 @@ class Table(Answer[Row], Sequence[Row]):
         """The columns as a table of pyarrow.
 
         Args:
-            keys: of the columns; None for all.
+            keys: the keys to keep; None for all.
 
         Raises:
             BadInput: pyarrow is not installed.
@@ -182,7 +182,7 @@ class Table(Answer[Row], Sequence[Row]):
         """The columns as a data frame of polars.
 
         Args:
-            keys: of the columns; None for all.
+            keys: the keys to keep; None for all.
 
         Raises:
             BadInput: polars or pyarrow is not installed.
@@ -212,7 +212,7 @@ def table(
         models: one name, alias or record, or several.
         gpus: one name, alias or record, or several; None for the whole catalog.
         keys: keys of the JSON contract; None for all. A table of few is far faster and smaller.
-        options: keyword arguments of `predict`; each may be a list or an array, of which every value is tried.
+        options: keyword arguments of `predict`; each may be a list or an array, every value of which is tried.
 
     Returns:
         Rows in the order of models, GPUs, options and lengths, the last changing fastest. `reason` says why a case

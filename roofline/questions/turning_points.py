@@ -66,13 +66,13 @@ class TurningPoint(Answer[dict[str, Json]]):
 def turning_points(answer: Plans) -> Answers[TurningPoint, dict[str, Json]]:
     """The nearest values of rent, load and limits at which another kind of GPU leads a ranking.
 
-    The three kinds of GPU that lead are compared, others are not; loads and limits up to a factor of eight either way.
+    Only the three leading kinds of GPU are compared; loads and limits up to a factor of eight either way.
 
     Args:
-        answer: of `plan`, for one case.
+        answer: the answer of `plan` for one case.
 
     Returns:
-        Of each input the nearest value below and above, where there is one.
+        For each input the nearest values below and above, where there are any.
 
     Raises:
         BadInput: the answer is about several cases.
@@ -218,18 +218,18 @@ class Measurement(Answer[dict[str, Json]]):
 
 
 def next_measurement(answer: Plans) -> Answers[Measurement, dict[str, Json]]:
-    """Measurements of the kinds of GPU that lead, the one that is worth most to this decision first.
+    """Measurements of the leading kinds of GPU, the one worth most to this decision first.
 
-    A deployment is paid for as it turns out: where latencies are a factor longer than predicted, the fewest GPUs that
-    then meet the SLO. Without a measurement the kind with the least expected bill is taken. A run on one kind shows its
-    factor, and the better of its own bill and the least expected bill of the others is taken: the expected saving is
-    what the run is worth (expected value of perfect information).
+    The bill is that of the deployment as it turns out: where latencies are some factor longer than predicted, that of
+    the fewest GPUs that then meet the SLO. Without a measurement the kind with the least expected bill is taken. A run
+    on one kind shows its factor, and the better of its own bill and the least expected bill of the others is taken: the
+    expected saving is what the run is worth (expected value of perfect information).
 
     Args:
-        answer: of `plan`, for one case with a rent.
+        answer: the answer of `plan` for one case with a rent.
 
     Returns:
-        A measurement for each of the three kinds of GPU that lead, by its worth.
+        A measurement for each of the three leading kinds of GPU, by its worth.
 
     Raises:
         BadInput: the answer is about several cases, or no plan has a rent and an interval.

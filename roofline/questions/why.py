@@ -425,7 +425,7 @@ class Solution(Answer[dict[str, Json]]):
 
     @property
     def is_open(self) -> bool:
-        """Whether the search ended before the target did: the value that just meets it lies beyond."""
+        """Whether the search ended before it reached the target: the value that just meets it lies beyond."""
         return self.limited_by == SEARCH
 
     @property
@@ -466,7 +466,7 @@ class Solution(Answer[dict[str, Json]]):
         """Flat row of the JSON contract.
 
         Args:
-            keys: of the row; None for all.
+            keys: the keys to keep; None for all.
         """
         return cells(selected(solution_keys(self.targets), keys), self)
 

@@ -40,10 +40,10 @@ class Answer(Generic[_Row]):
     __slots__ = ()
 
     def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
-        """A single row; of an answer with several, what ``--format json`` prints, rows and all.
+        """The row of an answer that has one; for several rows, all that ``--format json`` prints.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         raise NotImplementedError  # pragma: no cover - of each answer
 
@@ -51,20 +51,20 @@ class Answer(Generic[_Row]):
         """Flat rows, with the keys and in the order of ``--format json``.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         whole: Mapping[str, Any] = self.to_dict(keys)
         return cast("list[_Row]", whole.get("rows", [whole]))
 
     def to_records(self, keys: Iterable[str] | None = None) -> list[_Row]:
-        """The same as `to_rows`, whose former name it is."""
+        """The former name of `to_rows`."""
         return self.to_rows(keys)
 
     def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
         """The rows as a data frame, a column for each key.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
 
         Raises:
             BadInput: pandas is not installed.
@@ -96,10 +96,10 @@ class Answers(list[_One], Answer[_Row]):
     """
 
     def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
-        """The rows by the name ``rows``, as in ``--format json``.
+        """The rows under the key ``rows``, as in ``--format json``.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         return {"rows": self.to_rows(keys)}
 
@@ -107,7 +107,7 @@ class Answers(list[_One], Answer[_Row]):
         """Flat rows, with the keys and in the order of ``--format json``.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         columns = None if keys is None else listed_keys(keys)
         rows: list[Any] = []

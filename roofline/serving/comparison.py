@@ -378,7 +378,7 @@ class Compared(SideBySide):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Answer[ComparedRow]):
-    """One case on several GPUs at the same plan, one of which is the reference; with an SLO, those that meet it first.
+    """One case on several GPUs at the same plan, compared with one of them; with an SLO, those that meet it come first.
 
     >>> import roofline as rl
     >>> result = rl.compare("llama-3.1-8b", ["h100-sxm", "h200"], basis="ideal")
@@ -438,7 +438,7 @@ class Comparison(Answer[ComparedRow]):
         """Rows, kernels, notes and refusals as plain values.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         refused = {name: f"{type(error).__name__}: {error}" for name, error in self.refused.items()}
         return {

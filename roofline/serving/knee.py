@@ -88,7 +88,7 @@ class Knees(NamedTuple, Generic[Number, Word]):
         """Flat row of the knees, with the keys that a prediction has for them; lists for arrays.
 
         Args:
-            keys: some of them; None for all.
+            keys: the keys to keep; None for all.
         """
         from roofline.serving.shown import knee_row
 
@@ -98,7 +98,7 @@ class Knees(NamedTuple, Generic[Number, Word]):
         """Flat rows, one for each case.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         shape = getattr(self.smallest[0], "shape", ())
         return rows_of_cases(self.to_dict(keys), shape) if shape else [self.to_dict(keys)]
@@ -107,7 +107,7 @@ class Knees(NamedTuple, Generic[Number, Word]):
         """The rows as a data frame, a column for each key.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         return data_frame(self.to_rows(keys))
 

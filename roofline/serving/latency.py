@@ -896,16 +896,16 @@ class Correction(NamedTuple):
         """The factors and what remains uncertain, by their names.
 
         Args:
-            keys: some of them; None for all.
+            keys: the keys to keep; None for all.
         """
         return selected(self._asdict(), keys)
 
     def to_rows(self, keys: Iterable[str] | None = None) -> list[dict[str, Json]]:
-        """The same as the only row; `keys` as above."""
+        """The same as a list of one row; `keys` as in `to_dict`."""
         return [self.to_dict(keys)]
 
     def to_pandas(self, keys: Iterable[str] | None = None) -> DataFrame:
-        """The same as a data frame; `keys` as above."""
+        """The same as a data frame; `keys` as in `to_dict`."""
         return data_frame(self.to_rows(keys))
 
     def plot(self) -> object:

@@ -247,7 +247,7 @@ pass?>
 
     @property
     def util(self) -> Number | None:
-        """Request rate over the largest one [1]; None for a burst."""
+        """Request rate over the saturation rate [1]; None for a burst."""
         return None if self.served is None else self.workload.load.answered(self) / self.max_request_rate
 
     @property
@@ -490,9 +490,10 @@ pass?>
         return self._latencies[key]
 
     def latency_interval(self, key: str) -> tuple[Number, Number] | None:
-        """Ends of the 80 % interval of such a latency [s]: relative errors of percentiles equal those of the mean.
+        """Ends of the 80 % interval of a `latency` [s]; relative errors of percentiles equal those of the mean.
 
-        Of ITL: `ends_of_gaps`; of a p99 over its median [1], the errors seen in simulations; None on the ideal basis.
+        For ITL, see `ends_of_gaps`; for a p99 over its median [1], they are the errors seen in simulations; None on the
+        ideal basis.
         """
         (metric, level), time = metric_and_level(key), self.latency(key)
         if metric == P99_WITHIN and self.deployment.basis != "ideal":
@@ -513,9 +514,9 @@ pass?>
         return region(self.deployment, self.workload, self.served)
 
     def load_error(self, key: str) -> Number | None:
-        """What nine in ten cases of the region stay within, closed form against simulation [1].
+        """Error of the closed form against simulation that nine in ten cases of the region stay within [1].
 
-        Of ``ttft``, ``tpot`` and their p99, ``ttft_p99`` and ``tpot_p99``; both sides have the same step times. None,
+        For ``ttft``, ``tpot`` and their p99, ``ttft_p99`` and ``tpot_p99``; both sides use the same step times. None,
         NaN in arrays, where that does not apply.
         """
         if self.served is None:
@@ -573,7 +574,7 @@ pass?>
 
     @property
     def holds(self) -> bool:
-        """Whether the closed forms of a single case hold: its load is inside the validated range, and all is known."""
+        """Whether the closed forms of a single case hold: its load is inside the validated range, and all are known."""
         if self.served is None:
             return True
         from roofline.serving.load.equations import outside
@@ -586,9 +587,10 @@ pass?>
 
     @property
     def verdict(self) -> Word | None:
-        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged by it.
+        """``pass``, ``pass?``, ``fail?`` or ``fail``; None without an SLO, or where the case cannot be judged.
 
-        It cannot where a limited percentile is not known, and where no limit applies: one token has no TPOT.
+        It cannot be judged where a percentile with a limit is not known, or where no limit applies: one token has no
+        TPOT.
 
         ``pass`` needs timed kernels, a load inside the validated range, and 80 % ranges that end below every limit.
         """
@@ -618,7 +620,7 @@ pass?>
 
     @property
     def usd_per_m_output_tok(self) -> Number | None:
-        """Typical rent per output, GPUs busy all the time [USD per million output tokens].
+        """Typical rent if the GPUs are busy all the time [USD per million output tokens].
 
         None where no price is known; `roofline.serving.cost` lists the assumptions.
         """
@@ -663,7 +665,7 @@ pass?>
         """Flat rows of the JSON contract, one for each case.
 
         Args:
-            keys: of the rows; None for all.
+            keys: the keys to keep; None for all.
         """
         whole: Any = self
         shape = getattr(self.ttft, "shape", ())

@@ -98,7 +98,7 @@ def _setting(path: Any, given: Any) -> Setting:
 
         near = [each for each in _PATHS if path in each.split(".")] or get_close_matches(path, _PATHS, 3, 0.5)
         hint = did_you_mean(near) or f"; choose from {', '.join(_PATHS)}"
-        raise BadInput(f"set: {shown(path)} is no figure that can be set{hint}")
+        raise BadInput(f"set: {shown(path)} is not a figure that can be set{hint}")
     gpu = path[: -len(known)].removesuffix(".")
     if path != known and (not gpu.strip() or gpu.endswith(".")):
         raise BadInput(f"set: {shown(path)} has a dot too many; write {known}, or the name of a GPU before it")

@@ -51,7 +51,7 @@ class NamedWorkload:
 
     @property
     def awaited(self) -> str:
-        """What somebody waits for; where it is not stated, what the SLO limits: nothing without one."""
+        """What the user waits for; where it is not stated, what the SLO limits, if there is one."""
         if self.waits_for:
             return self.waits_for
         if not self.slo:

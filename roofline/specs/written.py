@@ -210,7 +210,7 @@ def _period(word: str, text: str, examples: str) -> float:
     """Seconds of a period such as ``h``, ``min`` or ``month``."""
     if word.lower() not in _PERIODS:
         either = ": min or month?" if word.lower() == "m" else ""
-        raise BadInput(f"{shown(text)}: {shown(word)} is no period{either}; write it as {examples}")
+        raise BadInput(f"{shown(text)}: {shown(word)} is not a period{either}; write it as {examples}")
     return _PERIODS[word.lower()]
 
 
@@ -483,7 +483,7 @@ def ownership_of_text(text: str) -> dict[str, float]:
     for part in text.split(","):
         match = re.fullmatch(_COST_OF_OWNING, part, re.IGNORECASE)
         if match is None or match[1].lower() not in OWNING:
-            raise BadInput(f"{shown(part.strip())} is no cost of owning; write {OWNING_EXAMPLE}")
+            raise BadInput(f"{shown(part.strip())} is not a cost of owning; write {OWNING_EXAMPLE}")
         name = match[1].lower()
         if name in costs:
             raise BadInput(f"{name!r} is stated twice in {shown(text)}")

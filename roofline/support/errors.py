@@ -61,7 +61,7 @@ def check_known(
     end: str = "",
     error: type[RooflineError] = UnknownName,
 ) -> None:
-    """Refuse a value that is none of some names; `start` and `end` surround the message.
+    """Refuse a value that is not among some names; `start` and `end` surround the message.
 
     >>> check_known("basis", "ideal", ("ideal", "calibrated"))
     """

@@ -131,7 +131,7 @@ def test_what_cannot_be_set_is_refused_with_the_nearest(text, said):
 def test_a_name_that_no_gpu_asked_about_has_is_refused_and_one_that_none_has_too():
     for ask in (rl.table, rl.goodput, rl.compare):
         more = {"slo": "tpot:20"} if ask is rl.goodput else {}
-        with pytest.raises(rl.BadInput, match="set names a100-sxm-80gb, which is none of the GPUs asked about"):
+        with pytest.raises(rl.BadInput, match="set names a100-sxm-80gb, which is not among the GPUs asked about"):
             ask(MODEL, ["h100", "b200"], set="a100.power=300W", **more)
     with pytest.raises(rl.UnknownName, match="unknown GPU 'h1000'"):
         rl.table(MODEL, ["h100", "b200"], set="h1000.power=300W")
@@ -313,7 +313,7 @@ def test_questions_over_several_gpus_set_a_figure_of_one_of_them():
         assert said.exit_code == 0, said.output
         assert "h100-sxm*" in said.stdout
         wrong = shell(command, "-m", MODEL, "-g", "h100,h200", "--set", f"b200.{WIDE}", *more)
-        assert "set names b200, which is none of the GPUs asked about" in wrong.stderr
+        assert "set names b200, which is not among the GPUs asked about" in wrong.stderr
     pools = ("disaggregate", "-m", MODEL, "--prefill", "h100", "--decode", "h200", "--rate", 1, "--set", set_one)
     assert f"set {set_one}" in " ".join(shell(*pools).stdout.splitlines()[:2])
     with pytest.raises(rl.BadInput, match="none of the GPUs asked about"):

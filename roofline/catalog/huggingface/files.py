@@ -648,7 +648,7 @@ def _fields_of_tensors(checkpoint: Checkpoint, flags: tuple[str, ...]) -> _Field
     names = {tensor.name: tensor for tensor in checkpoint.tensors}
     table = names.get("token_embd.weight")
     if table is None or len(table.shape) != 2:
-        raise BadSpec(f"{checkpoint.path}:1: token_embd.weight: missing; this is no language model, or not all of it")
+        raise BadSpec(f"{checkpoint.path}:1: token_embd.weight: missing; this is not a whole language model")
     has_biases = any(name.endswith(("attn_q.bias", "attn_qkv.bias")) for name in names)
     traits = {
         "attention_bias": has_biases,

@@ -70,7 +70,7 @@ def shards(path: str) -> list[str]:
         return [path]
     count = int(numbered[3])
     if not 1 <= int(numbered[2]) <= count <= _MOST_SHARDS:
-        raise BadSpec(f"{path}:1: file: {printable(name)} is no part of {count} files")
+        raise BadSpec(f"{path}:1: file: {printable(name)} is not one of {count} files")
     paths = [
         os.path.join(folder, f"{numbered[1]}-{part:05d}-of-{count:05d}{numbered[4]}") for part in range(1, count + 1)
     ]
@@ -283,7 +283,7 @@ def read_index(path: str) -> Index:
     names = list(dict.fromkeys(table.values()))
     for name in names:
         if name != os.path.basename(name) or not name.endswith(".safetensors"):
-            raise BadSpec(f"{path}:1: weight_map: {shown(name)} is no safetensors file beside the index")
+            raise BadSpec(f"{path}:1: weight_map: {shown(name)} is not a safetensors file beside the index")
     size = metadata.get("total_size") if isinstance(metadata, dict) else None
     is_size = isinstance(size, (int, float)) and not isinstance(size, bool) and 0 < size < _LONGEST
     nbytes = int(size) if size is not None and is_size else None
@@ -296,7 +296,7 @@ def _header(path: str) -> tuple[dict[str, Any], int, int]:
         start, size = excerpt(path, 0, _LENGTH, "safetensors file")
         length = int.from_bytes(start, "little")
         if len(start) < _LENGTH or length < 2:
-            raise BadSpec(f"{path}:1: header: this is no safetensors file")
+            raise BadSpec(f"{path}:1: header: this is not a safetensors file")
         if length > HEADER_BYTES:
             raise BadSpec(f"{path}:1: header: {length} bytes exceed the limit of {HEADER_BYTES}: no safetensors file")
         text, _ = excerpt(path, _LENGTH, length, "safetensors file")

@@ -214,7 +214,7 @@ def shape_of_tensors(facts: Fields, tensors: Mapping[str, tuple[int, ...]]) -> S
 def _shape(facts: Fields, tensors: Tensors) -> Shape:
     for name, value in facts.values.items():
         if value not in (None, False, 0, [], {}) and _UNUSUAL.search(name):
-            raise _UnclearError(f"{name} says that it is no plain stack of layers")
+            raise _UnclearError(f"{name} says that it is not a plain stack of layers")
     layers, ends = _by_layer(facts, tensors)
     embedding = _take(ends, "embed_tokens", "wte", "word_embeddings", "embeddings", "embed_in", "tok_embeddings")
     if embedding is None or len(embedding) != 2:

@@ -111,7 +111,7 @@ def asked_case(contents: Contents, case: LookupCase, typed: Mapping[str, Cell], 
 
 
 def _faults(case: LookupCase, typed: Mapping[str, Cell], level: Any) -> Iterator[tuple[Any, str]]:
-    """Conditions under which what is typed is no load, with what to do."""
+    """Conditions under which what is typed is not a load, with what to do."""
     read = {name: read_load(name, cell) for name, cell in typed.items()}
     text = case.pool.text_formula
     for name, cell in read.items():

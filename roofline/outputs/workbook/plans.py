@@ -1,7 +1,7 @@
 """The sheet Plans: deployments as `roofline plan` ranked them, whose GPUs, costs and order follow from its cells.
 
 Latencies and verdicts are values: under a load they are where rounds of equations agree, which cells cannot repeat.
-What a plan takes and costs at another load, price or headroom are formulas of the sheet Planned, which stands behind.
+What a plan takes and costs at another load, price or headroom are formulas of the sheet Planned, behind it.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ _BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _PROMPTS = tuple(2**power for power in range(7, 17))
 
 
-#: Sheets that people read, in order, with the colour of their tab; then those that stand behind.
+#: Sheets that people read, in order, with the colour of their tab; then the sheets behind them.
 READ = {
     **dict.fromkeys(("Answer", "Fleet", "Summary", "Scenarios", "Curves", "Details"), "#2E7D32"),
     **dict.fromkeys(("GPUs", "Models", "Engine", "About"), "#1565C0"),

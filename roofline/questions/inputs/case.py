@@ -553,7 +553,7 @@ def prompt_cache_of(
     size = number_if_given("cache_size", cache_size, 1.0, _MOST_BYTES)
     rate = number_if_given("cache_bandwidth", cache_bandwidth, 1.0, _MOST_BYTES)
     if rate is not None and tier == HBM:
-        raise BadInput("cache_bandwidth is that of a tier; give cache_tier host, nvme or network, too")
+        raise BadInput("cache_bandwidth is the bandwidth of a tier; give cache_tier as well: host, nvme or network")
     total, exponent = _working_set(scalar(working_set))
     if total is not None:
         if hit is not None:
@@ -628,7 +628,7 @@ def _working_set(value: Any) -> tuple[float | None, float | None]:
     text, colon, law = value.partition(":")
     name, form = law.strip().lower(), "write it as 2TB, or with its law, 2TB:zipf0.9"
     if colon and not name.startswith(_ZIPF):
-        raise BadInput(f"working_set = {shown(value)}: {shown(law)} is no law of popularity; {form}")
+        raise BadInput(f"working_set = {shown(value)}: {shown(law)} is not a popularity law; {form}")
     try:
         size = from_text(text.strip(), "B")
         exponent = number_of_text(name.removeprefix(_ZIPF)) if colon else None
@@ -709,5 +709,5 @@ def api_prices_of(value: Any) -> ByPhase | None:
     if missing:
         raise BadInput(f"api_price needs {' and '.join(missing)}: in:0.5,out:1.5 (USD per million tokens)")
     if not any(prices.values()):
-        raise BadInput("api_price is nothing for all tokens; give what the API asks, as in in:0.5,out:1.5")
+        raise BadInput("api_price is zero for all tokens; give what the API charges, as in in:0.5,out:1.5")
     return ByPhase(prices["in"], prices.get("cached", prices["in"]), prices["out"])

@@ -113,7 +113,7 @@ def _possible(deployment: Deployment) -> list[Deployment]:
 
 
 def _check_counts(deployment: Deployment, num_gpus: int | None) -> None:
-    """Refuse an impossible number of GPUs, and degrees that are no whole numbers."""
+    """Refuse an impossible number of GPUs, and degrees that are not whole numbers."""
     if num_gpus is not None:
         check_count("num_gpus", num_gpus)
     if check_degrees not in deployment.memo:

@@ -171,13 +171,13 @@ CASE: Mapping[str, tuple[Option, ...]] = {
     ),
     "Prompt cache": (
         Option("cache_hit", ("--cache-hit",), SHARE, "Share of requests whose --prefix is cached.", "all"),
-        Option("cache_tier", ("--cache-tier",), _choice(*TIERS), "Where cached prefixes lie.", "hbm"),
+        Option("cache_tier", ("--cache-tier",), _choice(*TIERS), "Where cached prefixes are stored.", "hbm"),
         Option("cache_bandwidth", ("--cache-bandwidth",), BYTES_PER_SECOND,
                "Bandwidth of that tier to one GPU, e.g. 12GB/s.", "the GPU's link", "B/s"),
         Option("cache_size", ("--cache-size",), BYTES,
                "Size of the cache of one replica, e.g. 500GB; in hbm taken from the batch.", "", "B"),
         Option("working_set", ("--working-set",), TEXT,
-               "All prefixes asked for, e.g. 2TB or 2TB:zipf0.9: sets the hit rate from --cache-size.", "", "B"),
+               "Size of all prefixes in use, e.g. 2TB or 2TB:zipf0.9; sets the hit rate with --cache-size.", "", "B"),
     ),
     "Plan": (
         Option("tp", ("--tp", "-tp", "--tensor-parallel-size", "--tp-size"), COUNT, "Tensor-parallel degree.",
@@ -189,8 +189,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("enable_expert_parallel", ("--enable-expert-parallel",), FLAG, "The same as --ep all."),
         Option("dp", ("--dp", "-dp", "--data-parallel-size", "--dp-size"), COUNT,
                "Data-parallel degree of the attention.", "1", each="Data-parallel degrees of the attention."),
-        Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in all, split into replicas.", "one replica"),
-        Option("allow_oversize", ("--allow-oversize",), FLAG, "Predict even where the memory does not suffice."),
+        Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in total, split into replicas.", "one replica"),
+        Option("allow_oversize", ("--allow-oversize",), FLAG, "Predict even if the memory does not suffice."),
     ),
     "Speculation": (
         Option("draft", ("--draft", "--speculative-algorithm"), TEXT,
@@ -226,11 +226,11 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("network", ("--network",), TIME, "Round trip between client and server, e.g. 20ms.", "0", "s"),
         Option("routing", ("--routing",), Value("c"), "Expert routing: uniform, or a skew.", "0.66"),
         Option("derate", ("--derate",), TEXT,
-               "Hardware lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
+               "Rates lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
         Option("set", ("--set",), SETTINGS,
-               "A figure of hardware that does not exist, e.g. memory.bandwidth=12TB/s or h100-sxm.peak.fp8=2PFLOP/s."),
+               "A figure of hypothetical hardware, e.g. memory.bandwidth=12TB/s or h100-sxm.peak.fp8=2PFLOP/s."),
         Option("measured", ("--measured",), MEASUREMENT,
-               "A measurement of yours in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it."),
+               "Your own measurement in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it."),
         Option("basis", ("--basis",), _choice("calibrated", "ideal"),
                "Calibrated on measured kernels, or ideal: the hardware limit.", "calibrated"),
         Option("specs", ("--specs",), Value("path"), "Folder of your own GPU and model files.", "$ROOFLINE_SPECS"),
@@ -284,7 +284,7 @@ _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4ep4x2"
 _NO_RUN = "a workbook holds bursts and steady loads; ask predict, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
-_ON_THE_PAGE = "whoever opens the page chooses it there"
+_ON_THE_PAGE = "it is chosen on the page itself"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
 _SEARCHED = "Tensor-parallel degree.  [default: searched]"
 #: Options of which several values make rows that show the difference.
@@ -404,7 +404,7 @@ QUESTIONS: Mapping[str, Question] = {
         is_loaded=True,
     ),
     "pareto": Question(
-        {"measured": _ONE, "allow_oversize": "what does not fit is no point of a frontier"},
+        {"measured": _ONE, "allow_oversize": "what does not fit cannot be on a frontier"},
         several=tuple(name for name in LISTED if name not in ("isl", "osl", "prefix")),
         needs_gpus=True,
         is_loaded=True,

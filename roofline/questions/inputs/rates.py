@@ -46,7 +46,7 @@ def rates_of_day(rates: Any) -> tuple[tuple[float, float], ...]:
             raise BadInput(f"rate_by_hour states {start:g} h twice")
         known[start] = number("rate", rate, 0.0, _MOST_RATE)
     if not known or not any(known.values()):
-        raise BadInput(f"rate_by_hour has no request all day; write {_EXAMPLE}")
+        raise BadInput(f"rate_by_hour has no requests all day; write {_EXAMPLE}")
     return tuple(sorted(known.items()))
 
 
@@ -66,7 +66,7 @@ def _pair(text: str) -> tuple[float, float]:
         return float(hour.strip().removesuffix("h")), rate_of_text(rate)
     except (ValueError, BadInput):
         what = "" if colon else " has no hour"
-        raise BadInput(f"{shown(text)}{what or ' is no hour and rate'}; write {_EXAMPLE}") from None
+        raise BadInput(f"{shown(text)}{what or ' is not an hour and a rate'}; write {_EXAMPLE}") from None
 
 
 def _of_file(path: str) -> list[tuple[float, float]]:
@@ -77,7 +77,7 @@ def _of_file(path: str) -> list[tuple[float, float]]:
     except Unreadable as fault:
         raise BadInput(f"{path}: {fault}") from None
     except (UnicodeDecodeError, csv.Error) as fault:
-        raise BadInput(f"{path}: no CSV file: {fault}") from None
+        raise BadInput(f"{path}: not a CSV file: {fault}") from None
     names = [name for name in ("rate", "request_rate") if name in (reader.fieldnames or ())]
     if "hour" not in (reader.fieldnames or ()) or not names:
         raise BadInput(f"{path} needs columns hour and rate")

@@ -128,7 +128,7 @@ function knownName(entries, text, what) {
 /** One of the words that a choice takes. */
 function chosen(words, text) {
   if (!words.includes(text)) {
-    throw new Typo(`"${text.slice(0, 40)}" is none of ${words.slice(0, 6).join(", ")}.`);
+    throw new Typo(`"${text.slice(0, 40)}" is not one of ${words.slice(0, 6).join(", ")}.`);
   }
   return text;
 }
