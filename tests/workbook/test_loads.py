@@ -198,7 +198,7 @@ def test_what_is_typed_as_a_load_is_refused_in_words(tmp_path):
 def test_the_head_says_the_load_that_is_typed_and_levels_are_read_in_any_spelling(tmp_path):
     book = tmp_path / "loads.xlsx"
     rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", isl=900, osl=120, spare=0, concurrency=20, slo="ttft:150@p95")
-    inputs, live = placed_inputs(book), recalculated(book)
+    inputs, live = placed_inputs(book), Live(book)
     usual = {"users": 20, "request_rate": None, "SLO level": "p95", "batch": 3}
     asked = {"isl": 900, "osl": 120}
     for typed, load, said, level in (
@@ -228,7 +228,7 @@ def test_a_fleet_opens_with_the_load_as_its_demand_and_the_batch_that_decodes_to
         assert contents.case["batch"] == math.ceil(known.decode_batch) > 1
         book = tmp_path / f"{next(iter(load))}.xlsx"
         rl.sheet(str(book), "llama-3.1-8b", "h100-sxm", isl=900, osl=120, spare=0, **load)
-        live = recalculated(book)
+        live = Live(book)
         assert (live.value("Fleet", "B7"), live.value("Fleet", "B6")) == (users, rate)
 
 

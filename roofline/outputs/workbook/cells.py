@@ -258,9 +258,9 @@ _LONG_SUM = 8  # terms
 _UNDERFLOW = 700.0  # of which e to the minus is still a number
 _ADDRESS = re.compile(r"((?:\w+!)?\$[A-Z]+)\$(\d+)")
 
-#: LibreOffice fails where a power underflows, and has no logarithm of 0.
-_POWER = "IF({0}=0,IF({1}=0,1,0),IF(({1})*LN({0})<-700,0,POWER({0},{1})))"
-_POWER_OF_NUMBER = "IF({1}<{least!r},0,POWER({0},{1}))"
+#: LibreOffice fails where a power underflows; each number is written once, as formulas are nested.
+_POWER = "IFERROR(POWER({0},{1}),0)"
+_POWER_OF_NUMBER = "POWER({0},MAX({1},{least!r}))"  # of one above 1
 
 
 def spreadsheet_formula(cell: Any, places: Mapping[int, str]) -> str:
