@@ -316,7 +316,7 @@ def test_questions_over_several_gpus_set_a_figure_of_one_of_them():
         assert "set names b200, which is not among the GPUs asked about" in wrong.stderr
     pools = ("disaggregate", "-m", MODEL, "--prefill", "h100", "--decode", "h200", "--rate", 1, "--set", set_one)
     assert f"set {set_one}" in " ".join(shell(*pools).stdout.splitlines()[:2])
-    with pytest.raises(rl.BadInput, match="none of the GPUs asked about"):
+    with pytest.raises(rl.BadInput, match="not among the GPUs asked about"):
         rl.disaggregate(MODEL, "h100:tp1", "h200:tp1", request_rate=1.0, set=f"b200.{WIDE}")
 
 
