@@ -265,7 +265,7 @@ def test_prices_are_listed_by_age_with_those_that_ship_without_one():
         assert row["price_title"]
     text = shell("gpus", "--prices").stdout
     assert f"{sum(age > 120 for age in ages)} of {len(ages)} prices over 120 days old (!)" in text
-    assert "l20" in text.partition("no rent known of")[2]
+    assert "l20" in text.partition("no rent known for")[2]
 
 
 def test_what_is_stale_is_listed_by_the_script_as_by_the_command():
