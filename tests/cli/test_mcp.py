@@ -187,7 +187,7 @@ def test_a_fault_of_ours_is_said_to_be_one_and_its_traceback_is_in_the_log_alone
 def test_a_folder_must_be_one_and_the_sdk_is_asked_for_where_it_is_missing(tmp_path, monkeypatch):
     missing = ask_shell("mcp", "--folder", tmp_path / "results")
     assert missing.exit_code == 2
-    assert "is no folder" in missing.stderr
+    assert "is not a folder" in missing.stderr
     monkeypatch.setitem(sys.modules, "mcp.server.stdio", None)
     refused = ask_shell("mcp")
     assert refused.exit_code == 1

@@ -269,11 +269,11 @@ MISTAKES = [
     (rate_of_text, "-3/s", f"'-3/s' {RATES}"),
     (rate_of_text, "1,800/min", f"'1,800/min' {RATES}; write 1800/min"),
     (rate_of_text, "1:4/s", f"'1:4/s' {RATES}; a single value is wanted, not a list or a range"),
-    (rate_of_text, "5/m", "'5/m': 'm' is no period: min or month?; write it as 30/s, 1800/min or 100k/h"),
-    (rate_of_text, "5/fortnight", "'5/fortnight': 'fortnight' is no period; write it as 30/s, 1800/min or 100k/h"),
+    (rate_of_text, "5/m", "'5/m': 'm' is not a period: min or month?; write it as 30/s, 1800/min or 100k/h"),
+    (rate_of_text, "5/fortnight", "'5/fortnight': 'fortnight' is not a period; write it as 30/s, 1800/min or 100k/h"),
     (rates_of_text, "30/s,x", f"'x' {RATES}, nor a range such as 0.5:8:x2 (in '30/s,x')"),
     (option("measured"), "ttft=300,rate=5/m",
-     "measured = rate = '5/m': 'm' is no period: min or month?; write it as 30/s, 1800/min or 100k/h"),
+     "measured = rate = '5/m': 'm' is not a period: min or month?; write it as 30/s, 1800/min or 100k/h"),
     # prices
     (price_of_text, "free", f"'free' {PRICES}"),
     (price_of_text, "\u20ac2/h", f"'\u20ac2/h' {PRICES}"),
@@ -281,7 +281,7 @@ MISTAKES = [
     (price_of_text, "2k", "'2k' is thousands of USD per hour; add the period, as in 2k/month"),
     (price_of_text, "1-2k/month",
      "'1-2k/month' has a k at one end alone; write both ends alike, as in 1.2k-1.5k/month"),
-    (price_of_text, "2.5/m", f"'2.5/m': 'm' is no period: min or month?; write it as {RENTS}"),
+    (price_of_text, "2.5/m", f"'2.5/m': 'm' is not a period: min or month?; write it as {RENTS}"),
     (option("gpu_price"), "2-4-6", f"gpu_price = '2-4-6' {PRICES}"),
     # shares
     (option("cache_hit"), 80, "cache_hit = 80 must be a number between 0 and 1; write 80% or 0.8"),

@@ -265,7 +265,7 @@ def test_prices_are_listed_by_age_with_those_that_ship_without_one():
         assert row["price_title"]
     text = shell("gpus", "--prices").stdout
     assert f"{sum(age > 120 for age in ages)} of {len(ages)} prices over 120 days old (!)" in text
-    assert "l20" in text.partition("no rent known of")[2]
+    assert "l20" in text.partition("no rent known for")[2]
 
 
 def test_what_is_stale_is_listed_by_the_script_as_by_the_command():
@@ -316,7 +316,7 @@ def test_questions_over_several_gpus_set_a_figure_of_one_of_them():
         assert "set names b200, which is not among the GPUs asked about" in wrong.stderr
     pools = ("disaggregate", "-m", MODEL, "--prefill", "h100", "--decode", "h200", "--rate", 1, "--set", set_one)
     assert f"set {set_one}" in " ".join(shell(*pools).stdout.splitlines()[:2])
-    with pytest.raises(rl.BadInput, match="none of the GPUs asked about"):
+    with pytest.raises(rl.BadInput, match="not among the GPUs asked about"):
         rl.disaggregate(MODEL, "h100:tp1", "h200:tp1", request_rate=1.0, set=f"b200.{WIDE}")
 
 

@@ -480,7 +480,7 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     if asked.ep == ALL:
         tp = _tp_of_all(asked) if asked.tp is None and copies is None else asked.tp
         if tp is None:
-            raise BadInput(f"ep = {ALL} puts experts on every tp x dp rank; state tp as well, or the number of GPUs")
+            raise BadInput(f"ep = {ALL} puts experts on every tp x dp rank; state the tp, or the number of GPUs")
         asked = asked._replace(tp=tp, ep=tp * asked.dp)
     gpu, gpu_notes = found_gpu(asked.gpu, {"specs": specs, "set": asked.set})
     settings = {name: getattr(asked, name) for name in _SETTINGS}
