@@ -99,7 +99,7 @@ MISTAKES = [
     (f"ttft {CASE} -g h100x", 1, ("GPU 'h100x'", "yours: --specs DIR")),
     (f"ttft {CASE} --batchsize 4", 2, ("did you mean --batch-size?",)),
     (f"ttft {CASE} --prompt-len 4k", 2, ("did you mean", "--isl")),
-    (f"sheet x.xlsx {CASE} -c 8", 2, ("sheet takes no -c", "bursts on an idle server")),
+    (f"sheet x.xlsx {CASE} --num-prompts 8", 2, ("sheet takes no --num-prompts", "bursts and steady loads")),
     (f"curve {CASE} --isl 1k,2k", 2, ("'--isl'", "a single value is wanted")),
     (f"ttft {CASE} --enable-expert-parallel --ep 2", 2, ("--ep all",)),
     ("ttft -m mixtral-8x7b -g h100 --ep all", 1, ("--ep all", "state the tp")),
