@@ -184,9 +184,15 @@ def _contents_of_plans(plans: Plans, spare: int) -> tuple[Contents, Prediction, 
         (case.model, case.gpu, {name: _sheet_name(name, value) for name, value in case.choices.items()})
         for case in book.cases
     ]
-    slo = Limits({key: limit for key, limit in book.slo.items() if key in OF_REQUESTS})
+    slo = Limits(book.slo)
+    try:
+        _levelled(slo)
+    except BadInput:  # the sheet Plans has them all
+        slo = Limits({key: limit for key, limit in slo.items() if key in OF_REQUESTS})
     contents, start = _filled(models, gpus, cases, spare, options, slo)
-    return contents, start, book.answer
+    loads = {_LOADS[name]: amount for name, amount in book.load.items() if name in _LOADS}
+    opening = {**contents.case, "replicas": book.replicas}
+    return replace(contents, case=opening, loads=loads), start, book.answer
 
 
 def _source(record: Any, kind: str, specs: str | None) -> Any:

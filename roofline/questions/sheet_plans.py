@@ -47,6 +47,8 @@ class PlannedBook(NamedTuple):
     cases: Sequence[ReplicaCase]
     options: Mapping[str, Any]  # of `predict`, that all of its cases share
     slo: Mapping[str, float]  # [s]
+    load: Mapping[str, float]  # of the first plan, by its option; none where pools come first
+    replicas: int = 1  # of it
 
 
 def planned_book(plans: Plans, allowed: Sequence[str]) -> PlannedBook:
@@ -80,7 +82,10 @@ def planned_book(plans: Plans, allowed: Sequence[str]) -> PlannedBook:
         leads_by_price=not plans.is_named,
         notes=list(_notes(plans, options, allowed)),
     )
-    return PlannedBook(answer, table.replicas, options, slo)
+    if not live:
+        return PlannedBook(answer, table.replicas, options, slo, {})
+    load, replicas = first.workload.load, first.deployment.replicas
+    return PlannedBook(answer, table.replicas, options, slo, {load.option: load.amount}, replicas)
 
 
 def _times(slo: Mapping[str, float]) -> list[str]:
