@@ -45,6 +45,7 @@ EXCLUDED = {
     "serving/knee.py: asymptotic_time": "the slope D_1 of half_knee, a whole pass at a huge batch",
     "serving/knee.py: half_surplus": "the difference whose root half_knee is, shown there",
     "serving/knee.py: slo_knee": "a search: largest_that_holds",
+    "serving/knee.py: least_enough": "a choice among degrees, in words in docs/method.md",
     "serving/load/server.py: Server.steps": "steps_of_answer of the mean answer, at least one",
     "serving/latency.py: prefill_of_kinds": "prefill of hits alone, and of misses alone",
     "serving/latency.py: prefix_bytes": "kv_bytes_per_sequence of the prefix",

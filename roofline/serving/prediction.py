@@ -492,8 +492,7 @@ pass?>
     def latency_interval(self, key: str) -> tuple[Number, Number] | None:
         """Ends of the 80 % interval of a `latency` [s]; relative errors of percentiles equal those of the mean.
 
-        For ITL, see `ends_of_gaps`; for a p99 over its median [1], they are the errors seen in simulations; None on the
-        ideal basis.
+        For ITL, see `ends_of_gaps`; for a p99 over its median [1], errors seen in simulations. None on the ideal basis.
         """
         (metric, level), time = metric_and_level(key), self.latency(key)
         if metric == P99_WITHIN and self.deployment.basis != "ideal":

@@ -102,5 +102,5 @@ def test_what_cannot_be_asked_is_refused(gpus, options, words):
 
 
 def test_an_unknown_limit_is_refused():
-    with pytest.raises(rl.UnknownName, match="no latency"):
+    with pytest.raises(rl.UnknownName, match="not a latency"):
         equal_service("llama-3.3-70b", GPUS, limit="speed")

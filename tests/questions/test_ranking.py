@@ -224,7 +224,7 @@ def test_size_is_the_former_name_of_plan():
     [
         ({"spend": "40k"}, "add the period"),
         ({"spend": -1}, "spend"),
-        ({"have": "h100"}, "no number of GPUs"),
+        ({"have": "h100"}, "not a number of GPUs"),
         ({"have": {"h100": 0}}, "at least 1"),
         ({"have": ""}, "have"),
         ({"growth": "0.5x"}, "growth"),

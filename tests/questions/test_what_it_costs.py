@@ -98,7 +98,7 @@ def test_a_gpu_without_a_price_asks_for_one():
     ({"api_price": "in:0.5,put:1"}, "write in:0.5,out:1.5"),
     ({"api_price": {"inn": 0.5, "out": 1}}, "in, out and cached"),
     ({"api_price": {"in": -0.5, "out": 1}}, "api_price in"),
-    ({"api_price": "in:0,out:0"}, "nothing for all tokens"),
+    ({"api_price": "in:0,out:0"}, "zero for all tokens"),
     ({"headroom": 1.5}, "headroom"),
     ({"headroom": 0.2, "concurrency": 8}, "leave out concurrency"),
 ])  # fmt: skip

@@ -284,15 +284,16 @@ def test_several_models_and_loads_are_ranked_case_by_case(tmp_path):
 
 
 def test_shell_python_and_workbook_have_one_order_and_one_verdict(tmp_path):
-    words = ("-m", "qwen3-32b", "--slo", "tpot:30@p95", "--rate", "5", "--isl", "2k")
+    gpus = ["h100-sxm", "h200-sxm", "b200", "l40s", "a100-sxm-80gb", "mi300x", "gb200-nvl72", "h100-nvl"]
+    words = ("-m", "qwen3-32b", "-g", ",".join(gpus), "--slo", "tpot:30@p95", "--rate", "5", "--isl", "2k")
     path = tmp_path / "plans.xlsx"
     done = ask("sheet", str(path), "--plan", *words)
     assert done.exit_code == 0, done.stderr
     shell = [row for row in json.loads(ask("plan", *words, "--json").stdout)["rows"] if row["num_gpus"]]
-    python = answered(rl.plan("qwen3-32b", slo="tpot:30@p95", request_rate=5, isl=2048))
+    python = answered(rl.plan("qwen3-32b", gpus, slo="tpot:30@p95", request_rate=5, isl=2048))
     live = Live(path)
     (rows,) = blocks(path, live)
-    assert len(rows) > 20
+    assert len(rows) > 5
     assert [row["GPU"] for row in rows] == [row["gpu"] for row in shell] == [plan.gpu.name for plan in python]
     verdicts = [plan.verdict for plan in python]
     assert [row["verdict"] for row in rows] == [word or "not known" for word in verdicts]

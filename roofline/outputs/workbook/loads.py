@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from roofline.numbers.operations import Real, negated, where
+from roofline.numbers.quantity import BILLION
 from roofline.outputs.workbook.case import TYPED, Contents, LookupCase, amount_of, name_of, noted, read_load
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, scope
 from roofline.outputs.workbook.judged import Judged
@@ -19,7 +22,8 @@ from roofline.specs.workload import key_of
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
-_MOST = 1e9
+#: Kinds of layers of a workbook that takes loads.
+MOST_KINDS = 12
 _ASK = "ask roofline predict"
 _ADVICE = {"users": "write 64, or 2k for 2048", "request_rate": "write 3, 3/s, 180/min or 10k/h"}
 
@@ -51,6 +55,7 @@ class Asked:
         burst = text(f"a burst of batch {self.case.choices['batch']} on each idle replica")
         amounts = ((TYPED[name], read_load(name, cell)) for name, cell in typed.items())
         loaded = [where(cell == 1.0, f"1{kind.one}", text(f"{cell}{kind.many}")) for kind, cell in amounts]
+        loaded = loaded[: len(self.loads)]  # none where the workbook takes none
         return where(self.is_typed, self._chosen(burst, loaded), "")
 
     def of(self, read: Callable[..., Any], *more: Any) -> Any:
@@ -89,6 +94,11 @@ def levelled(slo: Mapping[str, Real], level: Any) -> dict[str, Real]:
     }
 
 
+def takes_loads(contents: Contents) -> bool:
+    """Whether a workbook has rows for the rounds of a load: those of many kinds of layers would be too long."""
+    return len(contents.catalog.layer_kinds) <= MOST_KINDS
+
+
 def typed_loads(contents: Contents, pool: CellPool) -> dict[str, Cell]:
     """Loads of the sheet Answer, as typed."""
     return {name: pool.input(name_of(name), contents.loads.get(name, float("nan"))) for name in TYPED}
@@ -101,7 +111,12 @@ def asked_case(contents: Contents, case: LookupCase, typed: Mapping[str, Cell], 
     case = case._replace(prediction=replace(case.prediction, slo=levelled(case.prediction.slo, level)))
     faults = list(_faults(case, typed, level))
     pool.rows = rounds
-    loads = [_loaded(case, rounds, name, cell, faults) for name, cell in typed.items()]
+    loads = []
+    if takes_loads(contents):
+        loads = [_loaded(case, rounds, name, cell, faults) for name, cell in typed.items()]
+    else:
+        asks = reduce(or_, (is_number(read_load(name, cell)) for name, cell in typed.items()))
+        faults.append((asks, f"a workbook of more than {MOST_KINDS} kinds of layers holds bursts alone; {_ASK}"))
     reason: Any = case.reason
     is_typed: Any = True
     for fails, text in reversed(faults):
@@ -118,7 +133,7 @@ def _faults(case: LookupCase, typed: Mapping[str, Cell], level: Any) -> Iterator
         kind = TYPED[name]
         yield cell == UNREADABLE, text(f"{name} = {typed[name]} is text where a number belongs; {_ADVICE[name]}")
         yield where(is_number(cell), cell < kind.least, cell != ""), f"{name} must be {kind.bound}, or blank"
-        yield where(is_number(cell), cell > _MOST, False), f"{name} must be at most {_MOST:.0f}, or blank"  # noqa: FBT003
+        yield where(is_number(cell), cell > BILLION, False), f"{name} must be at most {BILLION:.0f}, or blank"  # noqa: FBT003
     users, rate = read.values()
     yield is_number(users) & is_number(rate), "choose users or request_rate, not both: make one of them blank"
     known = level == next(iter(LEVELS))

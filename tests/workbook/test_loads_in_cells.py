@@ -158,7 +158,7 @@ def test_another_engine_says_of_a_load_what_python_says_and_a_blank_one_is_a_bur
     cases = [
         ({"users": 20, "request_rate": None, "SLO level": "p99"}, {"concurrency": 20}, "@p99"),
         ({"users": None, "request_rate": 4.5, "SLO level": "p95"}, {"request_rate": 4.5}, "@p95"),
-        ({"users": None, "request_rate": None, "SLO level": "mean"}, {}, ""),
+        ({"users": None, "request_rate": None, "SLO level": "mean", "batch": 1}, {}, ""),
     ]
     paths = []
     for place, (typed, _, _) in enumerate(cases):
