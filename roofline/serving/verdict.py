@@ -38,7 +38,7 @@ NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
 NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"
 #: For people, where there is no verdict because of that.
-DOES_NOT_APPLY = "does not apply"
+DOES_NOT_APPLY, NOT_KNOWN = "does not apply", "not known"
 
 _GAPS_BEYOND = 1.2  # of the share of gaps beyond a percentile: the rate at which p99 jumps was off by less than 8 %
 
@@ -64,7 +64,7 @@ class Verdict(NamedTuple):
     @property
     def text(self) -> str:
         """The word of a single case, for people."""
-        return str(self.word or (DOES_NOT_APPLY if self.binding is None else "not known"))
+        return str(self.word or (DOES_NOT_APPLY if self.binding is None else NOT_KNOWN))
 
 
 def verdict(

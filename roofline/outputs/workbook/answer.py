@@ -10,26 +10,22 @@ import numpy as np
 
 from roofline.numbers.operations import is_nan, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, MONTH
-from roofline.outputs.workbook.case import (
-    Contents,
-)
+from roofline.outputs.workbook.case import Contents
 from roofline.outputs.workbook.cells import INFINITE, Cell, named, scope
 from roofline.outputs.workbook.inputs import choice_inputs, engine_inputs, write_input
-from roofline.outputs.workbook.judged import NO_LIMIT, Judged, range_of, words_on
+from roofline.outputs.workbook.judged import NO_LIMIT, Judged, range_of
 from roofline.outputs.workbook.loads import Asked
 from roofline.outputs.workbook.typed import LEVELS
 from roofline.outputs.workbook.writer import Book, Sheet, address
 from roofline.physics.memory import Memory
 from roofline.serving.knee import Knees
-from roofline.serving.verdict import PASS
+from roofline.serving.verdict import NOT_KNOWN, PASS
 from roofline.specs.workload import BETWEEN_TOKENS, key_of
 from roofline.specs.workload import OF_REQUESTS as SLO_KEYS
 from roofline.support.records import NamedTuple
 
 _HEAD = 3  # row of the verdict
 _TEXT = 2  # place of the text of a range
-#: Stands for a percentile that the closed form does not know.
-NOT_KNOWN = "not known"
 #: Labels of the figures at the head of the answer, and those of their limit.
 _HEADLINE = (
     ("TTFT", "TTFT at the SLO's level [ms]", "ms", "time to first token", "ttft"),
@@ -76,7 +72,7 @@ def figures_of(asked: Asked, load: Any, knees: Knees[Any, Any]) -> Iterator[Figu
 
     yield Figure("answer", where(ok, "ok", asked.reason), "word")
     keys = [*case.prediction.slo]
-    verdict, why = (asked.of(_word_of, keys, part) for part in (0, 1))
+    verdict, why = asked.verdict(keys)
     yield Figure("verdict", shown(verdict), "word", "certain where the whole 80 % range meets or misses the limits")
     yield Figure("reason", shown(why), "word", "why the verdict is not pass")
     yield Figure("load", load, "word", "what the figures hold for")
@@ -101,12 +97,7 @@ def figures_of(asked: Asked, load: Any, knees: Knees[Any, Any]) -> Iterator[Figu
     yield from _of_costs(asked, of)
     for metric in SLO_KEYS:
         keys = [key_of(metric, level) for level in LEVELS.values()]
-        yield Figure(f"SLO {metric.upper()}", of(_word_of, keys, 0), "word", "this limit alone")
-
-
-def _word_of(prediction: Judged, keys: Sequence[str], part: int) -> Any:
-    """The verdict on some limits, or why it is not `pass`."""
-    return words_on(prediction, keys)[part]
+        yield Figure(f"SLO {metric.upper()}", shown(asked.verdict(keys)[0]), "word", "this limit alone")
 
 
 def _at_limit(prediction: Judged, part: int) -> Any:
@@ -127,16 +118,15 @@ def _at_levels(asked: Asked, shown: Callable[[Any], Any]) -> Iterator[Figure]:
     """Percentiles, and what the limits hold for."""
     several: Any = asked.case.prediction.workload.osl > 1.0
     for metric in SLO_KEYS:
-        for name, level in LEVELS.items():
-            key = key_of(metric, level)
-            time = asked.of(_latency, key)
-            known = where(several, _known(time), "") if metric in BETWEEN_TOKENS else _known(time)
-            if level is not None:
-                note = f"{name} over requests; of a burst the mean"
-                yield Figure(f"{metric.upper()} {name} [ms]", shown(known), "number", note)
+        for name, level in [*LEVELS.items()][1:]:
+            known = _known(asked.of(_latency, key_of(metric, level)))
+            known = where(several, known, "") if metric in BETWEEN_TOKENS else known
+            yield Figure(
+                f"{metric.upper()} {name} [ms]", shown(known), "number", f"{name} over requests; of a burst the mean"
+            )
     for metric in SLO_KEYS:
-        time = _known(asked.at_level(metric, _latency))
-        known = where(several, time, "") if metric in BETWEEN_TOKENS else time
+        known = _known(asked.at_level(metric, _latency))
+        known = where(several, known, "") if metric in BETWEEN_TOKENS else known
         yield Figure(f"{metric.upper()} at the SLO's level [ms]", shown(known), "result", "mean, p95 or p99")
 
 

@@ -15,6 +15,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     DOES_NOT_APPLY,
+    NOT_KNOWN,
     Limited,
     Verdict,
     _variance,
@@ -160,6 +161,7 @@ def words_on(prediction: Judged, keys: Sequence[str]) -> tuple[Any, Any]:
     has_limit: Any = False
     for key in keys:
         has_limit = has_limit | (prediction.slo[key] < INFINITE)
-    word, reason, _ = prediction.verdict_on(*keys)
-    word = where(has_limit, where(word == "", DOES_NOT_APPLY, word), NO_LIMIT)
+    word, reason, binding = prediction.verdict_on(*keys)
+    absent = where(binding == "", DOES_NOT_APPLY, NOT_KNOWN)
+    word = where(has_limit, where(word == "", absent, word), NO_LIMIT)
     return word, where(has_limit, reason, "")

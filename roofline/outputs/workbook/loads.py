@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -11,13 +11,14 @@ from roofline.numbers.operations import Real, negated, where
 from roofline.numbers.quantity import BILLION
 from roofline.outputs.workbook.case import TYPED, Contents, LookupCase, amount_of, name_of, noted, read_load
 from roofline.outputs.workbook.cells import INFINITE, Cell, CellPool, scope
-from roofline.outputs.workbook.judged import Judged
-from roofline.outputs.workbook.rounds import MOST_TURNS, Rounds
+from roofline.outputs.workbook.judged import Judged, words_on
+from roofline.outputs.workbook.rounds import Rounds
 from roofline.outputs.workbook.tables import is_number, known_name, rounded_to
 from roofline.outputs.workbook.typed import LEVELS, UNREADABLE
 from roofline.serving.latency import request_passes
 from roofline.serving.load.equations import served_by_formulas
 from roofline.serving.prediction import memory_of
+from roofline.serving.verdict import NOT_KNOWN
 from roofline.specs.workload import key_of
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
@@ -40,8 +41,8 @@ class Loaded(NamedTuple):
 class Asked:
     """The case under the load that is typed, a burst where none is."""
 
-    def __init__(self, case: LookupCase, loads: list[Loaded], level: Any, is_typed: Any) -> None:
-        self.case, self.loads, self.level = case, loads, level
+    def __init__(self, case: LookupCase, loads: list[Loaded], level: Any, is_typed: Any, rounds: Rounds) -> None:
+        self.case, self.loads, self.level, self._rounds = case, loads, level, rounds
         self.is_typed = is_typed & (case.impossible == "")  # whether what is typed is a load and a level
         self.reason: Any = self._chosen(case.reason, [each.reason for each in loads])
         self.load_note: Any = self._chosen("", [each.note for each in loads])
@@ -57,6 +58,14 @@ class Asked:
         loaded = [where(cell == 1.0, f"1{kind.one}", text(f"{cell}{kind.many}")) for kind, cell in amounts]
         loaded = loaded[: len(self.loads)]  # none where the workbook takes none
         return where(self.is_typed, self._chosen(burst, loaded), "")
+
+    def verdict(self, keys: Sequence[str]) -> tuple[Any, Any]:
+        """The verdict on some limits, and why it is not `pass`."""
+        word, why = (self.of(lambda each, part: words_on(each, keys)[part], part) for part in (0, 1))
+        lacks: Any = False
+        for each in self._rounds.lacking:
+            lacks = lacks | each
+        return word, where((word == NOT_KNOWN) & lacks, f"a percentile {self._rounds.lack}; {_ASK}", why)
 
     def of(self, read: Callable[..., Any], *more: Any) -> Any:
         """What `read` says of the prediction of the typed load."""
@@ -122,7 +131,7 @@ def asked_case(contents: Contents, case: LookupCase, typed: Mapping[str, Cell], 
     for fails, text in reversed(faults):
         is_typed = negated(fails) & is_typed
         reason = where((case.impossible == "") & fails, text, reason)
-    return Asked(case._replace(reason=reason), loads, level, is_typed)
+    return Asked(case._replace(reason=reason), loads, level, is_typed, rounds)
 
 
 def _faults(case: LookupCase, typed: Mapping[str, Cell], level: Any) -> Iterator[tuple[Any, str]]:
@@ -150,18 +159,19 @@ def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: li
     deployment, workload = burst.deployment, replace(burst.workload, load=load)
     rounds.title = name
     under_load = served_by_formulas(deployment, workload)
-    unsettled, rounds.unsettled = rounds.unsettled, []
     need: Any = memory_of(deployment, workload, under_load)
     first, step = request_passes(deployment, workload, under_load)
     prediction = replace(
         burst, workload=workload, prefill=burst.prefill.like(first), decode=burst.decode.like(step), memory=need,
         served=under_load._replace(is_stable=True), is_ideal=False,
     )  # fmt: skip
+    prediction.tails  # noqa: B018  whose loops must settle as well
+    unsettled, rounds.unsettled = rounds.unsettled, []
     text = case.pool.text_formula
     used = rounded_to(100.0 * need.used_fraction, 0)
     refused: list[tuple[Any, Any]] = [
         *faults,
-        (case.is_ideal, f"under a load cells know the basis calibrated alone; {_ASK}"),
+        (case.is_ideal, f"cells answer loads on the calibrated basis only; {_ASK}"),
         (negated(need.fits), text(f"{DoesNotFit.short}: {used}% of the usable memory")),
     ]
     unstable = negated(under_load.is_stable)
@@ -169,9 +179,9 @@ def _loaded(case: LookupCase, rounds: Rounds, name: str, typed: Cell, faults: li
         most = rounded_to(under_load.max_request_rate, 2)
         over = unstable & (under_load.request_rate >= under_load.max_request_rate)
         refused.append((over, text(f"{Overloaded.short}: at most {most} requests/s are answered")))
-    refused += [(each, f"prompts take most of the time, which needs a search that no cells hold; {_ASK}")
+    refused += [(each, f"prompts take most of the time, and cells cannot hold the search that this takes; {_ASK}")
                 for each in rounds.searches[before:]]  # fmt: skip
-    refused += [(each, f"no steady state within {MOST_TURNS} rounds of cells; {_ASK}") for each in unsettled]
+    refused += [(each, f"this load {rounds.lack}; {_ASK}") for each in unsettled]
     refused.append((unstable, NoSteadyState.short))
     reason: Any = ""
     for fails, why in reversed(refused):

@@ -1,6 +1,6 @@
 """The sheet Plans: deployments as `roofline plan` ranked them, whose GPUs, costs and order follow from its cells.
 
-Latencies and verdicts are values: under a load they are where rounds of equations agree, which cells cannot repeat.
+Latencies and verdicts are values: the sheet Answer alone has rows for the rounds of a load.
 What a plan takes and costs at another load, price or headroom are formulas of the sheet Planned, behind it.
 """
 
@@ -18,14 +18,14 @@ from roofline.outputs.workbook.cells import INFINITE, CellPool
 from roofline.outputs.workbook.inputs import Input, number_rule, write_input
 from roofline.outputs.workbook.tables import is_number, joined, rounded_to
 from roofline.outputs.workbook.writer import Book, Sheet, address
-from roofline.serving.verdict import LIKELY
+from roofline.serving.verdict import LIKELY, NOT_KNOWN
 from roofline.support.records import NamedTuple
 
 PERCENT = 100.0
 _FAR = 40  # column of the first formula that people do not read
 _DIGITS = 9  # to which a number of replicas is rounded before it is rounded up
 _LONGEST_MONTH = 31 * DAY / HOUR
-_NOT_KNOWN, _NO_PRICE = "not known", "no price"
+_NO_PRICE = "no price"
 _NONE = f"{INFINITE!r}".replace("e", "E")
 
 
@@ -259,7 +259,7 @@ def _write_planned(sheet: Sheet, answer: PlannedAnswer, asked: _PlanInputs) -> _
         "plan": [" + ".join(pool.plan for pool in row.pools) for row in rows],
         "format": [" + ".join(dict.fromkeys(pool.quantization for pool in row.pools)) for row in rows],
         **_times(answer.times, rows),
-        "verdict as planned": [row.verdict or _NOT_KNOWN for row in rows],
+        "verdict as planned": [row.verdict or NOT_KNOWN for row in rows],
         "what binds": [row.binding for row in rows],
         "remark": [row.remark for row in rows],
         "row of Scenarios": [row.scenario for row in rows],

@@ -55,12 +55,18 @@ class Rounds:
         self.blocks: list[Block] = []
         self.unsettled: list[Any] = []  # conditions: loops that need more turns than their rows
         self.searches: list[Any] = []  # conditions: searches around loops, for which a sheet has no rows
+        self.lacking: list[Any] = []  # conditions: percentiles whose search needs more turns than its rows
         self._found: dict[Any, Any] = {}
+
+    @property
+    def lack(self) -> str:
+        """What is wrong where a loop is not over at its last row."""
+        return f"takes more rounds than the sheet {self.sheet} has rows for"
 
     def repeated(
         self, pool: CellPool, turn: Callable[[_State], tuple[_State, Any]], start: _State, most: int, begins: Any
     ) -> _State:
-        """The numbers after the last turn, at most `MOST_TURNS`, which `unsettled` tells."""
+        """The numbers after the last turn that has a row; `unsettled` says where another would follow."""
         if most == 1:  # a branch
             self.searches.append(begins)
             return start
@@ -95,6 +101,7 @@ class Rounds:
             self.title = title
             for is_open in self.unsettled:
                 found = where(is_open, float("nan"), found)
+            self.lacking += self.unsettled
             self._found[key], self.unsettled = found, before
         return self._found[key]
 
@@ -127,7 +134,9 @@ def _evaluate(block: Block) -> list[Any]:
     known: dict[int, Any] = {}
     steps = [(node.place, node.operation, [_slot(arg, bits, known) for arg in node.args]) for node in turning]
     state = [_plain(number) for number in block.start]
-    seen: dict[int, list[Any]] = {node.place: [] for node in (*block.bound, *turning)}
+    is_single = not any(isinstance(value, np.ndarray) for value in (*state, *known.values()))
+    cells = (*block.bound, *turning) if is_single else ()  # what is written is a single case
+    seen: dict[int, list[Any]] = {node.place: [] for node in cells}
     for _ in range(block.turns + 1):
         last = state
         known.update((cell.place, number) for cell, number in zip(block.bound, state, strict=True))
@@ -141,10 +150,9 @@ def _evaluate(block: Block) -> list[Any]:
         ]
         if all(map(same, last, state)):  # so are all rows that follow
             break
-    for node in (*block.bound, *turning):
+    for node in cells:
         values = seen[node.place]
-        if not any(isinstance(value, np.ndarray) for value in values):  # of a single case
-            node.value = np.array(values + values[-1:] * (block.turns + 1 - len(values)))
+        node.value = np.array(values + values[-1:] * (block.turns + 1 - len(values)))
     return last
 
 
