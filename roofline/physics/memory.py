@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Generic
 
-from roofline.numbers.operations import Flag, Number, Real, ceil, comparable, floor, maximum, minimum, where
+from roofline.numbers.operations import Flag, Number, Real, ceil, comparable, floor, maximum, minimum, never, where
 from roofline.physics.assembly import (
     ACTIVATION_NBYTES,
     altup_parameters,
@@ -192,12 +192,15 @@ def start_up_of(deployment: Deployment, held: Held) -> StartUpMemory[Real]:
 def _padding_bytes(deployment: Deployment, rule: StartUp) -> Real:
     """What kernels of MXFP4 add to the experts, whose widths they pad [B]."""
     model, plan, scheme = deployment.model, deployment.plan, deployment.quantization.sections["experts"]
-    if rule.padded_experts == 1 or scheme.format != "mxfp4" or not model.is_moe:
+    is_padded = scheme.format == "mxfp4"
+    if rule.padded_experts == 1 or never(is_padded) or not model.is_moe:
         return 0.0
     widths = [ffn.width / plan.expert_tp for _, ffn in model.ffns if isinstance(ffn, MoeFfn)]
     factors = (padding_factor(width, rule.padded_experts) for width in widths)
     experts = (stage_parameters(model, stage, plan.tp, plan.expert_ranks).experts for stage in model.stages(plan.pp))
-    return padding_bytes(reduce(maximum, experts), scheme.weight_nbytes, reduce(maximum, factors))
+    return where(
+        is_padded, padding_bytes(reduce(maximum, experts), scheme.weight_nbytes, reduce(maximum, factors)), 0.0
+    )
 
 
 def padding_bytes(experts: Real, nbytes: Real, factor: Real) -> Real:

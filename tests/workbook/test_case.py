@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import roofline as rl
+from roofline.catalog import find
 from roofline.outputs.workbook.case import CHOICES, CaseCells, lookup_case
 from roofline.outputs.workbook.cells import Cell, CellPool
 from roofline.outputs.workbook.tables import catalog, fullest_stages, stages_of_one_kind
@@ -135,3 +136,19 @@ def test_stages_of_a_model_of_ones_own_are_those_of_a_model_of_one_kind_of_layer
     first, last = stages_of_one_kind([28, 28], pp)
     assert first == (stages[0].layers, stages[0].layers, 1, int(pp == 1))
     assert last == (stages[-1].layers, stages[-1].layers, int(pp == 1), 1)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "trtllm"])
+def test_memory_in_cells_is_that_of_the_engine_that_starts_also_where_it_pads_experts(engine):
+    profile, model, gpu = cases.engine(engine, 0.0), rl.load_model("gpt-oss-20b"), rl.load_gpu("h100-sxm")
+    tables = catalog([model], [find.run_by(gpu, profile)], profile)
+    plan = {"pp": 1, "ep": 1, "dp": 1, "kv_cache_dtype": "as quantization", "basis": "calibrated", "gpu": "h100-sxm"}
+    for tp, quantization in ((1, "native"), (2, "native"), (8, "native"), (2, "bf16")):
+        case = {**drawn(random.Random(0), ["gpt-oss-20b"]), **plan, "tp": tp, "quantization": quantization, "isl": 700}
+        pool = CellPool()
+        cells = {name: pool.input(f"${name}\0", case[name]) for name in CHOICES}
+        found = lookup_case(tables, CaseCells(cells, replace(profile, tunings=()), 0.66))
+        stated = None if quantization == "native" else quantization
+        asked = {name: case[name] for name in ("isl", "osl", "batch", "prefix")}
+        known = rl.predict("gpt-oss-20b", "h100-sxm", engine=engine, tp=tp, quantization=stated, **asked)
+        assert found.prediction.memory.used.value == pytest.approx(known.memory.used, rel=1e-12), case

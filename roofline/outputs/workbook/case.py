@@ -249,7 +249,8 @@ class _Rows:
             alias = catalog.stored_as(section)
             stored = picked(catalog.quantizations.column(alias), self.formats)
             nbytes: Any = picked(catalog.formats.column("nbytes"), match(stored, catalog.formats.column("name")))
-            chosen = Scheme("", nbytes, 0.0, alias, alias)
+            is_mxfp4 = (stored == "mxfp4") | (stored == f"mxfp4{STORED}")
+            chosen = Scheme(where(is_mxfp4, "mxfp4", "") if section == "experts" else "", nbytes, 0.0, alias, alias)
             if section in MULTIPLIED or (section == "experts" and has_experts):
                 row = self._kernel(MOE if section == "experts" else GEMM, alias, stored)
                 activation: Any = picked(catalog.kernels.column("activation_nbytes"), row)
