@@ -22,10 +22,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import arrival_processes
 import judge_pools
 from prose import wrapped
 
 import roofline as rl
+from roofline.measurements.arrivals import dispersion
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.deployment import drafted
 from roofline.serving.capacity import largest_rate
@@ -50,6 +52,7 @@ from roofline.serving.load.regions import (
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.simulation import Arrivals, simulated, simulated_latencies
 from roofline.serving.load.tails import limited_latencies
+from roofline.specs.arrivals import LEAST_BUSY, RANDOM, ROUND_ROBIN, Process
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Rate, Users
 from roofline.specs.workload import JUDGED, key_text
@@ -209,6 +212,23 @@ def cache_case(seed: int, requests: int, first: str, ranges: Ranges) -> Case:
     wanted = replace(wanted, prefix=prefix, cache=PromptCache(hit=hit, tier=tier), lengths=lengths)
     words = f"{hit:.0%} find {part:.0%} in {tier}, "
     return _at_share(deployment, wanted, (seed, requests), draw.choice(ranges.loads), words)
+
+
+def bunched_case(seed: int, requests: int, first: str, ranges: Ranges) -> Case:
+    """Arrivals of a process drawn at random, at one replica or at several behind a router."""
+    deployment, wanted = ranges.draw(seed, SCHEDULERS[first])
+    draw = random.Random(seed + 5)
+    replicas = draw.choice((1, 2, 4, 8))
+    wanted = replace(wanted, lengths=drawn_lengths(seed, 0.0, ranges.spreads))
+    case = _at_share(deployment, wanted, (seed, requests), draw.choice(ranges.loads))
+    rate, means = case.arrivals.rate * replicas, served(case.deployment, case.workload)
+    router = draw.choice((RANDOM, ROUND_ROBIN, LEAST_BUSY)) if replicas > 1 else RANDOM
+    law, times = arrival_processes.drawn(draw, rate, means.ttft, means.ttft + means.decode)
+    process = Process(router=router) if law is None else Process(dispersion(times), rate, times, law, router)
+    arrivals = replace(case.arrivals, rate=rate, process=process, replicas=replicas)
+    workload = replace(case.workload, load=Rate(rate), arrivals=process)
+    words = f"{law or 'random arrivals'} at {replicas} replicas, {router}, {case.load}"
+    return Case(deployment.copies(replicas), workload, arrivals, words)
 
 
 def users_case(seed: int, requests: int, first: str, ranges: Ranges) -> Case:
@@ -564,7 +584,7 @@ def all_cases(wanted: int, requests: int, seed: int) -> tuple[list[Judged], list
     count = max(wanted // 5, LEAST + 2)
     groups: tuple[tuple[Make, str], ...] = (
         (rate_case, "decode"), (rate_case, "prompts"), (users_case, "decode"), (users_case, "prompts"),
-        (run_case, "any"), (drafts_case, "any"), (cache_case, "any"),
+        (run_case, "any"), (drafts_case, "any"), (cache_case, "any"), (bunched_case, "any"),
     )  # fmt: skip
     with ProcessPoolExecutor() as pool:
         drawn_cases = [

@@ -10,6 +10,7 @@ from roofline.cli.screen import MOST_MS, Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, counted, rounded, to_text
 from roofline.questions.catalog import ANNOUNCED
 from roofline.questions.inputs.arguments import OF_REQUESTS, binding_text, limits_words, tokens_of_prefix
+from roofline.questions.inputs.arrivals import process_of
 from roofline.questions.inputs.case import (
     LASTING,
     LAWS,
@@ -325,6 +326,9 @@ def _unusual(options: Mapping[str, Any], formats: Sequence[str]) -> Iterator[str
         yield text.format(f"{100.0 * value:g} %" if name == "gpu_memory_utilization" else _number(value))
     if options.get("network"):
         yield f"network {to_text(options['network'], 's')}"
+    process = process_of(options.get("arrivals"), options.get("router"))
+    if process is not None:
+        yield str(process)
     cold = cold_start_of(options.get("cold_start"))
     if cold is not None:
         yield cold_start_text(*cold)

@@ -451,9 +451,8 @@ def _on_gpu(
     load = {name: options[name] for name in _LOADS_OF_REPLICAS if options.get(name) is not None}
     shaping = {name: options[name] for name in TRAFFIC if name in options} if load else {}
     plain = {name: value for name, value in options.items() if name not in (*load, *shaping)}
-    plain["isl"], plain["osl"], lengths, cold_start = traffic(
-        *(options.get(name, DEFAULTS[name]) for name in ("isl", "osl")), **shaping
-    )
+    shaped = traffic(*(options.get(name, DEFAULTS[name]) for name in ("isl", "osl")), **shaping)
+    plain["isl"], plain["osl"] = shaped.isl, shaped.osl
     plain["prefix"] = tokens_of_prefix(plain.get("prefix", DEFAULTS["prefix"]), plain["isl"])
     row = {
         **{length: plain.get(length, default) for length, default in DEFAULTS.items()},
@@ -490,8 +489,7 @@ def _on_gpu(
             options.get("batch"),
             workload.prefix,
             **load,
-            lengths=lengths,
-            cold_start=cold_start,
+            **shaped.of_a_load,
             cache=workload.cache if workload.prefix else None,
         )
     one_case("plan", sum(workload.numbers.values()), "lengths and load")

@@ -103,6 +103,8 @@ def predict(
     osl_cv: float | str | None = None,
     lengths: str | Mapping[str, Iterable[float]] | None = None,
     cold_start: str | tuple[float, float] | None = None,
+    arrivals: str | Mapping[float | str, float] | None = None,
+    router: str | None = None,
     derate: str | Mapping[str, float | str] | None = None,
     tp: int | None = None,
     pp: int = 1,
@@ -164,6 +166,11 @@ def predict(
             columns isl and osl, or a mapping with these, whose means replace isl and osl.
         cold_start: share of the requests of a load that start a cold server, and their extra wait: ``1%:2s``, or both
             numbers, the time in seconds [1, s].
+        arrivals: how the requests of a rate come: ``poisson``; by their index of dispersion within some times,
+            ``idc:1s=1.4,10s=3.9`` or a mapping of seconds; or a trace: the path of a CSV with a column timestamp, whose
+            rate holds where no load is given [1].
+        router: which replica gets a request: ``random``, ``round-robin``, ``least-busy`` (the fewest in flight), or
+            ``prefix`` (the one that keeps its prefix); None for ``random``.
         derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualization or clocks:
             ``bandwidth:5%,peak:3%``, or a mapping [1].
         tp: tensor-parallel degree; None for the smallest that holds the load, or, where `num_gpus` and `slo` are given,
@@ -234,14 +241,16 @@ def predict(
             draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume,
         )
     )  # fmt: skip
-    spread, start = None, None
-    if any(value is not None for value in (lengths, isl_cv, osl_cv, cold_start)):
-        isl, osl, spread, start = case.traffic(
-            isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start
-        )
+    traffic = case.Traffic(isl, osl)
+    if any(value is not None for value in (lengths, isl_cv, osl_cv, cold_start, arrivals, router)):
+        traffic = case.traffic(
+            isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start, arrivals=arrivals,
+            router=router,
+        )  # fmt: skip
     prompt_cache = case.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
     loads = {"concurrency": concurrency, "request_rate": request_rate, "num_prompts": num_prompts}
-    workload = case.workload(isl, osl, batch, prefix, spread, start, prompt_cache, **loads)
+    of_a_load = {**traffic.of_a_load, "cache": prompt_cache, **loads}
+    workload = case.workload(traffic.isl, traffic.osl, batch, prefix, **of_a_load)
     deployment = case.deployed(base.deployment, workload.cache)
     rest = _Rest(base, limits, measured, allow_oversize)
     if base.tp is not None:
@@ -373,6 +382,8 @@ def on_each_gpu(
 def at_load(prediction: Prediction, amount: Load) -> Prediction:
     """The same deployment, lengths and limits under another load."""
     workload = replace(prediction.workload, load=amount)
+    if workload.arrivals is not None and not amount.is_open:
+        raise BadInput("arrivals and router say how the requests of a rate come, not users; ask against a rate")
     again = predict_deployment(
         prediction.deployment,
         workload,

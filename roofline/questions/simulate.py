@@ -183,7 +183,10 @@ class Simulation(Answer[dict[str, Json]]):
             ratio_text = "-" if ratio is None else f"{ratio:.3f}"
             metric, level = name.split("_")
             lines.append(f"{f'{metric.upper()} {level}':<12}{closed_text:>12}{_text(time, 'ttft'):>12}{ratio_text:>8}")
-        lines.append(f"{counted(self.requests, 'request')} of one rank, seed {self.seed}, lengths {self.lengths}")
+        process = self.prediction.workload.arrivals
+        of = "one rank" if process is None else "a rank of every replica"
+        come = "" if process is None else f"; {process}"
+        lines.append(f"{counted(self.requests, 'request')} of {of}, seed {self.seed}, lengths {self.lengths}{come}")
         if self.intervals:
             ends = ", ".join(f"{_NAMES[name]}{self._width(name)}" for name in self.intervals)
             lines.append(f"95 % intervals of means: {ends}")
@@ -290,7 +293,14 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
         usual_width = 0.0 if workload.load.is_open or workload.load.is_queue else _USERS_SPREAD
         width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)
         lengths = lengths_by_law(UNIFORM, width / 3.0**0.5, width / 3.0**0.5)
-    return Arrivals(count, rate, users, run is not None, lengths, seed)
+    process, deployment = workload.arrivals, prediction.deployment
+    if process is None:
+        return Arrivals(count, rate, users, run is not None, lengths, seed)
+    replicas = int(deployment.replicas)
+    return Arrivals(
+        count, workload.request_rate, lengths=lengths, seed=seed, process=process, replicas=replicas,
+        ranks=int(ranks) // replicas,
+    )  # fmt: skip
 
 
 def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished]) -> Simulation:
@@ -302,7 +312,7 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
     if workload.load.is_queue:
         rate = len(finished) * ranks / max(request.e2el for request in finished)
     else:
-        rate = workload.concurrency / e2el if arrivals.rate is None else arrivals.rate * ranks
+        rate = workload.concurrency / e2el if arrivals.rate is None else workload.request_rate
     return Simulation(
         prediction=prediction,
         requests=len(finished),

@@ -16,6 +16,7 @@ from roofline.numbers.quantity import BILLION, GIGA, KIBI, rounded
 from roofline.questions import catalog
 from roofline.questions.inputs import arguments, case, deployment, load
 from roofline.questions.inputs.arguments import all_values, listed_names, plain_value, slo_limits
+from roofline.questions.inputs.arrivals import process_of
 from roofline.questions.inputs.case import LEAST_RATE, LENGTHS
 from roofline.questions.inputs.options import ALL, understood
 from roofline.questions.predict import DEFAULTS, predict, refused_row
@@ -31,7 +32,16 @@ from roofline.specs.load import RUN, Rate, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
 from roofline.specs.written import PromptShare
-from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, RooflineError, UnknownName, shown
+from roofline.support.errors import (
+    BadInput,
+    DoesNotFit,
+    NoSteadyState,
+    Overloaded,
+    OverloadedAtTimes,
+    RooflineError,
+    UnknownName,
+    shown,
+)
 from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, dataclass, replace
 
@@ -586,7 +596,8 @@ def _reason(prediction: Prediction, place: int) -> str:
         return ""  # pragma: no cover - for the type checker: a burst that fits has times
     most = element(served.max_request_rate, place)
     if not prediction.workload.load.is_open or element(served.request_rate, place) < most:
-        return NoSteadyState.short
+        is_bunched = prediction.workload.arrivals is not None
+        return OverloadedAtTimes.short if is_bunched else NoSteadyState.short
     return f"{Overloaded.short}: at most {rounded(float(most))} requests/s"
 
 
@@ -670,6 +681,8 @@ def _option(name: str, value: Any) -> Any:
         return value
     if name == "cold_start":
         return case.cold_start_of(value)
+    if name == "arrivals":
+        return process_of(value, None)
     if name == "gpu_price":
         return value  # a number, or the ends of a range
     if name == "slo":

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from roofline.numbers.arrays import DataFrame
+    from roofline.specs.arrivals import Process
 
 
 @comparable
@@ -43,6 +44,7 @@ class Workload:
     lengths: Lengths | None = None  # spread of isl and osl under a load; None: none
     cold_start: tuple[float, float] | None = None  # share of requests [1], start-up time [s]
     cache: PromptCache | None = None  # None: all prefixes are in GPU memory
+    arrivals: Process | None = None  # of a rate; None: Poisson arrivals, split at random
 
     @property
     def is_mean(self) -> bool:
@@ -722,12 +724,13 @@ def hit_rate(deployment: Deployment, prefix: Real, cache: PromptCache) -> Real:
         return cache.hit
     if cache.working_set is None or cache.size is None:
         return 1.0
+    size = cache.size * deployment.replicas if cache.is_split else cache.size
     if cache.zipf is None:
-        return uniform_hit_rate(cache.size, cache.working_set)
+        return uniform_hit_rate(size, cache.working_set)
     length = plain(prefix)
     if length == 0.0:
         return 0.0
-    held, demanded = (float(cached_prefixes(deployment, length, size)) for size in (cache.size, cache.working_set))
+    held, demanded = (float(cached_prefixes(deployment, length, each)) for each in (size, cache.working_set))
     return lru_hit_rate(held, demanded, cache.zipf)
 
 
@@ -843,6 +846,7 @@ class Served(NamedTuple):
     state: tuple[Real, ...]  # fixed point of the equations, to start from for a nearby case
     prompt: Real = float("nan")  # [s] that a prompt adds to the steps of others
     nobody: Real = float("nan")  # probability that no sequence decodes when a request arrives [1]
+    overloaded: Real = 0.0  # share of requests that meet a rate above the saturation for a while, as they bunch [1]
 
     @property
     def util(self) -> Real:

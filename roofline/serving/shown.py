@@ -474,7 +474,8 @@ def _case(prediction: Prediction) -> str:
     if getattr(workload.prefix, "shape", ()) or workload.prefix:
         is_mixed = is_a_mixture(workload.cache)
         parts.append(f"prefix {span_text(workload.prefix)}{' for some requests' if is_mixed else ''}")
-    return ", ".join([*parts, workload.load.text(span_text, " in ")])
+    parts.append(workload.load.text(span_text, " in "))
+    return ", ".join([*parts, *([] if workload.arrivals is None else [str(workload.arrivals)])])
 
 
 def _workload(prediction: Prediction) -> str:
@@ -485,6 +486,7 @@ def _workload(prediction: Prediction) -> str:
     parts += _cached(prediction)
     parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
     parts += [] if workload.cold_start is None else [cold_start_text(*workload.cold_start)]
+    parts += [] if workload.arrivals is None else [str(workload.arrivals)]
     return ", ".join(parts)
 
 

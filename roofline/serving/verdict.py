@@ -14,7 +14,7 @@ from roofline.physics.plan import Deployment
 from roofline.serving.latency import Served, Workload, chunks, is_a_mixture
 from roofline.specs.gpu import HOST, LOADING, NETWORK, Gpu, KernelKind
 from roofline.specs.workload import key_text
-from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded
+from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded, OverloadedAtTimes
 from roofline.support.records import NamedTuple
 
 if TYPE_CHECKING:
@@ -154,7 +154,8 @@ def unanswered(workload: Workload, under_load: Served | None, fits: Real) -> lis
     conditions: list[tuple[Real, str]] = []
     if under_load is not None:
         is_unstable = negated(under_load.is_stable)
-        conditions.append((is_unstable, NoSteadyState.short))
+        is_bunched = workload.arrivals is not None
+        conditions.append((is_unstable, OverloadedAtTimes.short if is_bunched else NoSteadyState.short))
         if workload.load.is_open:
             over = is_unstable & (under_load.request_rate >= under_load.max_request_rate)
             conditions.append((over, Overloaded.short))

@@ -251,3 +251,4 @@ class PromptCache:
     size: float | None = None  # [B] per replica
     working_set: float | None = None  # [B] of all prefixes in demand
     zipf: float | None = None  # exponent of their popularity; None: uniform
+    is_split: bool = False  # replicas keep different prefixes, and each request goes to the one that keeps its own

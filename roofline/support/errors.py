@@ -44,6 +44,12 @@ class NoSteadyState(Overloaded):
     short = "no steady state was found"
 
 
+class OverloadedAtTimes(Overloaded):
+    """Requests that bunch, of which too many meet a rate above the saturation for closed forms to hold."""
+
+    short = "overloaded at times"
+
+
 class BadSpec(RooflineError):
     """A faulty specification file; the message lists every fault as file:line: field: fault."""
 

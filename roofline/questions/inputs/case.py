@@ -24,6 +24,7 @@ from roofline.questions.inputs.arguments import (
     tokens_of_prefix,
     values_of,
 )
+from roofline.questions.inputs.arrivals import process_of
 from roofline.serving.cost import ByPhase, Ownership
 from roofline.serving.latency import (
     LOG_NORMAL,
@@ -43,6 +44,7 @@ from roofline.serving.latency import (
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import PRESETS, preset_name
 from roofline.serving.verdict import DERATED, beyond, deployment_name, is_pressing, is_within, stand_in_note
+from roofline.specs.arrivals import PREFIX, Process
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
@@ -59,7 +61,7 @@ from roofline.specs.written import (
     time_of_text,
 )
 from roofline.support.errors import BadInput, UnknownName, check_known, percent_hint, shown
-from roofline.support.records import replace
+from roofline.support.records import NamedTuple, replace
 
 __all__ = [
     "BASES",
@@ -102,15 +104,21 @@ def workload(
     lengths: Lengths | None = None,
     cold_start: tuple[float, float] | None = None,
     cache: PromptCache | None = None,
+    arrivals: Process | None = None,
     **loads: Real | None,
 ) -> Workload:
-    """Lengths and load as floats or float64 arrays; a batch of 1 where no load is given."""
-    if lengths is None and cold_start is None and cache is None and all(value is None for value in loads.values()):
+    """Lengths and load as floats or float64 arrays; a batch of 1, or the rate of a trace, where no load is given."""
+    others = lengths, cold_start, cache, arrivals
+    if all(value is None for value in others) and all(value is None for value in loads.values()):
         plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
         if plain is not None:
             return plain
     loads["batch"] = batch
+    if arrivals is not None and arrivals.rate is not None and all(value is None for value in loads.values()):
+        loads[Rate.option] = arrivals.rate
     kind = stated(loads)
+    if arrivals is not None and not kind.is_open:
+        raise BadInput("arrivals and router say how the requests of a rate come; give request_rate")
     for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
         if value is not None and kind.is_burst:
             raise BadInput(f"{name} need a load; give {' or '.join(LASTING)}")
@@ -124,7 +132,20 @@ def workload(
     load = load_of(values)
     load.check(inputs)
     _check_prefix(values, isl, prefix)
-    return with_cache(Workload(values["isl"], values["osl"], load, values["prefix"], lengths, cold_start), cache)
+    plain_cache = Workload(values["isl"], values["osl"], load, values["prefix"], lengths, cold_start, None, arrivals)
+    return with_cache(plain_cache, _routed(cache, arrivals))
+
+
+def _routed(cache: PromptCache | None, arrivals: Process | None) -> PromptCache | None:
+    """A prompt cache as the router uses it: where requests follow their prefix, replicas keep different ones."""
+    if arrivals is None or arrivals.router != PREFIX:
+        return cache
+    if cache is None or cache.hit is not None or cache.size is None or cache.working_set is None:
+        raise BadInput(
+            "router = 'prefix' sends a request to the replica that keeps its prefix, which sets the share of hits; "
+            "give prefix, cache_size and working_set, and no cache_hit"
+        )
+    return replace(cache, is_split=True)
 
 
 def _load_inputs(kind: type[Load], loads: Mapping[str, Any]) -> dict[str, Any]:
@@ -363,7 +384,7 @@ RATES = {"bandwidth": "HBM bandwidth", "peak": "dense peaks", "link": "scale-up 
 USUAL = (KIBI, 128)
 
 #: Options of `predict` that shape the traffic of a load.
-TRAFFIC = ("isl_cv", "osl_cv", "lengths", "cold_start")
+TRAFFIC = ("isl_cv", "osl_cv", "lengths", "cold_start", "arrivals", "router")
 
 _MOST_LOST = 0.99
 _SLOWEST, _FASTEST = 99.9, 1.0  # percentiles that stand for the slowest and the fastest warm request
@@ -408,17 +429,41 @@ def lengths_of(lengths: Any, isl_cv: Any, osl_cv: Any) -> tuple[float, float, Le
     return lengths_of_rows(list(zip(*columns, strict=True)), "the rows given")
 
 
+class Traffic(NamedTuple):
+    """Lengths of requests and how they come, as `inputs.case.workload` takes them."""
+
+    isl: Any  # [tokens] mean
+    osl: Any  # [tokens] mean
+    lengths: Lengths | None = None
+    cold_start: tuple[float, float] | None = None
+    arrivals: Process | None = None
+
+    @property
+    def of_a_load(self) -> dict[str, Any]:
+        """All but the mean lengths."""
+        return {"lengths": self.lengths, "cold_start": self.cold_start, "arrivals": self.arrivals}
+
+
 def traffic(
-    isl: Any, osl: Any, *, lengths: Any = None, isl_cv: Any = None, osl_cv: Any = None, cold_start: Any = None
-) -> tuple[Any, Any, Lengths | None, tuple[float, float] | None]:
-    """Mean isl and osl, their spread and cold starts, as `inputs.case.workload` takes them."""
+    isl: Any,
+    osl: Any,
+    *,
+    lengths: Any = None,
+    isl_cv: Any = None,
+    osl_cv: Any = None,
+    cold_start: Any = None,
+    arrivals: Any = None,
+    router: Any = None,
+) -> Traffic:
+    """Traffic from options of `predict`."""
     spread, start = lengths_of(lengths, isl_cv, osl_cv), cold_start_of(cold_start)
+    process = None if arrivals is None and router is None else process_of(arrivals, router)
     if not isinstance(spread, tuple):
-        return isl, osl, spread, start
+        return Traffic(isl, osl, spread, start, process)
     for name, value, default in (("isl", isl, USUAL[0]), ("osl", osl, USUAL[1])):
         if value is not default and value != default:
             raise BadInput(f"a trace has its own lengths; leave out {name} = {shown(value)}")
-    return *spread, start
+    return Traffic(*spread, start, process)
 
 
 def cold_start_of(value: Any) -> tuple[float, float] | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from roofline.numbers.operations import Real, all_of, any_of, element, largest_of, maximum, never, where
-from roofline.numbers.quantity import NANO, rounded
+from roofline.numbers.quantity import NANO, percent_figure, rounded
 from roofline.physics.memory import largest_batch, memory
 from roofline.physics.plan import Deployment, Plan
 from roofline.questions.inputs.case import cold_start_notes
@@ -25,7 +25,7 @@ from roofline.serving.knee import (
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import deployed_text
-from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded
+from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, OverloadedAtTimes
 from roofline.support.records import replace
 
 __all__ = ["BENCHMARK", "UNDER_LOAD"]
@@ -174,6 +174,12 @@ def noted(prediction: Prediction) -> Prediction:
             raise Overloaded(
                 f"{what} answers at most {rounded(load.max_request_rate)} requests/s of this kind; {stated.asked} "
                 "exceeds that: lower it, or add GPUs (`num_gpus`)"
+            )
+        if prediction.workload.arrivals is not None:
+            raise OverloadedAtTimes(
+                f"{what}: {percent_figure(load.overloaded)} % of the requests at {stated.asked} come while more arrive "
+                f"than it answers ({rounded(load.max_request_rate)} requests/s), so that no closed form holds; "
+                "lower the rate, add GPUs (`num_gpus`), or `simulate` it"
             )
         raise NoSteadyState(
             f"{what}: {NoSteadyState.short} for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"

@@ -13,6 +13,7 @@ from itertools import chain, product
 from typing import Any, TypeVar, cast
 
 from roofline.numbers.quantity import KIBI, from_text
+from roofline.specs.arrivals import RANDOM, ROUTERS
 from roofline.specs.engine import TIERS
 from roofline.specs.load import LASTING, RUN
 from roofline.specs.load import OPTIONS as OF_A_LOAD
@@ -168,6 +169,12 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "Distribution of both lengths: lognormal, uniform, or a trace.csv with columns isl and osl."),
         Option("cold_start", ("--cold-start",), TEXT,
                "Share of requests that hit a cold server, and the delay, e.g. 1%:2s."),
+        Option("arrivals", ("--arrivals",), TEXT,
+               "How requests come: poisson, idc:1s=1.4,10s=3.9 (variance over mean of their number in 1 s and in "
+               "10 s), or a trace.csv with a column timestamp.", "poisson"),
+        Option("router", ("--router", "--routing-logic"), _choice(*ROUTERS),
+               "Which replica gets a request: any, each in turn, the one with fewest in flight, or the one that keeps "
+               "its prefix.", RANDOM),
     ),
     "Prompt cache": (
         Option("cache_hit", ("--cache-hit",), SHARE, "Share of requests whose --prefix is cached.", "all"),
@@ -282,6 +289,8 @@ _NO_LIMIT = {
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4ep4x2"
+_POISSON_POOLS = "its closed forms are of Poisson arrivals at both pools"
+_POISSON_FORMULAS = "a formula is of Poisson arrivals at one rank"
 _NO_RUN = "a workbook holds bursts and steady loads; ask predict, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _ON_THE_PAGE = "it is chosen on the page itself"
@@ -426,9 +435,9 @@ QUESTIONS: Mapping[str, Question] = {
         },
         single=True,
     ),
-    "sensitivity": Question(_NO_LIMIT, single=True),
+    "sensitivity": Question({**_NO_LIMIT, "arrivals": _POISSON_FORMULAS, "router": _POISSON_FORMULAS}, single=True),
     "solve": Question({"gpu_price": _NO_LIMIT["gpu_price"], "price_file": _NO_LIMIT["gpu_price"]}),
-    "formula": Question(_NO_LIMIT, single=True),
+    "formula": Question({**_NO_LIMIT, "arrivals": _POISSON_FORMULAS, "router": _POISSON_FORMULAS}, single=True),
     "levers": Question(
         {
             "batch": "a burst on an idle server has no queue and no percentiles",
@@ -451,6 +460,8 @@ QUESTIONS: Mapping[str, Question] = {
             **dict.fromkeys(("tp", "pp", "ep", "enable_expert_parallel", "dp", "num_gpus"), _OF_A_POOL),
             "measured": _ONE,
             "allow_oversize": "a pool that does not fit serves nobody",
+            "arrivals": _POISSON_POOLS,
+            "router": _POISSON_POOLS,
         },
         is_loaded=True,
         names_gpus=False,

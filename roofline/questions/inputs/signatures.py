@@ -23,6 +23,7 @@ Many: TypeAlias = _Item | Iterable[_Item]
 
 _Trace: TypeAlias = str | Mapping[str, Iterable[float]]
 _ColdStart: TypeAlias = str | tuple[float, float]
+_Arrivals: TypeAlias = str | Mapping[float | str, float]
 _Derate: TypeAlias = str | Mapping[str, float | str]
 _GpuPrice: TypeAlias = float | str | tuple[float, float]
 
@@ -37,6 +38,8 @@ class _Shared(TypedDict, total=False):
     osl_cv: float | str | None
     lengths: _Trace | None
     cold_start: _ColdStart | None
+    arrivals: _Arrivals | None
+    router: str | None
     derate: _Derate | None
     allow_oversize: bool
     compute: str | None
@@ -190,6 +193,8 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     osl_cv: Many[float | str | None]
     lengths: _Trace | Iterable[_Trace] | None
     cold_start: _ColdStart | None
+    arrivals: Many[_Arrivals | None]
+    router: Many[str | None]
     derate: _Derate | Iterable[_Derate] | None
     compute: Many[str | None]
     routing: Many[str | float]

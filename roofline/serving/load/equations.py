@@ -34,6 +34,7 @@ from roofline.serving.load.server import (
     prompt_of,
 )
 from roofline.serving.load.waves import queue
+from roofline.specs.arrivals import LEAST_BUSY
 from roofline.specs.engine import HBM
 from roofline.specs.load import Users
 from roofline.support.records import NamedTuple, replace
@@ -82,6 +83,10 @@ def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] |
     Source:
         docs/method.md, "A server under load".
     """
+    if workload.arrivals is not None and workload.load.is_open:
+        from roofline.serving.load.bunching import served_in_bunches
+
+        return served_in_bunches(deployment, workload)
     found: Served = answered(served_by_formulas, deployment, workload, start or ())
     return found
 
@@ -590,6 +595,7 @@ def slot_wait(server: Server, full: Saturation, met: Meeting, rate: Real, others
 MOST_UTIL = 0.8
 _MOST_RHO, _MOST_PROMPT, _MOST_WAITING, _MOST_CV = 0.5, 0.5, MILLI, 0.3
 _MOST_LOADS = 0.6
+_MOST_OVERLOADED = 0.002  # of the requests, where the queue of a bunch may last
 
 
 def outside(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
@@ -597,6 +603,10 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
     if workload.load.is_open:
         yield under_load.util > MOST_UTIL, f"utilisation above {MOST_UTIL:.0%}"
         yield under_load.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
+        if workload.arrivals is not None:
+            yield under_load.overloaded > _MOST_OVERLOADED, "more come at times than are answered"
+            if workload.arrivals.router == LEAST_BUSY and not never(deployment.replicas > 1):
+                yield workload.osl > 0.0, "a router that picks the least busy replica"
     elif not workload.load.is_queue:
         yield under_load.rho_chunks > MOST_UTIL, "prefill near the token budget"
     if workload.load.is_queue:

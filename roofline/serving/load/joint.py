@@ -57,6 +57,8 @@ def joint_share(spread: Tails, limits: Mapping[str, float]) -> float:
     """
     if not limits:
         return 1.0
+    if spread.mixed:  # a rate of the moment slows both latencies of a request
+        return sum(float(share) * joint_share(each, limits) for share, each in spread.mixed)
     single = {metric: share_within(spread, metric, limit) for metric, limit in limits.items()}
     product = single.get("ttft", 1.0) * single.get("tpot", 1.0)
     if "e2el" not in limits:

@@ -32,6 +32,7 @@ ARRIVALS, USERS = "random arrivals", "users"
 _ORDERS = ("decode first", PROMPTS_FIRST)
 #: What has regions of its own, whatever else differs.
 RUN, DRAFTS, CACHE, POOLS = "a run with its start", "speculative decoding", "prompt cache", "separate pools"
+BUNCHED, ROUTED = "arrivals that bunch", "a router's arrivals"
 
 #: Fewest cases from which errors are stated.
 LEAST = 10
@@ -63,7 +64,7 @@ def leaves() -> dict[str, tuple[str, ...]]:
             wider = _name(load, answers, place), _name(load, place), place, OUTSIDE
             found[_name(load, order, answers, place)] = wider
     found |= {_name(RUN, answers, OUTSIDE): (_name(RUN, OUTSIDE), OUTSIDE) for answers in _ANSWERS}
-    places = {DRAFTS: _RANGES, CACHE: _RANGES, POOLS: (INSIDE, OUTSIDE)}
+    places = {**dict.fromkeys((DRAFTS, CACHE, BUNCHED, ROUTED), _RANGES), POOLS: (INSIDE, OUTSIDE)}
     return found | {_name(of, place): (of, place, OUTSIDE) for of in places for place in places[of]}
 
 
@@ -89,6 +90,8 @@ def by_region(
     kind = _name(ARRIVALS if workload.load.is_open else USERS, deployment.engine.scheduler)
     if workload.load.is_run:
         kind = RUN
+    elif workload.arrivals is not None:
+        kind, answers = ROUTED if workload.arrivals.is_poisson else BUNCHED, {"": True}
     elif deployment.draft is not None or is_a_mixture(workload.cache):
         kind, answers = CACHE if deployment.draft is None else DRAFTS, {"": True}  # too few to tell apart by length
     is_outside: Real = False

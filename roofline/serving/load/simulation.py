@@ -28,9 +28,11 @@ from roofline.physics.memory import largest_batch
 from roofline.physics.passes import decode_pass
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import EQUAL, Lengths, Workload, lanes
+from roofline.serving.load.arriving import arriving
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.pools import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.load.server import PROMPTS_FIRST, Server, attention_time, prompt_of
+from roofline.specs.arrivals import LEAST_BUSY, ROUND_ROBIN, Process
 from roofline.specs.load import Burst
 from roofline.specs.workload import LEVELS, OF_REQUESTS, key_of
 from roofline.support.errors import BadInput
@@ -68,6 +70,9 @@ class Arrivals:
     lengths: Lengths = EQUAL  # spread around the server's means
     seed: int = 0
     events: int = MOST_EVENTS  # of the simulation, at most
+    process: Process | None = None  # of a rate; None: Poisson arrivals, split at random, of which one rank has its own
+    replicas: int = 1  # of a process, each simulated as one rank
+    ranks: int = 1  # of a replica, of which a request finds one at random
 
     @property
     def least(self) -> int:
@@ -117,6 +122,9 @@ class _Rank:
     held: float = 0.0  # tokens of memory taken by admitted requests
     coming: int = 0  # requests in transfer
     free: float = 0.0  # [s] when its link is free
+    loads: float = 0.0  # [s] when its link for prefix loads is free
+    sent: int = 0  # requests that it has got
+    done: int = 0  # of them, answered
     computes_prompts: bool = True
     peers: list[_Rank] = field(default_factory=list)  # of its worker, itself included: their passes slow each other
     # what it is at
@@ -331,10 +339,48 @@ class _Simulation:
 
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
-        "alike", "answer", "answered", "arrivals", "budget", "cold", "decode", "delay", "drafting", "draw",
-        "events", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "lags", "layers", "linear", "link",
-        "only", "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate", "receivers",
-        "reserve", "room_beside", "senders", "sent", "server", "slowdown", "steps", "transfer_time", "way",
+        "alike",
+        "answer",
+        "answered",
+        "arrivals",
+        "budget",
+        "cold",
+        "coming",
+        "decode",
+        "delay",
+        "drafting",
+        "draw",
+        "events",
+        "fresh",
+        "gaps",
+        "handover",
+        "hits",
+        "is_prompts_first",
+        "kinds",
+        "lags",
+        "layers",
+        "linear",
+        "next",
+        "only",
+        "order",
+        "osl",
+        "pools",
+        "prefill",
+        "progress",
+        "prompts",
+        "queries",
+        "random",
+        "rate",
+        "receivers",
+        "reserve",
+        "room_beside",
+        "senders",
+        "sent",
+        "server",
+        "slowdown",
+        "steps",
+        "transfer_time",
+        "way",
     )  # fmt: skip
 
     def __init__(
@@ -371,10 +417,15 @@ class _Simulation:
         length = float(decode.isl) + self.reserve * float(decode.osl)
         batch = float(largest_batch(decode.deployment, length)) / plan.dp  # sequences in memory
         most = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else _UNLIMITED
-        ranks = 1 if pools is None else int(lanes(pools.decode))
+        process = arrivals.process
+        self.coming = None  # of the requests at all replicas
+        if process is not None and arrivals.rate is not None:
+            self.coming = arriving(process, arrivals.rate, random.Random(arrivals.seed + 1))  # noqa: S311
+        self.next = 0  # replica of round robin
+        ranks = arrivals.replicas if pools is None else int(lanes(pools.decode))
         self.receivers = [_Rank(batch * length * (1.0 + NANO), most) for _ in range(ranks)]
         self.senders = self.receivers
-        self.only = self.receivers[0] if pools is None else None  # what it is at ends beside `events`
+        self.only = self.receivers[0] if pools is None and ranks == 1 else None  # what it is at ends beside `events`
         if pools is not None:
             for rank in self.receivers:
                 rank.computes_prompts = False
@@ -392,13 +443,13 @@ class _Simulation:
         self.sent = 0  # requests
         self.answered: list[Finished] = []
         self.gaps: dict[int, float] = {}  # since the last answered request: number by `_bin`
-        self.link = 0.0  # when the link for prefix loads is free
 
     def run(self) -> list[Finished]:
         """Simulate until enough requests are answered after the warm-up, or a run is over."""
         arrivals, most = self.arrivals, self.checked_most()
         if arrivals.rate is not None:
-            self.schedule(self.random.expovariate(arrivals.rate), self.send)
+            first = self.random.expovariate(arrivals.rate) if self.coming is None else next(self.coming)
+            self.schedule(first, self.send)
         elif arrivals.is_burst:
             for _ in range(min(arrivals.users, arrivals.least)):
                 self.schedule(0.0, self.send)
@@ -473,6 +524,13 @@ class _Simulation:
 
     def send(self, now: float, _: object = None) -> None:
         """Send a request; under a rate, draw when the next one is sent."""
+        rank = self.only
+        if self.coming is not None:
+            self.schedule(next(self.coming), self.send)
+        if rank is None:
+            rank = self.senders[0 if len(self.senders) == 1 else self.routed()]
+        if self.coming is not None and self.arrivals.ranks > 1 and self.random.random() * self.arrivals.ranks >= 1.0:
+            return  # another rank of the replica has it
         # Integer lengths with the given mean; the cached prefix does not vary.
         shares = None if self.draw is None else self.draw()
         is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
@@ -482,10 +540,7 @@ class _Simulation:
             prompt, answer = self.prompt_of(shares[0], more), self.answer_of(shares[1])
         ready = now + self.way
         if loading:
-            self.link = ready = max(ready, self.link) + loading
-        rank = self.only
-        if rank is None:
-            rank = self.senders[0 if len(self.senders) == 1 else self.random.randrange(len(self.senders))]
+            rank.loads = ready = max(ready, rank.loads) + loading
         if rank.running:
             ready += self.delay * len(rank.running) ** 0.5 + self.lags[cached][prompt]
         if self.cold is not None and self.random.random() < self.cold[0]:
@@ -494,13 +549,25 @@ class _Simulation:
         tokens = cached + prompt + self.reserve * answer
         request = _Request(now, ready, cached, prompt, prompt, answer, steps, tokens, rank)
         self.sent += 1
+        rank.sent += 1
         order = self.order + 1
         heappush(self.events, (ready, order, self.receive, request))  # `schedule`, without the call
-        if self.rate is not None:
+        if self.rate is not None and self.coming is None:
             order += 1
             gap = -log(1.0 - self.random.random()) / self.rate  # `expovariate`, likewise
             heappush(self.events, (now + gap, order, self.send, None))
         self.order = order
+
+    def routed(self) -> int:
+        """Place of the rank that a request goes to."""
+        router = None if self.arrivals.process is None else self.arrivals.process.router
+        if router == ROUND_ROBIN:
+            self.next = (self.next + 1) % len(self.senders)
+            return self.next
+        if router == LEAST_BUSY:
+            fewest = min(rank.sent - rank.done for rank in self.senders)
+            return self.random.choice([at for at, rank in enumerate(self.senders) if rank.sent - rank.done == fewest])
+        return self.random.randrange(len(self.senders))
 
     def receive(self, now: float, request: _Request) -> None:
         """Let a request wait at its rank, which takes it in after the decode step that is running."""
@@ -610,6 +677,7 @@ class _Simulation:
     def finish(self, now: float, request: _Request) -> None:
         """Count an answered request; its user asks again."""
         arrival, first, tokens = request.arrival, request.first, request.answer - 1
+        request.rank.done += 1
         tpot = (now - first) / tokens if tokens else _NONE
         waited, gaps, self.gaps = request.started - request.ready, self.gaps, {}
         times = first - arrival, tpot, now - arrival, waited, request.steps, gaps
@@ -634,7 +702,7 @@ class _Simulation:
             request.left = left - new
             if new == left:
                 rank.computed.append(partial.popleft())
-        linear = self.linear if self.only is not None else prompts.linear[sum(peer.is_busy for peer in rank.peers)]
+        linear = self.linear if self.pools is None else prompts.linear[sum(peer.is_busy for peer in rank.peers)]
         slowdown = self.slowdown if running else 1.0
         if decoding:
             rank.steps = 1

@@ -90,6 +90,7 @@ class Tails(NamedTuple):
     e2el: tuple[Component, ...]
     itl: tuple[Component, ...]  # over the gaps of all requests
     answers: tuple[AnswerSlice, ...] = ()  # of which TPOT and E2EL are made; empty where requests differ in TTFT alone
+    mixed: tuple[tuple[float, Tails], ...] = ()  # of which it is a mixture, with their shares; empty where it is none
 
 
 class _Settled(NamedTuple):
@@ -127,6 +128,10 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     Source:
         docs/method.md, "Tails".
     """
+    if workload.arrivals is not None and workload.load.is_open:
+        from roofline.serving.load.bunching import tails_in_bunches
+
+        return tails_in_bunches(deployment, workload)
     is_stable = where(under_load.is_stable, 1.0, 0.0)
     means = under_load.ttft, under_load.decode, is_stable, *under_load.state
     known: Tails | None = by_program(_of_means, deployment, workload, means) if any_of(under_load.is_stable) else None
