@@ -53,6 +53,7 @@ from roofline.serving.row_types import LeverRow
 from roofline.serving.shown import ROW_KEYS, gpus_text, times_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import UNKNOWN
+from roofline.specs.arrivals import RANDOM, ROUND_ROBIN
 from roofline.specs.engine import HBM
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
@@ -376,6 +377,7 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield _kv_cache(start)
     yield _bandwidth(start)
     yield from _more_gpus(start)
+    yield from _router(start)
     yield _expert_parallelism(start)
     yield _separate_pools(start)
     yield _shorter_answers(start)
@@ -486,6 +488,14 @@ def _more_gpus(start: Start) -> Iterator[Lever]:
     yield Lever("more GPUs", (Choice(f"{copies} replicas instead of {deployment.replicas}", {"num_gpus": count}),))
     wider = Choice(f"tp {_TWICE * plan.tp} instead of {plan.tp}", {"tp": _TWICE * plan.tp, "num_gpus": count})
     yield Lever("wider plan", (wider,), excludes="more GPUs")
+
+
+def _router(start: Start) -> Iterator[Lever]:
+    """Replicas in turn, where requests of a rate go to any at random."""
+    workload, replicas = start.prediction.workload, int(start.prediction.deployment.replicas)
+    router = RANDOM if workload.arrivals is None else workload.arrivals.router
+    if workload.load.is_open and replicas > 1 and router == RANDOM:
+        yield Lever("router", (Choice(f"{replicas} replicas in turn (round robin)", {"router": ROUND_ROBIN}),))
 
 
 def _expert_parallelism(start: Start) -> Lever:

@@ -509,6 +509,9 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     rate = f"{figure_text(prediction.request_rate)} requests/s"
     stated = prediction.workload.load
     load = stated.flow(rate, figure_text(prediction.concurrency))
+    process = prediction.workload.arrivals
+    if process is not None and not process.is_poisson:
+        load = load.replace(" at random times", " in bunches")
     if stated.is_queue:
         load = f"{stated.text(figure_text)}, answered in {figure_text(prediction.duration, 's')}; {load}"
     elif stated.is_run:

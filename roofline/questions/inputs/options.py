@@ -290,7 +290,6 @@ _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
 _OF_A_POOL = "it belongs to a pool here, as in b200:tp4ep4x2"
 _POISSON_POOLS = "its closed forms are of Poisson arrivals at both pools"
-_POISSON_FORMULAS = "a formula is of Poisson arrivals at one rank"
 _NO_RUN = "a workbook holds bursts and steady loads; ask predict, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _ON_THE_PAGE = "it is chosen on the page itself"
@@ -435,9 +434,9 @@ QUESTIONS: Mapping[str, Question] = {
         },
         single=True,
     ),
-    "sensitivity": Question({**_NO_LIMIT, "arrivals": _POISSON_FORMULAS, "router": _POISSON_FORMULAS}, single=True),
+    "sensitivity": Question(_NO_LIMIT, single=True),
     "solve": Question({"gpu_price": _NO_LIMIT["gpu_price"], "price_file": _NO_LIMIT["gpu_price"]}),
-    "formula": Question({**_NO_LIMIT, "arrivals": _POISSON_FORMULAS, "router": _POISSON_FORMULAS}, single=True),
+    "formula": Question(_NO_LIMIT, single=True),
     "levers": Question(
         {
             "batch": "a burst on an idle server has no queue and no percentiles",
