@@ -8,7 +8,10 @@ from collections.abc import Iterator
 from itertools import islice
 
 REQUESTS = 30_000  # of a trace
-LAWS = ("random", "one rate that varies", "one rate that varies", "two rates that vary", "batches", "gamma gaps", "two states")  # fmt: skip
+LAWS = (
+    "random", "random", "random", "one rate that varies", "one rate that varies", "two rates that vary", "batches",
+    "gamma gaps", "two states",
+)  # fmt: skip
 
 
 def drawn(draw: random.Random, rate: float, ttft: float, e2el: float) -> tuple[str | None, tuple[float, ...]]:

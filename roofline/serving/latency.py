@@ -605,6 +605,12 @@ def prompt_kinds(deployment: Deployment, isl: Real, prefix: Real, cache: PromptC
     uncached = computed(isl, prefix)
     if cache is None:
         return (PromptKind(1.0, uncached, isl - uncached, 0.0),)
+    if cache.turns is not None:
+        return tuple(
+            kind._replace(weight=group.weight * kind.weight)
+            for group in cache.turns.groups
+            for kind in kinds_of_turn(deployment, isl, prefix, cache, group.cached)
+        )
     hit = PromptKind(1.0, uncached, isl - uncached, load_time(deployment, prefix, cache))
     rate = hit_rate(deployment, prefix, cache)
     if type(rate) is float and rate == 1.0:
@@ -615,10 +621,46 @@ def prompt_kinds(deployment: Deployment, isl: Real, prefix: Real, cache: PromptC
     return hit._replace(weight=rate), miss._replace(weight=1.0 - rate)
 
 
+def kinds_of_turn(
+    deployment: Deployment, isl: Real, prefix: Real, cache: PromptCache, context: float
+) -> tuple[PromptKind, ...]:
+    """Prompts of a turn that finds its context in GPU memory, loads it from the tier, or computes it again.
+
+    Args:
+        deployment: model, GPU, plan and quantization.
+        isl: mean prompt of all turns [tokens].
+        prefix: mean context before all turns [tokens].
+        cache: the sessions, and the shares of later turns that find and load their context.
+        context: before this turn [tokens].
+
+    Returns:
+        Those kinds that have a weight. What all sessions begin with is always found.
+
+    Source:
+        Arithmetic.
+    """
+    sessions = cache.turns
+    assert sessions is not None  # noqa: S101  # as who calls has seen
+    new = computed(isl, prefix)
+    here = prefix + (context - sessions.prefix)
+    found = PromptKind(1.0, new, here, 0.0)
+    if context <= sessions.system or (cache.hit is None and cache.tier == HBM):
+        return (found,)
+    hit: Real = 1.0 if cache.hit is None else cache.hit
+    again = PromptKind(
+        1.0 - hit - cache.loaded, new + (context - sessions.system), here - (context - sessions.system), 0.0
+    )
+    loads = PromptKind(cache.loaded, new, here, load_time(deployment, here - sessions.system, cache))
+    kinds = found._replace(weight=hit), loads, again
+    return tuple(kind for kind in kinds if type(kind.weight) is not float or kind.weight > 0.0)
+
+
 def is_a_mixture(cache: PromptCache | None) -> bool:
     """Whether some requests may hit the cache and others miss it."""
     if cache is None:
         return False
+    if cache.turns is not None:
+        return cache.turns.turns > 1
     if cache.hit is None:
         return cache.working_set is not None
     return not (type(cache.hit) is float and cache.hit in (0.0, 1.0))
@@ -720,6 +762,9 @@ def hit_rate(deployment: Deployment, prefix: Real, cache: PromptCache) -> Real:
     Source:
         `uniform_hit_rate` and `lru_hit_rate`.
     """
+    if cache.turns is not None:
+        later = 1.0 - 1.0 / cache.turns.turns
+        return 1.0 - later + later * ((1.0 if cache.hit is None else cache.hit) + cache.loaded)
     if cache.hit is not None:
         return cache.hit
     if cache.working_set is None or cache.size is None:

@@ -9,6 +9,7 @@ from typing import Any
 from roofline.numbers.operations import Real, comparable
 from roofline.specs.gpu import Gpu
 from roofline.specs.names import Bytes, Seconds, Share
+from roofline.specs.sessions import Sessions
 from roofline.support.records import NamedTuple, dataclass, replace
 
 # Serving engine profiles.
@@ -251,4 +252,6 @@ class PromptCache:
     size: float | None = None  # [B] per replica
     working_set: float | None = None  # [B] of all prefixes in demand
     zipf: float | None = None  # exponent of their popularity; None: uniform
+    turns: Sessions | None = None  # whose contexts are the prefixes; of these, `hit` is of the later turns
+    loaded: Real = 0.0  # share of the later turns that load their context from the tier [1]
     is_split: bool = False  # replicas keep different prefixes, and each request goes to the one that keeps its own

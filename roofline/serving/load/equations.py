@@ -83,6 +83,10 @@ def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] |
     Source:
         docs/method.md, "A server under load".
     """
+    if workload.cache is not None and workload.cache.turns is not None and workload.cache.hit is None:
+        from roofline.serving.load.sessions import served_in_sessions
+
+        return served_in_sessions(deployment, workload)
     if workload.arrivals is not None and workload.load.is_open:
         from roofline.serving.load.bunching import served_in_bunches
 

@@ -465,12 +465,18 @@ def link_wait(server: Server, rate: Real, users: Real | None) -> LinkWait:
     """
     if server.is_free_of_loads:
         return _NO_WAIT
-    hit = server.kinds[0]
-    time, share = hit.loading, hit.weight
+    first, *others = (kind for kind in server.kinds if kind.is_loaded)
+    mean = time = first.loading
+    share = first.weight
+    if others:  # of loads that differ, long ones are met more often
+        share = sum((kind.weight for kind in others), share)
+        total = sum((kind.weight * kind.loading for kind in others), first.weight * mean)
+        square = sum((kind.weight * kind.loading**2 for kind in others), first.weight * mean**2)
+        mean, time = total / maximum(share, NANO), square / maximum(total, NANO)
     arrivals = rate * server.deployment.plan.pp
     if users is not None:
         arrivals = arrivals * (users - 1.0) / users
-    busy = minimum(arrivals * share * time, STABLE)
+    busy = minimum(arrivals * share * mean, STABLE)
     free = 1.0 - busy
     wait = busy * time / (2.0 * free)
     if users is not None:

@@ -27,19 +27,23 @@ from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import decode_pass
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import EQUAL, Lengths, Workload, lanes
+from roofline.serving.latency import EQUAL, Lengths, Workload, lanes, load_time
 from roofline.serving.load.arriving import arriving
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.pools import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.load.server import PROMPTS_FIRST, Server, attention_time, prompt_of
-from roofline.specs.arrivals import LEAST_BUSY, ROUND_ROBIN, Process
+from roofline.specs.arrivals import LEAST_BUSY, PREFIX, ROUND_ROBIN, Process
+from roofline.specs.engine import HBM
 from roofline.specs.load import Burst
+from roofline.specs.sessions import Sessions
 from roofline.specs.workload import LEVELS, OF_REQUESTS, key_of
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 #: Events of a simulation at most, some minutes; and of one that nobody asked for, about a second.
 MOST_EVENTS, QUICK = 10_000_000, 200_000
+#: Where a turn finds its context, but for GPU memory.
+TIER, NOWHERE = "tier", "nowhere"
 #: Half width of the 95 % intervals of mean latencies, over the means, at which enough requests are counted [1].
 PRECISION = 0.05
 
@@ -73,6 +77,8 @@ class Arrivals:
     process: Process | None = None  # of a rate; None: Poisson arrivals, split at random, of which one rank has its own
     replicas: int = 1  # of a process, each simulated as one rank
     ranks: int = 1  # of a replica, of which a request finds one at random
+    sessions: Sessions | None = None  # of which requests are the turns
+    tier: float = 0.0  # [tokens] of contexts that a rank keeps beside its memory
 
     @property
     def least(self) -> int:
@@ -89,6 +95,8 @@ class Finished(NamedTuple):
     wait: float  # [s] at the server, before the first chunk of its prompt
     steps: int = 0  # decode steps, and as many gaps before them
     gaps: Mapping[int, float] = {}  # of all requests, since the one answered before: number by `_bin`
+    turn: int = 1  # of its session
+    found: str = ""  # where a later turn found its context: `HBM`, `TIER`, `NOWHERE`; empty for a first one
 
 
 @dataclass(slots=True)
@@ -104,6 +112,9 @@ class _Request:
     rank: _Rank  # computes its prompt, then its answer
     started: float = -1.0
     first: float = 0.0
+    turn: int = 1
+    key: int = 0  # of its session
+    found: str = ""
 
 
 @dataclass(slots=True)
@@ -125,6 +136,10 @@ class _Rank:
     loads: float = 0.0  # [s] when its link for prefix loads is free
     sent: int = 0  # requests that it has got
     done: int = 0  # of them, answered
+    kept: dict[int, float] = field(default_factory=dict)  # [tokens] of contexts by session, the oldest first
+    kept_tokens: float = 0.0
+    dropped: dict[int, float] = field(default_factory=dict)  # likewise in the tier
+    dropped_tokens: float = 0.0
     computes_prompts: bool = True
     peers: list[_Rank] = field(default_factory=list)  # of its worker, itself included: their passes slow each other
     # what it is at
@@ -339,48 +354,11 @@ class _Simulation:
 
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
-        "alike",
-        "answer",
-        "answered",
-        "arrivals",
-        "budget",
-        "cold",
-        "coming",
-        "decode",
-        "delay",
-        "drafting",
-        "draw",
-        "events",
-        "fresh",
-        "gaps",
-        "handover",
-        "hits",
-        "is_prompts_first",
-        "kinds",
-        "lags",
-        "layers",
-        "linear",
-        "next",
-        "only",
-        "order",
-        "osl",
-        "pools",
-        "prefill",
-        "progress",
-        "prompts",
-        "queries",
-        "random",
-        "rate",
-        "receivers",
-        "reserve",
-        "room_beside",
-        "senders",
-        "sent",
-        "server",
-        "slowdown",
-        "steps",
-        "transfer_time",
-        "way",
+        "alike", "answer", "answered", "arrivals", "budget", "cold", "coming", "decode", "delay", "drafting", "draw", "events",
+        "follows", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "lags", "layers",
+        "linear", "next", "only", "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate",
+        "receivers", "reserve", "room_beside", "senders", "sent", "server", "sessions", "slowdown", "steps",
+        "transfer_time", "way",
     )  # fmt: skip
 
     def __init__(
@@ -394,7 +372,9 @@ class _Simulation:
         self.server, self.decode, self.arrivals, self.progress, self.pools = server, decode, arrivals, progress, pools
         self.random = random.Random(arrivals.seed)  # noqa: S311  # no secret
         self.fresh, self.osl = float(server.fresh), float(decode.osl)  # means of what varies
-        self.rate, self.drafting = arrivals.rate, decode.deployment.draft is not None
+        starts = 1.0 if arrivals.sessions is None else 1.0 / arrivals.sessions.turns  # of a session, per turn
+        self.rate = None if arrivals.rate is None else starts * arrivals.rate
+        self.drafting = decode.deployment.draft is not None
         self.draw = None if arrivals.lengths.is_fixed else arrivals.lengths.drawn_by(self.random)
         self.answer = self.answer_of(1.0)
         self.kinds = []  # cached tokens, computed ones beyond the mean, load time, computed ones where all are equal
@@ -419,9 +399,11 @@ class _Simulation:
         most = max(int(engine.max_num_seqs / plan.pp), 1) if engine.max_num_seqs else _UNLIMITED
         process = arrivals.process
         self.coming = None  # of the requests at all replicas
-        if process is not None and arrivals.rate is not None:
-            self.coming = arriving(process, arrivals.rate, random.Random(arrivals.seed + 1))  # noqa: S311
+        self.follows = process is None or process.router == PREFIX  # a session stays at its replica
+        if process is not None and self.rate is not None:
+            self.coming = arriving(process, self.rate, random.Random(arrivals.seed + 1))  # noqa: S311
         self.next = 0  # replica of round robin
+        self.sessions = arrivals.sessions
         ranks = arrivals.replicas if pools is None else int(lanes(pools.decode))
         self.receivers = [_Rank(batch * length * (1.0 + NANO), most) for _ in range(ranks)]
         self.senders = self.receivers
@@ -439,16 +421,15 @@ class _Simulation:
         self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode, self.alike)
         self.linear, self.room_beside = self.prompts.linear[self.alike], cache(self.room_of)
         self.events: list[_Event] = []
-        self.order = 0  # of events: breaks ties
-        self.sent = 0  # requests
+        self.order, self.sent = 0, 0  # number of the last event, which breaks ties, and requests
         self.answered: list[Finished] = []
         self.gaps: dict[int, float] = {}  # since the last answered request: number by `_bin`
 
     def run(self) -> list[Finished]:
         """Simulate until enough requests are answered after the warm-up, or a run is over."""
         arrivals, most = self.arrivals, self.checked_most()
-        if arrivals.rate is not None:
-            first = self.random.expovariate(arrivals.rate) if self.coming is None else next(self.coming)
+        if self.rate is not None:
+            first = self.random.expovariate(self.rate) if self.coming is None else next(self.coming)
             self.schedule(first, self.send)
         elif arrivals.is_burst:
             for _ in range(min(arrivals.users, arrivals.least)):
@@ -522,10 +503,10 @@ class _Simulation:
         """Tokens of an answer; where the mean is a single one, none is shorter."""
         return max(round(self.osl * share), 1) if self.osl > 1.0 else 1
 
-    def send(self, now: float, _: object = None) -> None:
+    def send(self, now: float, turn: tuple[int, int, float, _Rank] | None = None) -> None:
         """Send a request; under a rate, draw when the next one is sent."""
         rank = self.only
-        if self.coming is not None:
+        if self.coming is not None and turn is None:
             self.schedule(next(self.coming), self.send)
         if rank is None:
             rank = self.senders[0 if len(self.senders) == 1 else self.routed()]
@@ -535,7 +516,13 @@ class _Simulation:
         shares = None if self.draw is None else self.draw()
         is_hit = len(self.kinds) == 1 or self.random.random() < self.hits
         cached, more, loading, prompt = self.kinds[0 if is_hit else 1]
-        answer = self.answer
+        answer, number, key = self.answer, 1, 0
+        if self.sessions is not None:
+            first = 1, self.sent + 1, self.sessions.system, rank
+            number, key, cached, at = first if turn is None else turn
+            prompt, more, loading = self.prompt_of(1.0), 0.0, 0.0
+            if self.follows:
+                rank = at
         if shares is not None:
             prompt, answer = self.prompt_of(shares[0], more), self.answer_of(shares[1])
         ready = now + self.way
@@ -547,16 +534,66 @@ class _Simulation:
             ready += self.cold[1]
         steps = drawn_steps(answer - 1, self.decode.deployment, self.random) if self.drafting else answer - 1
         tokens = cached + prompt + self.reserve * answer
-        request = _Request(now, ready, cached, prompt, prompt, answer, steps, tokens, rank)
+        request = _Request(now, ready, cached, prompt, prompt, answer, steps, tokens, rank, -1.0, 0.0, number, key)
         self.sent += 1
         rank.sent += 1
         order = self.order + 1
         heappush(self.events, (ready, order, self.receive, request))  # `schedule`, without the call
-        if self.rate is not None and self.coming is None:
+        if self.rate is not None and self.coming is None and turn is None:
             order += 1
             gap = -log(1.0 - self.random.random()) / self.rate  # `expovariate`, likewise
             heappush(self.events, (now + gap, order, self.send, None))
         self.order = order
+
+    def next_turn(self, now: float, request: _Request, sessions: Sessions) -> None:
+        """Keep the context of an answered turn; its session goes on after a pause, or ends."""
+        rank, context = request.rank, request.cached + request.prompt + request.answer
+        own = context - sessions.system
+        rank.kept[request.key] = own
+        rank.kept_tokens += own
+        self.drop(rank)
+        goes_on = request.turn < sessions.turns
+        if goes_on or self.rate is None:
+            pause = self.random.expovariate(1.0 / sessions.think) if sessions.think else 0.0
+            turn = (request.turn + 1, request.key, context, rank) if goes_on else None
+            self.schedule(now + pause, self.send, turn)
+
+    def drop(self, rank: _Rank) -> None:
+        """Drop contexts that were not used for the longest time, where memory lacks; a tier keeps them for a while."""
+        tier = self.arrivals.tier
+        while rank.kept and rank.held + rank.kept_tokens > rank.memory:
+            key = next(iter(rank.kept))
+            tokens = rank.kept.pop(key)
+            rank.kept_tokens -= tokens
+            if tier:
+                rank.dropped[key] = tokens
+                rank.dropped_tokens += tokens
+        while rank.dropped and rank.dropped_tokens > tier:
+            rank.dropped_tokens -= rank.dropped.pop(next(iter(rank.dropped)))
+
+    def find(self, now: float, rank: _Rank, request: _Request, sessions: Sessions) -> bool:
+        """Look for the context of a turn that may start; False where it is loaded first."""
+        if request.turn > 1 and not request.found:
+            own = request.cached - sessions.system
+            if request.key in rank.kept:
+                request.found = HBM
+                rank.kept_tokens -= rank.kept.pop(request.key)
+            elif request.key in rank.dropped:
+                request.found = TIER
+                rank.dropped_tokens -= rank.dropped.pop(request.key)
+                cache = self.server.cache
+                time = 0.0 if cache is None else float(load_time(self.server.deployment, own, cache))
+                rank.loads = ready = max(now, rank.loads) + time
+                self.schedule(ready, self.receive, request)
+                return False
+            else:
+                request.found = NOWHERE
+                request.cached = sessions.system
+                request.prompt = request.left = request.prompt + round(own)
+        rank.held += request.tokens
+        self.drop(rank)
+        rank.held -= request.tokens  # as it is counted when it starts
+        return True
 
     def routed(self) -> int:
         """Place of the rank that a request goes to."""
@@ -588,6 +625,8 @@ class _Simulation:
         waiting, running, only = rank.waiting, rank.running, self.only
         while waiting and rank.has_room(waiting[0]):
             request = waiting.popleft()
+            if self.sessions is not None and not self.find(now, rank, request, self.sessions):
+                continue
             rank.held += request.tokens
             if rank.computes_prompts:
                 rank.partial.append(request)
@@ -680,9 +719,11 @@ class _Simulation:
         request.rank.done += 1
         tpot = (now - first) / tokens if tokens else _NONE
         waited, gaps, self.gaps = request.started - request.ready, self.gaps, {}
-        times = first - arrival, tpot, now - arrival, waited, request.steps, gaps
+        times = first - arrival, tpot, now - arrival, waited, request.steps, gaps, request.turn, request.found
         self.answered.append(tuple.__new__(Finished, times))  # in half of the time of `Finished(...)`
-        if self.rate is None and (not self.arrivals.is_burst or self.sent < self.arrivals.least):
+        if self.sessions is not None:
+            self.next_turn(now, request, self.sessions)
+        elif self.rate is None and (not self.arrivals.is_burst or self.sent < self.arrivals.least):
             self.send(now)
 
     def prompt_step(self, now: float, rank: _Rank) -> float:

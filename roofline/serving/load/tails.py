@@ -128,6 +128,10 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
     Source:
         docs/method.md, "Tails".
     """
+    if workload.cache is not None and workload.cache.turns is not None and workload.cache.hit is None:
+        from roofline.serving.load.sessions import tails_in_sessions
+
+        return tails_in_sessions(deployment, workload)
     if workload.arrivals is not None and workload.load.is_open:
         from roofline.serving.load.bunching import tails_in_bunches
 
