@@ -23,6 +23,7 @@ from roofline.questions.inputs.case import (
     preset_name,
 )
 from roofline.questions.inputs.deployment import pool_of
+from roofline.questions.inputs.sessions import sessions_of
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, ROW_KEYS, meets
 from roofline.support.records import replace
 
@@ -293,7 +294,9 @@ def _lengths(options: Mapping[str, Any]) -> str:
     law = options.get("lengths")
     is_trace = law is not None and law not in LAWS
     isl, osl = (options.get(name, DEFAULTS[name]) for name in ("isl", "osl"))
+    sessions = sessions_of(*(options.get(name) for name in ("turns", "think", "grow", "system")))
     parts = ["lengths of a trace"] if is_trace else [f"{_number(isl)} in", f"{_number(osl)} out"]
+    parts = parts if sessions is None else [str(sessions)]
     if options.get("prefix"):
         parts.append(_cached(options, None if is_trace else isl))
     spread = [f"{name} cv {options[f'{name}_cv']:g}" for name in ("isl", "osl") if options.get(f"{name}_cv")]

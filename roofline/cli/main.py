@@ -264,6 +264,7 @@ _NAMED = {
     ),
 }  # fmt: skip
 _BEHIND = {"Case": ("share", "case", "save", "command")}  # behind those of the table
+_TOKENS = re.compile(r"\s*\d+(\.\d*)?\s*[kKmM]?\s*").fullmatch
 #: Short for ``--format``.
 _FORMATS = ("--json", "--csv", "--markdown", "--latex")
 
@@ -275,7 +276,7 @@ class Question(click.Command):
         names = {arg.partition("=")[0] for arg in args}
         if "--dtype" in names and names & {"-q", "--quantization"}:
             raise click.UsageError("--dtype and -q both name the number format; keep one of them", ctx)
-        return super().parse_args(ctx, with_formats(args))
+        return super().parse_args(ctx, with_system(with_formats(args)))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         for title, options in grouped(self.get_params(ctx), f"Options of {ctx.info_name}"):
@@ -299,6 +300,20 @@ def groups() -> dict[str, tuple[str, ...]]:
 def with_formats(args: Sequence[str]) -> list[str]:
     """Arguments with ``--json`` and the like written out."""
     return [f"--format={arg[2:]}" if arg in _FORMATS else arg for arg in args]
+
+
+def with_system(args: Sequence[str]) -> list[str]:
+    """Arguments with ``--system 2k``, tokens, told from ``--system h100``, which names a GPU in other tools.
+
+    >>> with_system(["--system", "2k"]), with_system(["--system=h100"])
+    (['--system-prompt', '2k'], ['--system=h100'])
+    """
+    changed = list(args)
+    for place, arg in enumerate(changed):
+        name, equals, value = arg.partition("=")
+        if name == "--system" and _TOKENS(value if equals else "".join(changed[place + 1 : place + 2])):
+            changed[place] = f"--system-prompt{equals}{value}"
+    return changed
 
 
 def grouped(parameters: Iterable[click.Parameter], own_title: str = "Other") -> list[tuple[str, list[click.Option]]]:

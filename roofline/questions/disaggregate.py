@@ -189,7 +189,7 @@ def pool_case(
     limits = None if slo is None else slo_limits(slo)
     record, model_notes = found_model(model, plain)
     spreads = {name: plain.get(name) for name in TRAFFIC}
-    isl, osl, lengths, cold_start, _ = traffic(plain["isl"], plain["osl"], **spreads)
+    isl, osl, lengths, cold_start, *_ = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
     one_case("disaggregate", sum(workload.numbers.values()), "lengths and load")
     if workload.load.is_run and any(key not in LATENCIES for key in limits or ()):

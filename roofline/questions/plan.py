@@ -454,6 +454,7 @@ def _on_gpu(
     shaped = traffic(*(options.get(name, DEFAULTS[name]) for name in ("isl", "osl")), **shaping)
     plain["isl"], plain["osl"] = shaped.isl, shaped.osl
     plain["prefix"] = tokens_of_prefix(plain.get("prefix", DEFAULTS["prefix"]), plain["isl"])
+    own_prefix = shaped.prefix(plain["prefix"])
     row = {
         **{length: plain.get(length, default) for length, default in DEFAULTS.items()},
         **({"batch": None} if load else {}),
@@ -487,10 +488,10 @@ def _on_gpu(
             workload.isl,
             workload.osl,
             options.get("batch"),
-            workload.prefix,
+            own_prefix if shaped.sessions else workload.prefix,
             **load,
             **shaped.of_a_load,
-            cache=workload.cache if workload.prefix else None,
+            cache=shaped.cache(workload.cache if workload.prefix else None),
         )
     one_case("plan", sum(workload.numbers.values()), "lengths and load")
     deployments = {preset: prediction.deployment for preset, prediction in alone.items()}

@@ -105,6 +105,10 @@ def predict(
     cold_start: str | tuple[float, float] | None = None,
     arrivals: str | Mapping[float | str, float] | None = None,
     router: str | None = None,
+    turns: int | str | None = None,
+    think: float | str | None = None,
+    grow: str | Mapping[str, float] | None = None,
+    system: float | str | None = None,
     derate: str | Mapping[str, float | str] | None = None,
     tp: int | None = None,
     pp: int = 1,
@@ -171,6 +175,10 @@ def predict(
             rate holds where no load is given [1].
         router: which replica gets a request: ``random``, ``round-robin``, ``least-busy`` (the fewest in flight), or
             ``prefix`` (the one that keeps its prefix); None for ``random``.
+        turns: of a session, of which requests are the turns: each sends what was said before, and more [1].
+        think: mean time from an answer to the next turn of its session, ``5s``; None for none [s].
+        grow: what a turn adds to the context: ``in:800,out:300``, or a mapping; in place of isl and osl [tokens].
+        system: tokens that all sessions begin with, always in the cache; None for none [tokens].
         derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualization or clocks:
             ``bandwidth:5%,peak:3%``, or a mapping [1].
         tp: tensor-parallel degree; None for the smallest that holds the load, or, where `num_gpus` and `slo` are given,
@@ -242,15 +250,16 @@ def predict(
         )
     )  # fmt: skip
     traffic = case.Traffic(isl, osl)
-    if any(value is not None for value in (lengths, isl_cv, osl_cv, cold_start, arrivals, router)):
+    shaping = lengths, isl_cv, osl_cv, cold_start, arrivals, router, turns, think, grow, system
+    if any(value is not None for value in shaping):
         traffic = case.traffic(
             isl, osl, lengths=lengths, isl_cv=isl_cv, osl_cv=osl_cv, cold_start=cold_start, arrivals=arrivals,
-            router=router,
+            router=router, turns=turns, think=think, grow=grow, system=system,
         )  # fmt: skip
     prompt_cache = case.prompt_cache_of(cache_hit, cache_tier, cache_bandwidth, cache_size, working_set)
     loads = {"concurrency": concurrency, "request_rate": request_rate, "num_prompts": num_prompts}
-    of_a_load = {**traffic.of_a_load, "cache": prompt_cache, **loads}
-    workload = case.workload(traffic.isl, traffic.osl, batch, prefix, **of_a_load)
+    of_a_load = {**traffic.of_a_load, "cache": traffic.cache(prompt_cache), **loads}
+    workload = case.workload(traffic.isl, traffic.osl, batch, traffic.prefix(prefix), **of_a_load)
     deployment = case.deployed(base.deployment, workload.cache)
     rest = _Rest(base, limits, measured, allow_oversize)
     if base.tp is not None:

@@ -15,6 +15,7 @@ from roofline.questions.predict import predicted
 from roofline.serving.answers import Answer, selected
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
 from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.sessions import tier_tokens
 from roofline.serving.load.simulation import (
     MOST_EVENTS,
     QUICK,
@@ -293,13 +294,14 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
         usual_width = 0.0 if workload.load.is_open or workload.load.is_queue else _USERS_SPREAD
         width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)
         lengths = lengths_by_law(UNIFORM, width / 3.0**0.5, width / 3.0**0.5)
-    process, deployment = workload.arrivals, prediction.deployment
+    process, deployment, sessions = workload.arrivals, prediction.deployment, workload.sessions
+    tier = 0.0 if sessions is None else float(tier_tokens(deployment, workload))
     if process is None:
-        return Arrivals(count, rate, users, run is not None, lengths, seed)
+        return Arrivals(count, rate, users, run is not None, lengths, seed, sessions=sessions, tier=tier)
     replicas = int(deployment.replicas)
     return Arrivals(
         count, workload.request_rate, lengths=lengths, seed=seed, process=process, replicas=replicas,
-        ranks=int(ranks) // replicas,
+        ranks=int(ranks) // replicas, sessions=sessions, tier=tier,
     )  # fmt: skip
 
 
@@ -312,7 +314,7 @@ def _means(prediction: Prediction, arrivals: Arrivals, finished: list[Finished])
     if workload.load.is_queue:
         rate = len(finished) * ranks / max(request.e2el for request in finished)
     else:
-        rate = workload.concurrency / e2el if arrivals.rate is None else workload.request_rate
+        rate = workload.concurrency / (e2el + workload.think) if arrivals.rate is None else workload.request_rate
     return Simulation(
         prediction=prediction,
         requests=len(finished),

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from roofline.numbers.arrays import DataFrame
     from roofline.specs.arrivals import Process
+    from roofline.specs.sessions import Sessions
 
 
 @comparable
@@ -50,6 +51,16 @@ class Workload:
     def is_mean(self) -> bool:
         """Whether latencies are means over requests that differ: under a load, or with hits and misses of a cache."""
         return not self.load.is_burst or is_a_mixture(self.cache)
+
+    @property
+    def sessions(self) -> Sessions | None:
+        """Of which requests are the turns."""
+        return None if self.cache is None else self.cache.turns
+
+    @property
+    def think(self) -> float:
+        """Mean time from an answer to its user's next request [s]."""
+        return 0.0 if self.sessions is None else self.sessions.think
 
     @property
     def batch(self) -> Real:

@@ -78,6 +78,7 @@ from roofline.support.records import NamedTuple, dataclass, field, replace
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Flags, Words
     from roofline.serving.load.server import Prompt, Server
+    from roofline.serving.load.sessions import SessionTimes
     from roofline.serving.load.tails import Tails
     from roofline.serving.row_types import Row
     from roofline.specs.gpu import Price
@@ -502,6 +503,18 @@ pass?>
             return None
         low, high = ends_of_gaps(self._latency, time, level) if metric == "itl" and level is not None else (time, time)
         return ends_of_percentile(ends, mean, (low, high))
+
+    @cached_property
+    def session_times(self) -> SessionTimes | None:
+        """Of sessions (`turns`): what turns find of their context, and the times of each turn and of a session.
+
+        Before `correction`; None without sessions.
+        """
+        if self.served is None or self.workload.sessions is None:
+            return None
+        from roofline.serving.load.sessions import session_times
+
+        return session_times(self.deployment, self.workload, self.served)
 
     @cached_property
     def load_region(self) -> Word | None:

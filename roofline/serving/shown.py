@@ -20,6 +20,7 @@ from roofline.serving.latency import (
 )
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
+from roofline.specs.engine import HBM
 from roofline.specs.keys import LATENCY_NAMES, OVER, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, OPTIONS, RUN
 from roofline.specs.what_if import is_change
@@ -410,6 +411,7 @@ def prediction_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[s
         "workload": (_workload(prediction),),
         **_said(prediction),
         **_load(prediction),
+        **_sessions(prediction),
         "TTFT": (
             f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}",
             _percentiles(prediction, "ttft"),
@@ -487,6 +489,7 @@ def _workload(prediction: Prediction) -> str:
     parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
     parts += [] if workload.cold_start is None else [cold_start_text(*workload.cold_start)]
     parts += [] if workload.arrivals is None else [str(workload.arrivals)]
+    parts += [] if workload.sessions is None else [str(workload.sessions)]
     return ", ".join(parts)
 
 
@@ -496,7 +499,7 @@ def _cached(prediction: Prediction) -> list[str]:
     if not workload.prefix:
         return [] if workload.cache is None else ["none of the prompt cached"]
     isl, prefix = figure_text(workload.isl), figure_text(workload.prefix)
-    if workload.cache is None:
+    if workload.cache is None or workload.sessions is not None:
         return [cached_text(isl, prefix)]
     share, time = (float(of(deployment, workload.prefix, workload.cache)) for of in (hit_rate, load_time))
     return [cached_text(isl, prefix, workload.cache.tier, share, f"loads in {to_text(time, 's')}" if time else "")]
@@ -509,6 +512,8 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     rate = f"{figure_text(prediction.request_rate)} requests/s"
     stated = prediction.workload.load
     load = stated.flow(rate, figure_text(prediction.concurrency))
+    if prediction.workload.think and not stated.is_open:
+        load = f"{stated.flow(rate, figure_text(stated.amount))}, {figure_text(prediction.concurrency)} in flight"
     process = prediction.workload.arrivals
     if process is not None and not process.is_poisson:
         load = load.replace(" at random times", " in bunches")
@@ -523,6 +528,27 @@ def _load(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     return {
         "load": (load, f"; {most}"),
         "queue": (f"{figure_text(prediction.queue, 's')} of the TTFT; {requests}",),
+    }
+
+
+def _sessions(prediction: Prediction) -> dict[str, tuple[str, ...]]:
+    """What turns find of their context; times of the first, the middle and the last turn, and of a session."""
+    times, sessions = prediction.session_times, prediction.workload.sessions
+    if times is None or sessions is None:
+        return {}
+    found, last = times.found, len(times.turns)
+    ways = [f"{_percent(found.hit)} of later turns find their context in GPU memory"]
+    if prediction.workload.cache is not None and prediction.workload.cache.tier != HBM:
+        ways.append(f"{_percent(found.loaded)} load it from {prediction.workload.cache.tier}")
+    ways.append(f"{_percent(1.0 - found.hit - found.loaded)} compute it again")
+    some = dict.fromkeys((1, (last + 1) // 2, last))
+    ttft = ", ".join(f"{number} {figure_text(times.turns[number - 1].ttft, 's')}" for number in some)
+    waits = f"{figure_text(found.waiting)} tokens of contexts wait per rank, {figure_text(found.room)} have room"
+    return {
+        "sessions": (
+            ", ".join(ways) if last > 1 else "no later turns",
+            f"\nTTFT by turn: {ttft}; a session takes {figure_text(times.duration, 's')}\n{waits}",
+        )
     }
 
 

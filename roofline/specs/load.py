@@ -25,6 +25,8 @@ if TYPE_CHECKING:
         def e2el(self) -> Any: ...
         @property
         def served(self) -> Any: ...
+        @property
+        def workload(self) -> Any: ...
 
 
 _PROMPTS_PER_USER = 10.0  # of the usual benchmark
@@ -210,11 +212,11 @@ class Users(Load):
     def users_on(self, ranks: Real) -> Real:
         return maximum(self.concurrency / ranks, 1.0)
 
-    def in_flight(self, answer: Timed) -> Real:  # noqa: ARG002
-        return self.concurrency
+    def in_flight(self, answer: Timed) -> Real:
+        return self.answered(answer) * answer.e2el if answer.workload.think else self.concurrency
 
     def answered(self, answer: Timed) -> Real:
-        return self.concurrency / answer.e2el
+        return self.concurrency / (answer.e2el + answer.workload.think)
 
     def run_text(self, write: Callable[[Real], str], before: str) -> str:
         return f"{before}a run of {counted(write(self.num_prompts), 'request')}" if self.is_run else ""

@@ -25,6 +25,7 @@ from roofline.questions.inputs.arguments import (
     values_of,
 )
 from roofline.questions.inputs.arrivals import process_of
+from roofline.questions.inputs.sessions import sessions_of
 from roofline.serving.cost import ByPhase, Ownership
 from roofline.serving.latency import (
     LOG_NORMAL,
@@ -48,6 +49,7 @@ from roofline.specs.arrivals import PREFIX, Process
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
+from roofline.specs.sessions import Sessions
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import (
     API_TOKENS,
@@ -119,9 +121,12 @@ def workload(
     kind = stated(loads)
     if arrivals is not None and not kind.is_open:
         raise BadInput("arrivals and router say how the requests of a rate come; give request_rate")
-    for name, value in (("length distributions", lengths), ("cold starts", cold_start)):
+    sessions = None if cache is None else cache.turns
+    for name, value in (("length distributions", lengths), ("cold starts", cold_start), ("sessions", sessions)):
         if value is not None and kind.is_burst:
             raise BadInput(f"{name} need a load; give {' or '.join(LASTING)}")
+    if sessions is not None and loads.get(RUN) is not None:
+        raise BadInput("sessions go on for ever; leave out num_prompts")
     if lengths is not None and kind.is_queue:
         raise BadInput(
             "num_prompts without another load is a queue of requests of one length; for lengths that spread give "
@@ -138,7 +143,7 @@ def workload(
 
 def _routed(cache: PromptCache | None, arrivals: Process | None) -> PromptCache | None:
     """A prompt cache as the router uses it: where requests follow their prefix, replicas keep different ones."""
-    if arrivals is None or arrivals.router != PREFIX:
+    if arrivals is None or arrivals.router != PREFIX or (cache is not None and cache.turns is not None):
         return cache
     if cache is None or cache.hit is not None or cache.size is None or cache.working_set is None:
         raise BadInput(
@@ -384,7 +389,9 @@ RATES = {"bandwidth": "HBM bandwidth", "peak": "dense peaks", "link": "scale-up 
 USUAL = (KIBI, 128)
 
 #: Options of `predict` that shape the traffic of a load.
-TRAFFIC = ("isl_cv", "osl_cv", "lengths", "cold_start", "arrivals", "router")
+TRAFFIC = (
+    "isl_cv", "osl_cv", "lengths", "cold_start", "arrivals", "router", "turns", "think", "grow", "system",
+)  # fmt: skip
 
 _MOST_LOST = 0.99
 _SLOWEST, _FASTEST = 99.9, 1.0  # percentiles that stand for the slowest and the fastest warm request
@@ -437,6 +444,27 @@ class Traffic(NamedTuple):
     lengths: Lengths | None = None
     cold_start: tuple[float, float] | None = None
     arrivals: Process | None = None
+    sessions: Sessions | None = None
+
+    def prefix(self, prefix: Any) -> Any:
+        """Cached tokens of the prompt: as asked, or the mean context of sessions."""
+        if self.sessions is None:
+            return prefix
+        if type(prefix) not in (int, float) or prefix:
+            raise BadInput(f"sessions cache their own context; leave out prefix = {shown(prefix)}, or give system")
+        return self.sessions.prefix
+
+    def cache(self, cache: PromptCache | None) -> PromptCache | None:
+        """The prompt cache, of sessions too."""
+        if self.sessions is None or not self.sessions.prefix:
+            return cache
+        if cache is not None and cache.working_set is not None:
+            raise BadInput("the contexts of sessions are their working set; leave out working_set")
+        if cache is not None and cache.tier == HBM and cache.size is not None:
+            raise BadInput(
+                "contexts of sessions take what memory is left; leave out cache_size, or give cache_tier too"
+            )
+        return replace(cache or PromptCache(), turns=self.sessions)
 
     @property
     def of_a_load(self) -> dict[str, Any]:
@@ -454,10 +482,22 @@ def traffic(
     cold_start: Any = None,
     arrivals: Any = None,
     router: Any = None,
+    turns: Any = None,
+    think: Any = None,
+    grow: Any = None,
+    system: Any = None,
 ) -> Traffic:
     """Traffic from options of `predict`."""
+    sessions = sessions_of(turns, think, grow, system)
     spread, start = lengths_of(lengths, isl_cv, osl_cv), cold_start_of(cold_start)
     process = None if arrivals is None and router is None else process_of(arrivals, router)
+    if sessions is not None:
+        for name, value, default in (("isl", isl, USUAL[0]), ("osl", osl, USUAL[1])):
+            if value is not default and value != default:
+                raise BadInput(f"sessions have their own lengths; leave out {name} = {shown(value)}")
+        if isinstance(spread, tuple):
+            raise BadInput("sessions have their own lengths; leave out the trace of lengths, or give isl_cv and osl_cv")
+        return Traffic(sessions.isl, sessions.answer, spread, start, process, sessions)
     if not isinstance(spread, tuple):
         return Traffic(isl, osl, spread, start, process)
     for name, value, default in (("isl", isl, USUAL[0]), ("osl", osl, USUAL[1])):

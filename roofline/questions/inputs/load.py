@@ -25,6 +25,7 @@ from roofline.serving.knee import (
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import deployed_text
+from roofline.specs.load import Burst
 from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded, OverloadedAtTimes
 from roofline.support.records import replace
 
@@ -101,7 +102,13 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
         return Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
     if workload.load.is_burst:
         return Score(value=1.0, gain=0.0, is_enough=True)
-    return score_of_load(_capacity(deployment, workload), workload.load)
+    load = workload.load
+    if workload.think and not load.is_open:  # those who think need no slot
+        from roofline.serving.load.equations import mean_latencies
+
+        alone = sum(mean_latencies(deployment, replace(workload, load=Burst(), cache=None)))
+        load = load.scaled(alone / (alone + workload.think))
+    return score_of_load(_capacity(deployment, workload), load)
 
 
 def _possible(deployment: Deployment) -> list[Deployment]:

@@ -176,6 +176,14 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "Which replica gets a request: any, each in turn, the one with fewest in flight, or the one that keeps "
                "its prefix.", RANDOM),
     ),
+    "Sessions": (
+        Option("turns", ("--turns",), COUNT, "Turns of a chat or an agent; each sends what was said before, and more."),
+        Option("think", ("--think",), TIME, "Mean pause from an answer to the next turn, e.g. 5s.", "0", "s"),
+        Option("grow", ("--grow",), TEXT, "Tokens that a turn adds: in:800,out:300; in place of --isl and --osl.", "",
+               "tokens"),
+        Option("system", ("--system-prompt",), COUNT,
+               "Tokens that all sessions begin with, always cached, e.g. 2k; --system 2k is the same.", "0", "tokens"),
+    ),
     "Prompt cache": (
         Option("cache_hit", ("--cache-hit",), SHARE, "Share of requests whose --prefix is cached.", "all"),
         Option("cache_tier", ("--cache-tier",), _choice(*TIERS), "Where cached prefixes are stored.", "hbm"),
@@ -461,6 +469,7 @@ QUESTIONS: Mapping[str, Question] = {
             "allow_oversize": "a pool that does not fit serves nobody",
             "arrivals": _POISSON_POOLS,
             "router": _POISSON_POOLS,
+            **dict.fromkeys(("turns", "think", "grow", "system"), "its pools take a prefix that is always there"),
         },
         is_loaded=True,
         names_gpus=False,

@@ -24,6 +24,7 @@ Many: TypeAlias = _Item | Iterable[_Item]
 _Trace: TypeAlias = str | Mapping[str, Iterable[float]]
 _ColdStart: TypeAlias = str | tuple[float, float]
 _Arrivals: TypeAlias = str | Mapping[float | str, float]
+_Grow: TypeAlias = str | Mapping[str, float]
 _Derate: TypeAlias = str | Mapping[str, float | str]
 _GpuPrice: TypeAlias = float | str | tuple[float, float]
 
@@ -40,6 +41,10 @@ class _Shared(TypedDict, total=False):
     cold_start: _ColdStart | None
     arrivals: _Arrivals | None
     router: str | None
+    turns: int | str | None
+    think: float | str | None
+    grow: _Grow | None
+    system: float | str | None
     derate: _Derate | None
     allow_oversize: bool
     compute: str | None
@@ -195,6 +200,10 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     cold_start: _ColdStart | None
     arrivals: Many[_Arrivals | None]
     router: Many[str | None]
+    turns: Many[int | str | None]
+    think: Many[float | str | None]
+    grow: Many[_Grow | None]
+    system: Many[float | str | None]
     derate: _Derate | Iterable[_Derate] | None
     compute: Many[str | None]
     routing: Many[str | float]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from roofline.numbers.operations import Real, maximum, minimum, where
+from roofline.numbers.operations import Real, always, maximum, minimum, where
 from roofline.numbers.quantity import NANO
-from roofline.numbers.roots import fixed_point
+from roofline.numbers.roots import crossing, fixed_point
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import PromptKind, Served, Workload, kinds_of_turn, lanes, prefix_bytes
@@ -28,6 +28,8 @@ from roofline.support.records import NamedTuple, replace
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time, against division by zero
 _STEPS = 16  # of Newton's method, for the time that contexts stay
+_SLOWEST = 1e4  # times an idle server's time: the longest turn that is looked for
+_NEAR = 1e-3  # of it, to which it must agree with itself
 _FULLEST = 0.97  # of the saturation, at which users who think are still taken for random arrivals
 _RAMP = 0.1  # of it, below it, in which that ends
 _MOST_TIMES = 700.0  # of the mean pause: a context that stays so long is found
@@ -41,6 +43,24 @@ class Found(NamedTuple):
     loaded: Real  # share of them that load it from the tier [1]
     waiting: Real  # [tokens] of contexts that wait in the memory of a rank, for a turn that comes
     room: Real  # [tokens] of a rank, beside running requests
+
+
+class Turn(NamedTuple):
+    """One turn of a session, over all sessions."""
+
+    turn: int
+    isl: Real  # [tokens] of its prompt
+    context: Real  # [tokens] of it that were said before
+    ttft: Real  # [s] mean
+    e2el: Real  # [s] mean
+
+
+class SessionTimes(NamedTuple):
+    """Sessions under a load: what their turns find, and how long they take."""
+
+    found: Found
+    turns: tuple[Turn, ...]
+    duration: Real  # [s] of a session with its pauses, mean
 
 
 def served_in_sessions(deployment: Deployment, workload: Workload) -> Served:
@@ -121,13 +141,48 @@ def found_of(deployment: Deployment, workload: Workload, e2el: Real, rate: Real)
     hit = _share(sessions, stay)
     loaded: Real = 0.0
     if cache.tier != HBM:
-        loaded = 1.0 - hit
-        if cache.size is not None:
-            tokens = cache.size / prefix_bytes(deployment, workload.prefix) * workload.prefix / _gpus_of(deployment)
-            loaded = _share(sessions, _stay(sessions, arriving, room + tokens)) - hit
+        beyond = tier_tokens(deployment, workload)
+        has_end = cache.size is not None
+        loaded = (_share(sessions, _stay(sessions, arriving, room + beyond)) if has_end else 1.0) - hit
     finds = _at_its_replica(deployment, workload)
     waiting = arriving * (1.0 - 1.0 / sessions.turns) * sessions.kept(-sessions.system) * sessions.think * hit
     return Found(stay, finds * hit, finds * loaded, minimum(waiting, room), room)
+
+
+def session_times(deployment: Deployment, workload: Workload, means: Served) -> SessionTimes:
+    """What turns find of their context, and their times.
+
+    Args:
+        deployment: model, GPU, plan, quantization, basis, engine and replicas.
+        workload: mean lengths of turns, and users or a rate; its cache has the sessions.
+        means: of all turns.
+
+    Returns:
+        Shares, and the times of each turn and of a session.
+
+    Source:
+        docs/method/features.md, "Sessions".
+    """
+    sessions = _sessions(_cache(workload))
+    e2el = means.ttft + means.decode
+    found = found_of(deployment, workload, e2el, means.request_rate)
+    known = replace(workload, cache=replace(_cache(workload), hit=found.hit, loaded=found.loaded))
+    turns = []
+    for number in range(1, sessions.turns + 1):
+        context = workload.prefix + (sessions.cached(number) - sessions.prefix)
+        ttft = ttft_of_turn(deployment, known, means, number)
+        turns.append(Turn(number, context + (workload.isl - workload.prefix), context, ttft, ttft + means.decode))
+    whole = sessions.turns * e2el + (sessions.turns - 1) * sessions.think
+    return SessionTimes(found, tuple(turns), whole)
+
+
+def tier_tokens(deployment: Deployment, workload: Workload) -> Real:
+    """Context that the tier of one rank keeps; infinite where its size is not known [tokens]."""
+    cache, plan = _cache(workload), deployment.plan
+    if cache.tier == HBM or cache.size is None:
+        return 0.0 if cache.tier == HBM else float("inf")
+    whole = prefix_bytes(deployment, workload.prefix) * plan.tp * plan.pp  # of a context, on all GPUs that hold it
+    return cache.size / (plan.dp * plan.pp) / whole * workload.prefix
 
 
 def ttft_of_turn(deployment: Deployment, workload: Workload, means: Served, turn: int) -> Real:
@@ -180,7 +235,12 @@ def _settled(deployment: Deployment, workload: Workload) -> tuple[Served, list[t
         return (sum(share * _time(means) for share, _, means in find(state[0])),)
 
     settled = fixed_point(next_state, (alone,))
-    parts = find(settled.values[0])
+    e2el, is_found = settled.values[0], settled.is_found
+    if not always(is_found):  # a full server, or one that drops contexts because it is slow
+        searched = crossing(lambda time: next_state((time,))[0] - time, _SLOWEST * alone, low=alone)
+        is_near = abs(next_state((searched,))[0] - searched) <= _NEAR * searched
+        e2el, is_found = where(is_found, e2el, searched), is_found | is_near
+    parts = find(e2el)
     (_, _, first), *others = parts
     means = first
     if others:
@@ -189,7 +249,7 @@ def _settled(deployment: Deployment, workload: Workload) -> tuple[Served, list[t
         means = Served(*(one if name in ("state", "is_stable") else (1.0 - share) * one + share * other
                          for name, (one, other) in zip(Served._fields, both, strict=True)))  # fmt: skip
         means = means._replace(is_stable=first.is_stable & open_means.is_stable)
-    is_stable = means.is_stable & settled.is_found
+    is_stable = means.is_stable & is_found
     users = workload.load.concurrency
     e2el = means.ttft + means.decode
     rate = workload.request_rate if users is None else users / (e2el + sessions.think)
@@ -258,12 +318,6 @@ def _at_its_replica(deployment: Deployment, workload: Workload) -> Real:
     """Chance that a turn gets to the replica and the rank that have its context [1]."""
     router = PREFIX if workload.arrivals is None else workload.arrivals.router
     return 1.0 if router == PREFIX else 1.0 / deployment.replicas
-
-
-def _gpus_of(deployment: Deployment) -> Real:
-    """Ranks of a replica that share a tier, over the GPUs that each context is spread over."""
-    plan = deployment.plan
-    return 1.0 * plan.num_gpus
 
 
 def _cache(workload: Workload) -> PromptCache:

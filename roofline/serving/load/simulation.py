@@ -354,10 +354,10 @@ class _Simulation:
 
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
-        "alike", "answer", "answered", "arrivals", "budget", "cold", "coming", "decode", "delay", "drafting", "draw", "events",
-        "follows", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "lags", "layers",
-        "linear", "next", "only", "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random", "rate",
-        "receivers", "reserve", "room_beside", "senders", "sent", "server", "sessions", "slowdown", "steps",
+        "alike", "answer", "answered", "arrivals", "budget", "cold", "coming", "decode", "delay", "drafting", "draw",
+        "events", "follows", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "lags", "layers",
+        "linear", "next", "only", "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random",
+        "rate", "receivers", "reserve", "room_beside", "senders", "sent", "server", "sessions", "slowdown", "steps",
         "transfer_time", "way",
     )  # fmt: skip
 
