@@ -31,7 +31,7 @@ from roofline.measurements.arrivals import dispersion
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.deployment import drafted
 from roofline.serving.capacity import largest_rate
-from roofline.serving.latency import Lengths, Workload, lengths_by_law
+from roofline.serving.latency import EQUAL, Lengths, Workload, lengths_by_law
 from roofline.serving.load.equations import MOST_UTIL, outside, saturation, served, server_of
 from roofline.serving.load.pools import outside_pools
 from roofline.serving.load.regions import (
@@ -55,6 +55,7 @@ from roofline.serving.load.tails import limited_latencies
 from roofline.specs.arrivals import LEAST_BUSY, RANDOM, ROUND_ROBIN, Process
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Rate, Users
+from roofline.specs.sessions import Sessions
 from roofline.specs.workload import JUDGED, key_text
 
 PAGE = Path(__file__).parent.parent / "docs" / "load.md"
@@ -82,6 +83,7 @@ USERS = (2, 4, 8, 16, 32, 64, 128)
 RUN_PER_USER, RUNS = 10, 5  # requests of a run per user, simulated so many times
 FULL_REQUESTS = 3  # times as many above the validated utilization
 DRAWS = 20  # at most, for each case that is wanted of a region
+SLOW_TURN = 20.0  # [s] of a turn whose rate is too high for closed forms
 USERS_SPREAD = 0.3 / 3**0.5  # cv of the lengths of users where none is drawn: equal ones would keep them in step
 
 
@@ -107,7 +109,7 @@ class Case(NamedTuple):
         one, wanted = self.deployment, self.workload
         return (
             f"{one.model.short_name} on {one.gpu.name}, {one.engine.name}, isl {wanted.isl:g}, osl {wanted.osl:g}, "
-            f"budget {one.engine.max_num_batched_tokens}, {self.load}, lengths {wanted.lengths}"
+            f"budget {one.engine.max_num_batched_tokens}, {self.load}, lengths {wanted.lengths or EQUAL}"
         )
 
     def region(self) -> str:
@@ -229,6 +231,41 @@ def bunched_case(seed: int, requests: int, first: str, ranges: Ranges) -> Case:
     workload = replace(case.workload, load=Rate(rate), arrivals=process)
     words = f"{law or 'random arrivals'} at {replicas} replicas, {router}, {case.load}"
     return Case(deployment.copies(replicas), workload, arrivals, words)
+
+
+def sessions_case(seed: int, requests: int, first: str, ranges: Ranges) -> Case:
+    """Sessions drawn at random, of users or at a rate, whose contexts wait in memory that may not do."""
+    deployment, wanted = ranges.draw(seed, SCHEDULERS[first])
+    draw = random.Random(seed + 6)
+    sessions = Sessions(
+        draw.choice((2, 4, 8, 20)), draw.choice((1.0, 5.0, 20.0, 60.0)), _round(draw, 50.0, 2000.0),
+        _round(draw, 40.0, 600.0), draw.choice((0.0, 500.0, 2000.0)),
+    )  # fmt: skip
+    cache = PromptCache(tier=draw.choice(("hbm", "hbm", "host")), turns=sessions)
+    spread = lengths_by_law("lognormal", draw.choice((0.0, 0.3)), draw.choice((0.0, 0.3)))
+    wanted = replace(
+        wanted, isl=sessions.isl, osl=sessions.answer, prefix=sessions.prefix, cache=replace(cache, hit=1.0),
+        lengths=None if spread.is_fixed else spread,
+    )  # fmt: skip
+    share = draw.choice((0.2, 0.4, 0.6))
+    server = server_of(deployment, replace(wanted, load=Rate(1.0)))
+    rate = share * saturation(server, prompt_of(server)).rate
+    workload = replace(wanted, cache=cache, load=Rate(rate))
+    tier = math.inf if cache.tier == "host" else 0.0
+    arrivals = Arrivals(requests, rate=rate, lengths=spread, seed=seed, sessions=sessions, tier=tier)
+    words = f"{sessions}, in {cache.tier}, u {share}"
+    if draw.random() < 0.5:
+        found = served(deployment, workload)
+        turn = found.ttft + found.decode if found.is_stable else SLOW_TURN
+        users = max(round(rate * (turn + sessions.think)), 2)
+        workload = replace(workload, load=Users(float(users)))
+        arrivals = replace(arrivals, rate=None, users=users)
+        words = f"{sessions}, in {cache.tier}, {users} users"
+    return Case(deployment, workload, arrivals, words)
+
+
+def _round(draw: random.Random, low: float, high: float) -> float:
+    return float(round(math.exp(draw.uniform(math.log(low), math.log(high)))))
 
 
 def users_case(seed: int, requests: int, first: str, ranges: Ranges) -> Case:
@@ -585,6 +622,7 @@ def all_cases(wanted: int, requests: int, seed: int) -> tuple[list[Judged], list
     groups: tuple[tuple[Make, str], ...] = (
         (rate_case, "decode"), (rate_case, "prompts"), (users_case, "decode"), (users_case, "prompts"),
         (run_case, "any"), (drafts_case, "any"), (cache_case, "any"), (bunched_case, "any"),
+        (sessions_case, "any"),
     )  # fmt: skip
     with ProcessPoolExecutor() as pool:
         drawn_cases = [

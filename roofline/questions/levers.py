@@ -54,7 +54,7 @@ from roofline.serving.shown import ROW_KEYS, gpus_text, times_text
 from roofline.serving.shown import row as row_of
 from roofline.serving.verdict import UNKNOWN
 from roofline.specs.arrivals import RANDOM, ROUND_ROBIN
-from roofline.specs.engine import HBM
+from roofline.specs.engine import HBM, HOST_MEMORY
 from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.gpu import Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
@@ -329,6 +329,7 @@ _TWICE = 2
 _SIXTEEN_BIT, _BYTE = 1.5, 0.75  # least size of a value in 16-bit formats, in 8-bit formats [B]
 _EIGHT_BITS = ("fp8", "int8")
 _KV_FORMAT = "fp8"
+_ALL_FOUND = 0.99  # of the later turns of sessions
 
 _OF_R1 = (
     "drafts are kept as DeepSeek-R1 keeps them: 1.92, 2.58 and 2.82 tokens per step with 1, 2 and 3 of them "
@@ -403,6 +404,12 @@ def _smaller_model(start: Start) -> Lever:
 def _prompt_cache(start: Start) -> Lever:
     """A shared prefix, where the case has none."""
     kind, isl = "prompt cache", float(start.prediction.workload.isl)
+    times, cache = start.prediction.session_times, start.prediction.workload.cache
+    if times is not None and cache is not None and cache.tier == HBM:
+        if float(times.found.hit) > _ALL_FOUND:
+            return Lever(kind, reason="turns find their context in the GPU's memory already")
+        way = Choice("contexts that memory drops kept in host memory", {"cache_tier": HOST_MEMORY})
+        return Lever(kind, (way,), assumption="host memory has room for all contexts; give `cache_size` for your own")
     if start.prediction.workload.prefix > 0.0 or start.prediction.workload.cache is not None:
         return Lever(kind, reason="the case has a cached prefix already")
     shared = round(_CACHED * isl)

@@ -621,7 +621,7 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
     if workload.lengths is not None and workload.lengths.prompts.cv > _MOST_CV:
         yield workload.osl > 0.0, f"prompt length cv above {_MOST_CV:g}"
     cache = workload.cache
-    if cache is not None and cache.tier != HBM:
+    if cache is not None and cache.tier != HBM and cache.turns is None:
         loads = hit_rate(deployment, workload.prefix, cache) * load_time(deployment, workload.prefix, cache)
         busy = under_load.request_rate * loads / (deployment.replicas * deployment.plan.dp)
         yield busy > _MOST_LOADS, f"loads of prefixes over {_MOST_LOADS:.0%} of the time of their link"

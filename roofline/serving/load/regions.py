@@ -32,7 +32,7 @@ ARRIVALS, USERS = "random arrivals", "users"
 _ORDERS = ("decode first", PROMPTS_FIRST)
 #: What has regions of its own, whatever else differs.
 RUN, DRAFTS, CACHE, POOLS = "a run with its start", "speculative decoding", "prompt cache", "separate pools"
-BUNCHED, ROUTED = "arrivals that bunch", "a router's arrivals"
+BUNCHED, ROUTED, SESSIONS = "arrivals that bunch", "a router's arrivals", "sessions"
 
 #: Fewest cases from which errors are stated.
 LEAST = 10
@@ -64,7 +64,10 @@ def leaves() -> dict[str, tuple[str, ...]]:
             wider = _name(load, answers, place), _name(load, place), place, OUTSIDE
             found[_name(load, order, answers, place)] = wider
     found |= {_name(RUN, answers, OUTSIDE): (_name(RUN, OUTSIDE), OUTSIDE) for answers in _ANSWERS}
-    places = {**dict.fromkeys((DRAFTS, CACHE, BUNCHED, ROUTED), _RANGES), POOLS: (INSIDE, OUTSIDE)}
+    places = {
+        **dict.fromkeys((DRAFTS, CACHE, BUNCHED, ROUTED), _RANGES),
+        **dict.fromkeys((SESSIONS, POOLS), (INSIDE, OUTSIDE)),
+    }
     return found | {_name(of, place): (of, place, OUTSIDE) for of in places for place in places[of]}
 
 
@@ -90,6 +93,8 @@ def by_region(
     kind = _name(ARRIVALS if workload.load.is_open else USERS, deployment.engine.scheduler)
     if workload.load.is_run:
         kind = RUN
+    elif workload.sessions is not None:
+        kind, answers = SESSIONS, {"": True}
     elif workload.arrivals is not None:
         kind, answers = ROUTED if workload.arrivals.is_poisson else BUNCHED, {"": True}
     elif deployment.draft is not None or is_a_mixture(workload.cache):
@@ -98,6 +103,8 @@ def by_region(
     for fails, _ in outside(deployment, workload, under_load):
         is_outside = is_outside | fails
     is_beyond = under_load.util > MOST_UTIL if workload.load.is_open else False
+    if workload.sessions is not None:
+        is_beyond = False
     places = {INSIDE: negated(is_outside), OUTSIDE: is_outside & negated(is_beyond), BEYOND: is_beyond}
     found = without
     for (place, lies_there), (length, is_so_long) in product(places.items(), answers.items()):
