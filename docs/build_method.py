@@ -116,7 +116,8 @@ CHAPTERS = {
     "mtp_parameters stream_parameters ngram_parameters",
     "physics/start_up": "request_bytes logged_tokens",
     "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el "
-    "computed load_time cached_prefixes lanes",
+    "lanes",
+    "serving/prompts": "computed load_time cached_prefixes",
     "serving/load/server": "link_rate link_wait Server.slowdown Server.arrival Server.cold Server.before Server.slots "
     "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
@@ -975,7 +976,7 @@ CASES: dict[str, tuple[Case, ...]] = {
             note,
             {
                 "is_free_of_loads": False,
-                "kinds": lambda v: (SimpleNamespace(loading=v.loading, weight=v.weight),),
+                "kinds": lambda v: (SimpleNamespace(loading=v.loading, weight=v.weight, is_loaded=True),),
                 **given,
             },
         )

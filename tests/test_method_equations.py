@@ -18,7 +18,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = Path(roofline.__file__).parent
 MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
-    *(PACKAGE / "serving" / f"{name}.py" for name in ("latency", "knee", "verdict", "prediction", "cost", "capacity")),
+    *(
+        PACKAGE / "serving" / f"{name}.py"
+        for name in ("latency", "prompts", "phases", "knee", "verdict", "prediction", "cost", "capacity")
+    ),
     *(
         PACKAGE / "serving" / "load" / f"{name}.py"
         for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails", "joint")
@@ -48,11 +51,12 @@ EXCLUDED = {
     "serving/knee.py: least_enough": "a choice among degrees, in words in docs/method.md",
     "serving/load/server.py: Server.steps": "steps_of_answer of the mean answer, at least one",
     "serving/latency.py: prefill_of_kinds": "prefill of hits alone, and of misses alone",
-    "serving/latency.py: prefix_bytes": "kv_bytes_per_sequence of the prefix",
-    "serving/latency.py: tier_bandwidth": "a figure of the GPU, or of the case",
-    "serving/latency.py: hit_rate": "as it is given, or one of the two that follow",
-    "serving/latency.py: uniform_hit_rate": "of floats alone: its docstring has it",
-    "serving/latency.py: lru_hit_rate": 'a root of a sum: "A prompt cache" in docs/method.md has it',
+    "serving/prompts.py: prefix_bytes": "kv_bytes_per_sequence of the prefix",
+    "serving/prompts.py: tier_bandwidth": "a figure of the GPU, or of the case",
+    "serving/prompts.py: hit_rate": "as it is given, or one of the two that follow",
+    "serving/prompts.py: uniform_hit_rate": "of floats alone: its docstring has it",
+    "serving/prompts.py: lru_hit_rate": 'a root of a sum: "A prompt cache" in docs/method.md has it',
+    "serving/phases.py: cached_time": "times of prompts with and without their cached tokens, less each other",
     "serving/load/server.py: Server.computed": "computed of serving/latency.py, mean over hits and misses",
     "serving/load/server.py: Server.fresh": "computed of serving/latency.py, of its prompt",
     "serving/load/server.py: Server.loading": "load_time, mean over hits and misses",

@@ -40,6 +40,8 @@ def _workload_names() -> Iterable[str]:
     return workloads()
 
 
+_WIDE = 30  # characters of words that are chosen from, beyond which help names them
+
 _KNOWN: Mapping[str, Callable[[], Iterable[str]]] = {
     "": tuple, "format": PRESETS.keys, "engine": engine_names, "workload": _workload_names,
 }  # fmt: skip
@@ -87,7 +89,10 @@ def option_of(option: Option, taken: Taken) -> click.Option:
         return _Option([option.name, *option.flags], is_flag=True, default=None, help=text)
     of_several = option.name in taken.several or (taken.each and option.name in LISTED)
     kind = _type(value, of_several=of_several)
-    return _Option([option.name, *option.flags], type=kind, multiple=of_several or value.is_joined, help=text)
+    metavar = "WORD" if len(value.name) > _WIDE and value.choices else None
+    return _Option(
+        [option.name, *option.flags], type=kind, multiple=of_several or value.is_joined, help=text, metavar=metavar
+    )
 
 
 def stated_options(question: str) -> Callable[[Answer], Answer]:

@@ -8,6 +8,7 @@ from datetime import datetime
 import numpy as np
 
 from roofline.measurements.tables import csv_file
+from roofline.numbers.quantity import BILLION, MEGA
 from roofline.specs.arrivals import Point, Process
 from roofline.support.errors import BadInput, shown
 
@@ -15,6 +16,7 @@ from roofline.support.errors import BadInput, shown
 _TIMES = ("timestamp", "time", "arrival", "arrival_time", "arrived_at")
 _FEWEST = 200  # requests, whose number varies by chance alone by a tenth
 _WINDOWS = 20  # at least, of a trace
+_LATEST = MEGA * BILLION  # [s]
 _SHORTEST = 8.0  # part of a mean gap: the shortest window
 
 
@@ -72,7 +74,7 @@ def _time(path: str, line: int, text: str) -> float:
             time = datetime.fromisoformat(_to_microseconds(text)).timestamp()
         except (ValueError, OverflowError, OSError):
             raise BadInput(f"{path}:{line}: {shown(text)} is neither a time in seconds nor a date and a time") from None
-    if not abs(time) < 1e15:
+    if not abs(time) < _LATEST:
         raise BadInput(f"{path}:{line}: {shown(text)} is not a time in seconds")
     return time
 

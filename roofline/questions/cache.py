@@ -15,18 +15,9 @@ from roofline.questions.inputs.flags import cache_flags
 from roofline.questions.inputs.options import understood
 from roofline.questions.predict import OneGpu, answer_row, asked_case, on_each_gpu, predict, refused_row
 from roofline.serving.answers import Answer, Answers
-from roofline.serving.latency import (
-    Workload,
-    cached_prefixes,
-    chunks,
-    computed,
-    hit_rate,
-    load_time,
-    prefix_bytes,
-    prompt_chunk,
-    tier_bandwidth,
-)
+from roofline.serving.latency import Workload, chunks, prompt_chunk
 from roofline.serving.prediction import Prediction
+from roofline.serving.prompts import cached_prefixes, computed, hit_rate, load_time, prefix_bytes, tier_bandwidth
 from roofline.serving.row_types import CacheRow
 from roofline.specs.engine import HBM, HOST_MEMORY, NETWORK_CACHE, NVME, TIERS, PromptCache
 from roofline.specs.gpu import Gpu

@@ -47,7 +47,8 @@ from roofline.serving.cost import (
     token_bill,
     token_prices,
 )
-from roofline.serving.prediction import Prediction, full_server, tokens_by_phase
+from roofline.serving.phases import full_server, tokens_by_phase
+from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import CostRow
 from roofline.serving.shown import gpus_text
 from roofline.serving.shown import row as row_of

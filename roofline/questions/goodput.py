@@ -34,7 +34,8 @@ from roofline.serving.capacity import (
 )
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
 from roofline.serving.load.tails import limited_latencies
-from roofline.serving.prediction import Prediction, full_server
+from roofline.serving.phases import full_server
+from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import GoodputRow
 from roofline.serving.shown import beside_limit, gpus_text
 from roofline.serving.shown import row as row_of

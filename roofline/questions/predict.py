@@ -20,8 +20,9 @@ from roofline.questions.inputs.deployment import Deployed, DeploymentOptions, Gp
 from roofline.questions.inputs.options import QUESTIONS, understood
 from roofline.serving.answers import check_keys, listed_keys
 from roofline.serving.knee import Knees, does_not_fit
-from roofline.serving.latency import UNCORRECTED, Correction, Workload, prompt_kinds
+from roofline.serving.latency import UNCORRECTED, Correction, Workload
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
+from roofline.serving.prompts import prompt_kinds
 from roofline.serving.shown import KEYS, ROW_KEYS, prediction_text, row
 from roofline.serving.verdict import LIKELY, PASS, Limited, verdict
 from roofline.specs.gpu import HOST, Gpu, the

@@ -35,15 +35,15 @@ from roofline.serving.latency import (
     Served,
     Workload,
     e2el,
-    is_a_mixture,
     lanes,
     mean_gap,
     prefill,
-    prompt_kinds,
     request_passes,
     steps_of_answer,
     time_per_token,
 )
+from roofline.serving.phases import cached_time, tokens_by_phase
+from roofline.serving.prompts import is_a_mixture, prompt_kinds
 from roofline.serving.shown import row
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
@@ -73,72 +73,14 @@ from roofline.specs.workload import (
     key_of,
     metric_and_level,
 )
-from roofline.support.records import NamedTuple, dataclass, field, replace
+from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Flags, Words
-    from roofline.serving.load.server import Prompt, Server
     from roofline.serving.load.sessions import SessionTimes
     from roofline.serving.load.tails import Tails
     from roofline.serving.row_types import Row
     from roofline.specs.gpu import Price
-
-
-# What a request costs: server time by phase.
-
-
-class FullServer(NamedTuple):
-    """A deployment at saturation."""
-
-    request_rate: Real  # [1/s] saturation
-    times: ByPhase  # [s] of a rank per request
-
-
-def tokens_by_phase(deployment: Deployment, workload: Workload) -> ByPhase:
-    """Mean tokens per request [tokens]; at least one prompt token is computed."""
-    first, *others = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
-    computed = sum((kind.weight * kind.computed for kind in others), first.weight * first.computed)
-    return ByPhase(computed, workload.isl - computed, workload.osl)
-
-
-def full_server(deployment: Deployment, workload: Workload) -> FullServer:
-    """Saturation of a deployment, and the time that each phase of a request takes then.
-
-    Args:
-        deployment: model, GPU, plan, quantization, basis, engine and replicas.
-        workload: lengths; its load is ignored.
-
-    Returns:
-        Request rate of the whole deployment [1/s], and rank time per request [s].
-
-    Source:
-        docs/method.md, "A server under load": of each step D, b / (O - 1) requests end.
-    """
-    from roofline.serving.load.equations import saturation, server_of
-    from roofline.serving.load.server import UNLIMITED, prompt_of
-
-    server = replace(server_of(deployment, workload), users=UNLIMITED)
-    prompt = prompt_of(server)
-    saturated = saturation(server, prompt)
-    output = server.steps_of() * saturated.step / saturated.sequences
-    output = minimum(output, 1.0 / saturated.rate)
-    prefilled = 1.0 / saturated.rate - output
-    cached = _cached_time(server, prompt, 0.0, prefilled)
-    return FullServer(saturated.rate * lanes(deployment), ByPhase(prefilled - cached, cached, output))
-
-
-def _cached_time(server: Server, prompt: Prompt, nobody: Real, prefilled: Real) -> Real:
-    """Time of a prompt due to cached tokens [s]: attention to them."""
-    from roofline.serving.load.server import prompt_of
-
-    attention: Real = 0.0
-    alone: Real = 0.0
-    for kind in server.kinds:
-        uncached = prompt_of(replace(server, isl=kind.computed, prefix=0.0, cache=None))
-        attention, alone = attention + kind.weight * uncached.attention, alone + kind.weight * uncached.alone
-    in_steps = server.engine.prefill_slowdown * (prompt.attention - attention)
-    cached = (1.0 - nobody) * in_steps + nobody * (prompt.alone - alone)
-    return minimum(maximum(cached, 0.0), prefilled)
 
 
 # A deployment under a workload: latencies, throughput, percentiles, verdict and cost.
@@ -871,7 +813,7 @@ pass?>
         if users is not None:
             inside = maximum((1.0 - under_load.waiting_share) * users, 1.0)
             busy = 1.0 - (1.0 - minimum(rate * under_load.decode / inside, 1.0)) ** inside
-        cached = _cached_time(server, prompt, under_load.nobody, prefilled)
+        cached = cached_time(server, prompt, under_load.nobody, prefilled)
         return ByPhase(prefilled - cached, cached, busy * (1.0 - under_load.rho) / rate)
 
 

@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, MONTH, counted, distinct_texts, rounded, to_text
 from roofline.serving.answers import check_keys, listed_keys, selected
-from roofline.serving.latency import (
-    Workload,
-    cached_text,
-    cold_start_text,
-    hit_rate,
-    is_a_mixture,
-    load_text,
-    load_time,
-)
+from roofline.serving.latency import Workload, cold_start_text, load_text
+from roofline.serving.prompts import cached_text, hit_rate, is_a_mixture, load_time
 from roofline.serving.quantization import summary
 from roofline.serving.verdict import DERATED, FAIL, OUTSIDE, PASS, Verdict, is_pressing
 from roofline.specs.engine import HBM
@@ -370,6 +363,7 @@ _VALUES = {name: key.of or _figure(name) for name, key in KEYS.items()}
 
 # A prediction as text: one line for a REPL, a summary of one case, a small table of many.
 
+_ROUNDED = 0.0005  # of the turns: less is shown as none
 _WIDTH = 80  # columns of a terminal
 _INDENT = " " * 13  # of continuation lines
 _MOST_ROWS = 10  # of a table
@@ -540,14 +534,15 @@ def _sessions(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     ways = [f"{_percent(found.hit)} of later turns find their context in GPU memory"]
     if prediction.workload.cache is not None and prediction.workload.cache.tier != HBM:
         ways.append(f"{_percent(found.loaded)} load it from {prediction.workload.cache.tier}")
-    ways.append(f"{_percent(1.0 - found.hit - found.loaded)} compute it again")
+    if found.hit + found.loaded < 1.0 - _ROUNDED:
+        ways.append(f"{_percent(1.0 - found.hit - found.loaded)} compute it again")
     some = dict.fromkeys((1, (last + 1) // 2, last))
-    ttft = ", ".join(f"{number} {figure_text(times.turns[number - 1].ttft, 's')}" for number in some)
-    waits = f"{figure_text(found.waiting)} tokens of contexts wait per rank, {figure_text(found.room)} have room"
+    ttft = ", ".join(f"turn {number} {figure_text(times.turns[number - 1].ttft, 's')}" for number in some)
+    waits = f"contexts of {found.waiting:,.0f} tokens wait at a rank, with room for {found.room:,.0f}"
     return {
         "sessions": (
             ", ".join(ways) if last > 1 else "no later turns",
-            f"\nTTFT by turn: {ttft}; a session takes {figure_text(times.duration, 's')}\n{waits}",
+            f"\nTTFT: {ttft}; a session takes {figure_text(times.duration, 's')}\n{waits}",
         )
     }
 

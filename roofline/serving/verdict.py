@@ -11,7 +11,8 @@ from roofline.numbers.quantity import KIBI, MILLI
 from roofline.physics.equation import Kernel, basis_of
 from roofline.physics.passes import Pass, every_kernel
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import Served, Workload, chunks, is_a_mixture
+from roofline.serving.latency import Served, Workload, chunks
+from roofline.serving.prompts import is_a_mixture
 from roofline.specs.gpu import HOST, LOADING, NETWORK, Gpu, KernelKind
 from roofline.specs.workload import key_text
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded, OverloadedAtTimes

@@ -10,7 +10,8 @@ import roofline as rl
 from roofline.outputs.page.document import one_script
 from roofline.questions.page import _own_gpu, parts_of
 from roofline.questions.predict import kernel_rows
-from roofline.serving.latency import BENCHMARK, is_a_mixture
+from roofline.serving.latency import BENCHMARK
+from roofline.serving.prompts import is_a_mixture
 
 CASES = 500
 METRICS = ("ttft", "tpot", "itl", "e2el")

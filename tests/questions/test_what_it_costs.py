@@ -4,7 +4,7 @@ import pytest
 from every_case import each
 
 import roofline as rl
-from roofline.serving.prediction import tokens_by_phase
+from roofline.serving.phases import tokens_by_phase
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 2000, "osl": 200, "prefix": 1500, "tp": 1, "gpu_price": "2-4"}

@@ -8,7 +8,7 @@ from every_case import each
 
 import roofline as rl
 from roofline.serving.cost import ByPhase, token_prices, usd_per_m_output_tok
-from roofline.serving.prediction import full_server, tokens_by_phase
+from roofline.serving.phases import full_server, tokens_by_phase
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 2000, "osl": 200, "tp": 1}

@@ -19,7 +19,8 @@ from roofline.serving.knee import half_knee, ridge_knee, ridge_surplus
 from roofline.serving.latency import Workload, decode, lengths_by_law, prefill
 from roofline.serving.load import equations, rounds, server, tails
 from roofline.serving.load.pools import KvLink, Pools, kv_transfer_time, matched_rate_per_gpu, prompt_queue, prompt_rank
-from roofline.serving.prediction import Prediction, full_server, predict_deployment
+from roofline.serving.phases import full_server
+from roofline.serving.prediction import Prediction, predict_deployment
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Burst, Rate, Users
 

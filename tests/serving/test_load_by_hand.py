@@ -8,11 +8,12 @@ from made_up_rank import PROMPTS_FIRST, Rank, rank
 
 import roofline as rl
 from roofline.physics.passes import decode_pass, prefill_pass
-from roofline.serving.latency import UNIFORM, Lengths, PromptKind, Spread, Workload, lengths_by_law, lengths_of_rows
+from roofline.serving.latency import UNIFORM, Lengths, Spread, Workload, lengths_by_law, lengths_of_rows
 from roofline.serving.load import equations as module
 from roofline.serving.load.equations import all_slots_taken, saturation, slot_wait
 from roofline.serving.load.rounds import meeting
 from roofline.serving.load.server import PromptNode, Server, link_wait, prompt_of, prompt_tokens
+from roofline.serving.prompts import PromptKind
 from roofline.specs.load import Rate, Users, load_of
 
 ALONE = 19.6  # a prompt of 50 tokens on an idle rank

@@ -12,7 +12,7 @@ from every_case import each
 from made_up_rank import PROMPTS_FIRST, prompt_of_length, rank
 
 from roofline.physics.plan import Plan
-from roofline.serving.latency import Lengths, PromptKind, Spread
+from roofline.serving.latency import Lengths, Spread
 from roofline.serving.load.equations import Saturation, saturation, slot_wait
 from roofline.serving.load.rounds import (
     Run,
@@ -27,6 +27,7 @@ from roofline.serving.load.rounds import (
     step_of_answer,
 )
 from roofline.serving.load.server import PromptNode, added, added_by_node, link_rate, link_wait, prompt_of, turns
+from roofline.serving.prompts import PromptKind
 
 exactly_each = lambda numbers: pytest.approx(tuple(numbers), rel=1e-12, abs=1e-12)  # noqa: E731
 exactly = lambda number: pytest.approx(number, rel=1e-12, abs=1e-12)  # noqa: E731

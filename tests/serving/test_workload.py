@@ -14,9 +14,10 @@ from every_case import each
 import roofline as rl
 from roofline.measurements.tables import read_trace
 from roofline.physics.memory import kv_bytes_per_sequence, largest_batch
-from roofline.serving.latency import EQUAL, MOST_CV, lengths_by_law, lengths_of_rows, lru_hit_rate, uniform_hit_rate
+from roofline.serving.latency import EQUAL, MOST_CV, lengths_by_law, lengths_of_rows
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.server import link_rate, link_wait
+from roofline.serving.prompts import lru_hit_rate, uniform_hit_rate
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, UnknownName
 
 SMALL = ("llama-3.1-8b", "h100-sxm")

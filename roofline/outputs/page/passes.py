@@ -27,8 +27,9 @@ from roofline.physics.kernels import Span
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.passes import LAUNCHES, Pass
 from roofline.serving import knee
-from roofline.serving.latency import averaged_steps, chunk_of, chunks, prompt_kinds
+from roofline.serving.latency import averaged_steps, chunk_of, chunks
 from roofline.serving.load import server
+from roofline.serving.prompts import prompt_kinds
 from roofline.serving.verdict import kernel_sigma, variance_of_groups
 from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST, StartUp
 from roofline.specs.gpu import ALL_REDUCE, GEMM, HEAD, HOST, KINDS, LOADING, NETWORK, Efficiency, KernelKind

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from roofline.numbers.quantity import HOUR, KILO, MICRO
@@ -41,7 +40,7 @@ def _process(arrivals: Any) -> Process:
         return arrivals or Process()
     if isinstance(arrivals, Mapping):
         return _with_points(arrivals.items(), arrivals)
-    if not isinstance(arrivals, (str, Path)):
+    if not (isinstance(arrivals, str) or hasattr(arrivals, "__fspath__")):
         raise BadInput(f"arrivals = {shown(arrivals)} must be {_EXAMPLE}")
     text = str(arrivals).strip()
     kind, colon, rest = text.partition(":")

@@ -31,18 +31,13 @@ from roofline.serving.latency import (
     LOG_NORMAL,
     Lengths,
     Workload,
-    cached_prefixes,
-    cached_text,
     cold_start_text,
-    hit_rate,
-    is_a_mixture,
     lengths_by_law,
     lengths_of_rows,
-    load_time,
     prefill_of_kinds,
-    tier_bandwidth,
 )
 from roofline.serving.prediction import Prediction
+from roofline.serving.prompts import cached_prefixes, cached_text, hit_rate, is_a_mixture, load_time, tier_bandwidth
 from roofline.serving.quantization import PRESETS, preset_name
 from roofline.serving.verdict import DERATED, beyond, deployment_name, is_pressing, is_within, stand_in_note
 from roofline.specs.arrivals import PREFIX, Process

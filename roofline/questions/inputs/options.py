@@ -173,8 +173,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "How requests come: poisson, idc:1s=1.4,10s=3.9 (variance over mean of their number in 1 s and in "
                "10 s), or a trace.csv with a column timestamp.", "poisson"),
         Option("router", ("--router", "--routing-logic"), _choice(*ROUTERS),
-               "Which replica gets a request: any, each in turn, the one with fewest in flight, or the one that keeps "
-               "its prefix.", RANDOM),
+               "Which replica gets a request: random, round-robin, least-busy (fewest in flight), or prefix (the one "
+               "that keeps the prefix of the prompt).", RANDOM),
     ),
     "Sessions": (
         Option("turns", ("--turns",), COUNT, "Turns of a chat or an agent; each sends what was said before, and more."),

@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from itertools import count
 from math import exp
 
+from roofline.numbers.quantity import MICRO
 from roofline.specs.arrivals import Point, Process
 from roofline.support.records import NamedTuple
 
 _SWEEPS = 2000  # over the parts of a fit
-_NO_TIME = 1e-12  # [1/s] of a rate, below which nobody comes
+_NOBODY = MICRO * MICRO  # [1/s] of a rate, below which nobody comes
 _TIMES = (0.25, 1.0, 4.0)  # times of parts, over the windows of the points
 
 
@@ -71,7 +72,7 @@ def _varying(fit: _Fit, rate: float, generator: random.Random) -> Iterator[float
                 shares[place] = part.share * generator.gammavariate(1.0 / fit.variance, fit.variance)
         here = rate / fit.bunch * (rest + sum(shares))
         end = min(ends, default=float("inf"))
-        later = now + generator.expovariate(here) if here > _NO_TIME else float("inf")
+        later = now + generator.expovariate(here) if here > _NOBODY else float("inf")
         if later >= end:
             now = end
             continue

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from roofline.numbers.operations import Real, maximum, minimum, never, where
-from roofline.numbers.quantity import NANO
+from roofline.numbers.quantity import MICRO, NANO
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import EQUAL, Served, Workload, lanes, mean_steps, time_per_token
 from roofline.serving.load.equations import served, server_of
@@ -31,7 +31,7 @@ _TWO_OVER_PI = 0.6366197723675814  # of a normal variable's mean size, squared
 _TINY = 2.0**-200  # of a time, against division by zero
 _SHORT, _LONG = 2.0, 4.0  # times to a first token: the shorter time, and the least of the longer one
 _LAG = 3.0  # standard deviations of the arrivals in an answer, by which a queue grows at most
-_SLIGHT = 1e-4  # of an index of dispersion
+_SLIGHT = 100.0 * MICRO  # of an index of dispersion
 _FULLEST = 0.97  # of the saturation: the highest rate of the moment
 _LEAST_LEFT = 0.02  # of a wait that is shortened
 _FAR = 100.0  # times a wait: a bound that is never met
@@ -44,7 +44,7 @@ _NODES = (
 class _Bunching(NamedTuple):
     """What bunching does to the requests of a rank."""
 
-    cases: tuple[_Case, ...]  # what requests meet
+    cases: tuple[_AtRate, ...]  # what requests meet
     overloaded: Real  # share of the requests that meet a rate above the saturation [1]
     mean: Served  # Poisson arrivals at the mean rate
     step: Real  # [s] longer decode steps, for the sequences of the same bunch
@@ -52,7 +52,7 @@ class _Bunching(NamedTuple):
     evenness: Real  # variance of the sequences that decode, over that of Poisson arrivals, where less [1]
 
 
-class _Case(NamedTuple):
+class _AtRate(NamedTuple):
     """Requests that meet one rate."""
 
     share: float  # of the requests [1]
@@ -213,7 +213,7 @@ def _bunching(deployment: Deployment, workload: Workload) -> _Bunching:
         poisson, means = (poisson, mean) if len(rates) == 1 else _at(deployment, workload, each)
         met = meeting(server, prompt, each / ranks, means.state[0], means.state[1], None)
         lag = 0.0 if len(rates) == 1 else _lag(mean.ttft, means, each / ranks * lasting)
-        cases.append(_Case(share, poisson, means, lag, _wait_in_bunch(server, prompt, met, each / ranks, bunch, lag)))
+        cases.append(_AtRate(share, poisson, means, lag, _wait_in_bunch(server, prompt, met, each / ranks, bunch, lag)))
     slope = server.decode(2.0 + mean.state[0]).total - server.decode(1.0 + mean.state[0]).total
     step = bunch_of_steps * (maximum(slope, 0.0) + mean.prompt / (2.0 * server.steps))
     alone = 1.0 + maximum(bunch, 0.0) / 2.0  # mean size of a bunch

@@ -8,18 +8,7 @@ from roofline.numbers.operations import Real, above, below, maximum, minimum, ne
 from roofline.numbers.quantity import MICRO, MILLI, NANO, to_text
 from roofline.numbers.roots import Settled, carried_crossing, fixed_point, repeated
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import (
-    BENCHMARK,
-    EQUAL,
-    Served,
-    Workload,
-    decode,
-    hit_rate,
-    lanes,
-    load_time,
-    prefill,
-    time_per_token,
-)
+from roofline.serving.latency import BENCHMARK, EQUAL, Served, Workload, decode, lanes, prefill, time_per_token
 from roofline.serving.load.programs import answered
 from roofline.serving.load.rounds import LEAST_BUDGET, Meeting, alone_passes, meeting, over_all_answers
 from roofline.serving.load.server import (
@@ -34,6 +23,7 @@ from roofline.serving.load.server import (
     prompt_of,
 )
 from roofline.serving.load.waves import queue
+from roofline.serving.prompts import hit_rate, load_time
 from roofline.specs.arrivals import LEAST_BUSY
 from roofline.specs.engine import HBM
 from roofline.specs.load import Users

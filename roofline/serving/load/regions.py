@@ -13,10 +13,11 @@ from typing import Any
 from roofline.numbers.operations import Real, any_of, negated, where
 from roofline.numbers.quantity import rounded
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload, is_a_mixture
+from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload
 from roofline.serving.load.equations import MOST_UTIL, outside
 from roofline.serving.load.region_errors import ERRORS
 from roofline.serving.load.server import PROMPTS_FIRST
+from roofline.serving.prompts import is_a_mixture
 from roofline.specs.workload import JUDGED
 from roofline.support.records import NamedTuple
 

@@ -11,16 +11,8 @@ from roofline.physics.memory import largest_batch
 from roofline.physics.passes import LAUNCHES, Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
 from roofline.physics.programs import figures_of
-from roofline.serving.latency import (
-    EQUAL,
-    Lengths,
-    PromptKind,
-    chunks,
-    computed,
-    prompt_chunk,
-    prompt_kinds,
-    steps_of_answer,
-)
+from roofline.serving.latency import EQUAL, Lengths, chunks, prompt_chunk, steps_of_answer
+from roofline.serving.prompts import PromptKind, computed, prompt_kinds
 from roofline.specs.engine import Engine, PromptCache
 from roofline.specs.gpu import HEAD, HOST
 from roofline.support.records import NamedTuple, dataclass

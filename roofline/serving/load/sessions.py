@@ -11,14 +11,15 @@ from collections.abc import Callable
 from typing import Any
 
 from roofline.numbers.operations import Real, always, maximum, minimum, where
-from roofline.numbers.quantity import NANO
+from roofline.numbers.quantity import KILO, MILLI, NANO
 from roofline.numbers.roots import crossing, fixed_point
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import PromptKind, Served, Workload, kinds_of_turn, lanes, prefix_bytes
+from roofline.serving.latency import Served, Workload, lanes
 from roofline.serving.load.equations import served, server_of
 from roofline.serving.load.server import added, prompt_of
 from roofline.serving.load.tails import Tails, tails
+from roofline.serving.prompts import PromptKind, kinds_of_turn, prefix_bytes
 from roofline.specs.arrivals import PREFIX
 from roofline.specs.engine import HBM, PromptCache
 from roofline.specs.load import Rate, Users
@@ -28,8 +29,8 @@ from roofline.support.records import NamedTuple, replace
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time, against division by zero
 _STEPS = 16  # of Newton's method, for the time that contexts stay
-_SLOWEST = 1e4  # times an idle server's time: the longest turn that is looked for
-_NEAR = 1e-3  # of it, to which it must agree with itself
+_SLOWEST = 10.0 * KILO  # times an idle server's time: the longest turn that is looked for
+_NEAR = MILLI  # of it, to which it must agree with itself
 _FULLEST = 0.97  # of the saturation, at which users who think are still taken for random arrivals
 _RAMP = 0.1  # of it, below it, in which that ends
 _MOST_TIMES = 700.0  # of the mean pause: a context that stays so long is found
@@ -192,7 +193,7 @@ def ttft_of_turn(deployment: Deployment, workload: Workload, means: Served, turn
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
         workload: `resolved`.
         means: of all turns.
-        turn: 1 for the first.
+        turn: its number, 1 for the first [1].
 
     Returns:
         Time: the mean one, with the prompt of this turn in place of the mean one.

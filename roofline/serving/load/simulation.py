@@ -27,11 +27,12 @@ from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import decode_pass
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import EQUAL, Lengths, Workload, lanes, load_time
+from roofline.serving.latency import EQUAL, Lengths, Workload, lanes
 from roofline.serving.load.arriving import arriving
 from roofline.serving.load.equations import server_of
 from roofline.serving.load.pools import Pools, kv_transfer_time, shown_transfer
 from roofline.serving.load.server import PROMPTS_FIRST, Server, attention_time, prompt_of
+from roofline.serving.prompts import load_time
 from roofline.specs.arrivals import LEAST_BUSY, PREFIX, ROUND_ROBIN, Process
 from roofline.specs.engine import HBM
 from roofline.specs.load import Burst

@@ -24,7 +24,6 @@ from roofline.serving.latency import (
     Workload,
     decode,
     e2el,
-    is_a_mixture,
     lanes,
     mean_gap,
     mean_steps,
@@ -53,6 +52,7 @@ from roofline.serving.load.server import (
     prompt_tokens,
     turns,
 )
+from roofline.serving.prompts import is_a_mixture
 from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, P99_WITHIN, metric_and_level
 from roofline.support.errors import BadInput
 from roofline.support.records import NamedTuple, replace
