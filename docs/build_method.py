@@ -115,8 +115,7 @@ CHAPTERS = {
     "layer_parameters stage_parameters final_parameters parameters active_parameters "
     "mtp_parameters stream_parameters ngram_parameters",
     "physics/start_up": "request_bytes logged_tokens",
-    "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el "
-    "lanes",
+    "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el lanes",
     "serving/prompts": "computed load_time cached_prefixes",
     "serving/load/server": "link_rate link_wait Server.slowdown Server.arrival Server.cold Server.before Server.slots "
     "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
