@@ -37,9 +37,10 @@ from roofline.questions.diagnosis import (
     predicted_figures,
 )
 from roofline.serving.latency import Workload, lanes, lengths_by_law
-from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.equations import saturation, server_of
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.simulation import Arrivals, simulated
+from roofline.serving.load.steady import served
 from roofline.specs.load import Rate, Users
 
 PAGE = Path(__file__).parent.parent / "docs" / "diagnosis.md"

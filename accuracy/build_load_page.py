@@ -32,7 +32,8 @@ from roofline.physics.plan import Deployment
 from roofline.questions.inputs.deployment import drafted
 from roofline.serving.capacity import largest_rate
 from roofline.serving.latency import EQUAL, Lengths, Workload, lengths_by_law
-from roofline.serving.load.equations import MOST_UTIL, outside, saturation, served, server_of
+from roofline.serving.load.equations import MOST_UTIL, outside, saturation, server_of
+from roofline.serving.load.limits import limited_latencies
 from roofline.serving.load.pools import outside_pools
 from roofline.serving.load.regions import (
     BEYOND,
@@ -51,7 +52,7 @@ from roofline.serving.load.regions import (
 )
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.simulation import Arrivals, simulated, simulated_latencies
-from roofline.serving.load.tails import limited_latencies
+from roofline.serving.load.steady import served
 from roofline.specs.arrivals import LEAST_BUSY, RANDOM, ROUND_ROBIN, Process
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Rate, Users

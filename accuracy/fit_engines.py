@@ -30,7 +30,7 @@ import roofline as rl
 from roofline.catalog.find import load_engine
 from roofline.numbers.quantity import MILLI
 from roofline.serving.latency import decode, prefill
-from roofline.serving.load.equations import served
+from roofline.serving.load.steady import served
 
 ENGINES = ("trtllm", "trtllm-1.0", "vllm", "sglang", "generic")
 LOSS_SCALE = 0.1

@@ -24,7 +24,7 @@ MODULES = [
     ),
     *(
         PACKAGE / "serving" / "load" / f"{name}.py"
-        for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails", "joint")
+        for name in ("server", "rounds", "equations", "mixtures", "gaps", "tails", "limits", "joint")
     ),
 ]
 #: Classes whose public methods are formulas, too.
@@ -61,7 +61,7 @@ EXCLUDED = {
     "serving/load/server.py: Server.fresh": "computed of serving/latency.py, of its prompt",
     "serving/load/server.py: Server.loading": "load_time, mean over hits and misses",
     "serving/load/server.py: prompt_tokens": "a share of what is beyond the prefix, and a prefix that misses",
-    "serving/load/tails.py: burst_tails": "two points: prefill_of_kinds",
+    "serving/load/limits.py: burst_tails": "two points: prefill_of_kinds",
     "physics/memory.py: kept_bytes": "cache_bytes, of a window or of a share of the sequence",
     "physics/memory.py: largest_of": "largest_batch, from what the layers hold",
     "physics/memory.py: memory_of": "memory, from what the layers hold",
@@ -94,20 +94,20 @@ EXCLUDED = {
     "serving/load/mixtures.py: mean_of": "a sum over components: least plus mean, by their weights",
     "serving/load/tails.py: latency_percentile": 'percentile, where it agrees with the mean: "Tails"',
     "serving/load/tails.py: decode_tails": "tails of a rank without prompts",
-    "serving/load/tails.py: tails": 'distributions: "Tails" in docs/method.md has them equation by equation',
+    "serving/load/tails.py: tails_at_random": 'distributions: "Tails" in docs/method.md has them equation by equation',
     "serving/load/gaps.py: gaps": 'distributions: "Gaps between tokens" in docs/method.md has them',
     "serving/latency.py: mean_gap": "a quotient of two means; the TPOT times tau where answers are equal",
     "serving/latency.py: mean_steps": "steps_of_answer, mean over nodes of the lengths",
     "serving/cost.py: token_bill": 'prices of tokens times their number, summed; "Cost" has it',
     "serving/latency.py: lengths_by_law": "nodes and weights of Gauss, and quantiles of a law",
     "serving/latency.py: lengths_of_rows": "sums over the rows of a trace",
-    "serving/load/tails.py: limited_latencies": "latencies of other functions, by the keys of limits",
-    "serving/load/tails.py: of_tails": "a percentile, by the key of a limit",
-    "serving/load/tails.py: equal_steps": "osl - 1, or nothing",
-    "serving/load/tails.py: latency_over_requests": "a mean, a percentile, or the ratio of two percentiles",
-    "serving/load/tails.py: limit_shares": "latencies of other functions over their limits",
-    "serving/load/tails.py: least_shares": "limit_shares, with the mean for a percentile that is not known",
-    "serving/load/tails.py: excess": "the largest of limit_shares",
+    "serving/load/limits.py: limited_latencies": "latencies of other functions, by the keys of limits",
+    "serving/load/limits.py: of_tails": "a percentile, by the key of a limit",
+    "serving/load/limits.py: equal_steps": "osl - 1, or nothing",
+    "serving/load/limits.py: latency_over_requests": "a mean, a percentile, or the ratio of two percentiles",
+    "serving/load/limits.py: limit_shares": "latencies of other functions over their limits",
+    "serving/load/limits.py: least_shares": "limit_shares, with the mean for a percentile that is not known",
+    "serving/load/limits.py: excess": "the largest of limit_shares",
     "serving/load/joint.py: share_within": "survival, with single tokens that have no TPOT; of floats alone",
     "serving/load/joint.py: joint_share": 'of floats alone: "Goodput" in docs/method.md has it',
     "serving/capacity.py: attained": 'joint_share: "Goodput" in docs/method.md',
@@ -128,9 +128,8 @@ EXCLUDED = {
     "serving/load/equations.py: capacity": "saturation, or slots, of all ranks",
     "serving/load/equations.py: served_by_formulas": "served, without a program",
     "serving/load/tails.py: tails_by_formulas": "tails, without a program",
-    "serving/load/equations.py: served": 'a fixed point of meeting: "A server under load"',
+    "serving/load/equations.py: served_at_random": 'a fixed point of meeting: "A server under load"',
     "serving/latency.py: request_passes": "prefill and decode, at a batch of one and at Served.batch",
-    "serving/load/equations.py: mean_latencies": "prefill and decode of a burst; served of another load",
 }
 
 

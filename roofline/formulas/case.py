@@ -17,7 +17,7 @@ from roofline.physics.passes import Pass
 from roofline.physics.plan import Deployment, ModelQuantization
 from roofline.physics.programs import calling
 from roofline.serving.latency import Workload, request_passes
-from roofline.serving.load.equations import mean_latencies, served
+from roofline.serving.load.steady import mean_latencies, served
 from roofline.serving.prediction import LIMIT_BINDS, Prediction, memory_of
 from roofline.serving.prompts import is_a_mixture
 from roofline.serving.quantization import MATRICES

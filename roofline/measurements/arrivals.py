@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
-
-import numpy as np
 
 from roofline.measurements.tables import csv_file
 from roofline.numbers.quantity import BILLION, MEGA
@@ -51,17 +50,18 @@ def dispersion(times: Sequence[float]) -> tuple[Point, ...]:
     Source:
         Arithmetic: counts in two rows of windows, the second later by half a window.
     """
-    since = np.asarray(times) - times[0]
-    span, points = float(since[-1]), []
+    span, points = times[-1] - times[0], []
     window = span / len(times) / _SHORTEST
     while span / window >= _WINDOWS:
-        counts = []
-        for start in (0.0, window / 2.0):
-            whole = int((span - start) / window)
-            places = np.floor((since - start) / window).astype(np.int64)
-            counts.append(np.bincount(places[(places >= 0) & (places < whole)], minlength=whole))
-        both = np.concatenate(counts)
-        points.append(Point(window, float(both.var() / both.mean())))
+        number = total = squares = 0
+        for start in (times[0], times[0] + window / 2.0):
+            whole = int((times[-1] - start) / window)
+            counts = Counter([int((time - start) / window) for time in times if time >= start])
+            counted = [count for place, count in counts.items() if place < whole]
+            number, total = number + whole, total + sum(counted)
+            squares += sum(count * count for count in counted)
+        mean = total / number
+        points.append(Point(window, (squares / number - mean * mean) / mean))
         window *= 2.0
     return tuple(points)
 

@@ -19,7 +19,8 @@ from roofline.questions.predict import at_load, given_gpu, predict, predicted
 from roofline.questions.table import split_rows
 from roofline.serving.answers import Answer, selected_rows
 from roofline.serving.capacity import Goodput, share_verdict
-from roofline.serving.load.equations import capacity, served
+from roofline.serving.load.equations import capacity
+from roofline.serving.load.steady import served
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import Row
 from roofline.serving.shown import ROW_KEYS, deployed_text

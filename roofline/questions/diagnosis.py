@@ -13,7 +13,7 @@ from roofline.numbers.quantity import rounded, to_text
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.flags import cause_flags
 from roofline.serving.latency import Workload, e2el, lanes
-from roofline.serving.load.equations import mean_latencies, served
+from roofline.serving.load.steady import mean_latencies, served
 from roofline.specs.engine import Engine
 from roofline.support.records import NamedTuple, dataclass, replace
 

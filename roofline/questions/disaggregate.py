@@ -41,6 +41,7 @@ from roofline.serving.latency import (
     time_per_token,
 )
 from roofline.serving.load.equations import server_of
+from roofline.serving.load.limits import equal_steps, latency_over_requests
 from roofline.serving.load.pools import (
     Pooled,
     PoolRatio,
@@ -52,7 +53,7 @@ from roofline.serving.load.pools import (
     pools_outside,
 )
 from roofline.serving.load.regions import error_of, nearest, pool_region
-from roofline.serving.load.tails import Tails, equal_steps, latency_over_requests
+from roofline.serving.load.tails import Tails
 from roofline.serving.shown import KEYS, rent_of_a_month, times_text, verdict_text
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,

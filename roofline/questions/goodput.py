@@ -33,7 +33,7 @@ from roofline.serving.capacity import (
     rates,
 )
 from roofline.serving.knee import plan_fault, possible_tp, widest_tp
-from roofline.serving.load.tails import limited_latencies
+from roofline.serving.load.limits import limited_latencies
 from roofline.serving.phases import full_server
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import GoodputRow

@@ -17,9 +17,9 @@ from roofline.questions.inputs.deployment import POOLED, choice, own_settings, p
 from roofline.questions.predict import predict
 from roofline.serving.capacity import Crossover, crossovers, largest_rate, pool_goodput
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload
-from roofline.serving.load.equations import served
+from roofline.serving.load.limits import limited_latencies
 from roofline.serving.load.pools import KV_LINKS, NVLINK, PCIE_LINK, RDMA, KvLink, Pools
-from roofline.serving.load.tails import limited_latencies
+from roofline.serving.load.steady import served
 from roofline.specs.gpu import PCIE, Gpu, Price
 from roofline.specs.load import Rate
 from roofline.specs.model import Model

@@ -14,7 +14,7 @@ from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predicted
 from roofline.serving.answers import Answer, selected
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
-from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.equations import server_of
 from roofline.serving.load.sessions import tier_tokens
 from roofline.serving.load.simulation import (
     MOST_EVENTS,
@@ -25,6 +25,7 @@ from roofline.serving.load.simulation import (
     simulated,
     simulated_latencies,
 )
+from roofline.serving.load.steady import served
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import row
 from roofline.specs.gpu import Gpu

@@ -10,19 +10,13 @@ from roofline.numbers.operations import Json, is_nan
 from roofline.numbers.roots import narrowed, narrowing
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import UNCORRECTED, Correction, Served, Workload, mean_gap
-from roofline.serving.load.equations import capacity, served
+from roofline.serving.load.equations import capacity
 from roofline.serving.load.joint import joint_share, share_within
+from roofline.serving.load.limits import equal_steps, latency_over_requests, limited_latencies, of_tails
 from roofline.serving.load.mixtures import survival
 from roofline.serving.load.pools import Pooled, Pools, pool_tails, pooled
-from roofline.serving.load.tails import (
-    Tails,
-    equal_steps,
-    latency_over_requests,
-    latency_percentile,
-    limited_latencies,
-    of_tails,
-    tails,
-)
+from roofline.serving.load.steady import served, tails
+from roofline.serving.load.tails import Tails, latency_percentile
 from roofline.serving.verdict import FAIL, IN_RANGE, LIKELY, UNKNOWN, UNLIKELY
 from roofline.specs.load import Burst, Rate
 from roofline.specs.workload import BETWEEN_TOKENS, LATENCIES, OF_REQUESTS, P99_WITHIN, is_on_mean, metric_and_level

@@ -12,7 +12,7 @@ from roofline.physics.plan import Deployment, Plan
 from roofline.serving.knee import MOST_GPUS, plan_fault, possible_tp
 from roofline.serving.latency import Workload
 from roofline.serving.load.equations import capacity
-from roofline.serving.load.tails import least_shares, limit_shares
+from roofline.serving.load.limits import least_shares, limit_shares
 from roofline.serving.shown import beside_limit, plan_text
 from roofline.specs.load import Burst
 from roofline.specs.model import Model

@@ -138,7 +138,7 @@ pass?>
         added = (text for each in self.added for text in ([each] if isinstance(each, str) else each(self)))
         known = [*self.said, *assumptions(self.deployment, self.prefill, self.decode), *added]
         if self.served is not None:
-            from roofline.serving.load.equations import benchmark_note
+            from roofline.serving.load.steady import benchmark_note
 
             known += benchmark_note(self.deployment, self.workload, self.served)
         return tuple(known)
@@ -221,7 +221,7 @@ pass?>
         if self.served is None:
             real_first, real_step = request_passes(real, self.workload, None)
             return {"prefill": ideal_first.time / real_first.time, "decode": ideal_step.time / real_step.time}
-        from roofline.serving.load.equations import served
+        from roofline.serving.load.steady import served
 
         means = served(real, self.workload)
         return {"prefill": ideal_first.time / means.ttft, "decode": self._per_token(ideal_step.time) / means.tpot}
@@ -412,12 +412,12 @@ pass?>
         if self.served is None:
             if not is_a_mixture(self.workload.cache):
                 return None
-            from roofline.serving.load.tails import burst_tails
+            from roofline.serving.load.limits import burst_tails
 
             return burst_tails(self.deployment, self.workload)
         if self.workload.load.is_run:
             return None
-        from roofline.serving.load.tails import tails
+        from roofline.serving.load.steady import tails
 
         return tails(self.deployment, self.workload, self.served)
 
@@ -695,7 +695,7 @@ pass?>
 
     def _meets(self, number: Real) -> Real:
         """Whether every limit of the SLO is met at a batch, or with a number of users."""
-        from roofline.serving.load.tails import excess
+        from roofline.serving.load.limits import excess
 
         return excess(self.deployment, self._with(number), self.slo, self.correction) <= 1.0
 
@@ -705,7 +705,7 @@ pass?>
 
     def _known_knee(self, knee: Real) -> Real | None:
         """Most users who meet the SLO; None, or NaN in arrays, where it is not known whether one more would."""
-        from roofline.serving.load.tails import latencies_of_limits
+        from roofline.serving.load.limits import latencies_of_limits
 
         beyond = latencies_of_limits(self.deployment, self._with(knee + 1.0), self.slo, self.correction)
         is_open: Real = False
@@ -749,7 +749,7 @@ pass?>
             return None
         if is_of_means:
             return mean
-        from roofline.serving.load.tails import equal_steps, of_tails
+        from roofline.serving.load.limits import equal_steps, of_tails
 
         means = {name: getattr(self, name) for name in LATENCIES}
         if self.tails is None:
@@ -841,13 +841,13 @@ def predict_deployment(
     deployment.
     """
     if slo:
-        from roofline.serving.load.tails import check_percentiles
+        from roofline.serving.load.limits import check_percentiles
 
         check_limits(slo)
         check_percentiles(workload, slo)
     under_load = None
     if not workload.load.is_burst:
-        from roofline.serving.load.equations import served
+        from roofline.serving.load.steady import served
 
         under_load = served(deployment, workload)
     prefill, step = request_passes(deployment, workload, under_load)

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 import roofline as rl
 from roofline.cli.main import cli
-from roofline.serving.load import equations, tails
+from roofline.serving.load import steady, tails
 from roofline.serving.verdict import UNKNOWN
 from roofline.support.errors import NoSteadyState, Overloaded
 
@@ -41,13 +41,13 @@ def contradicting(monkeypatch):
 @pytest.fixture
 def unsettled(monkeypatch):
     """No load settles."""
-    settled = equations.served
+    settled = steady.served
 
     def served(*asked):
         found = settled(*asked)
         return found._replace(is_stable=found.ttft < 0.0)
 
-    monkeypatch.setattr(equations, "served", served)
+    monkeypatch.setattr(steady, "served", served)
 
 
 def shell(question, case, slo, *more, form="json"):

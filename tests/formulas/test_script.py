@@ -8,9 +8,9 @@ import pytest
 import roofline as rl
 from roofline.formulas.case import latency_graph, latency_script
 from roofline.serving.load import equations
-from roofline.serving.load.equations import mean_latencies, served, served_by_formulas
+from roofline.serving.load.equations import served_by_formulas
 from roofline.serving.load.mixtures import percentile
-from roofline.serving.load.tails import tails
+from roofline.serving.load.steady import mean_latencies, served, tails
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Users
 from roofline.support.errors import BadInput

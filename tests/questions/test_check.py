@@ -609,7 +609,7 @@ def fixture_sweeps(tmp_path_factory):
     from dataclasses import replace
 
     from roofline.questions.predict import predict
-    from roofline.serving.load.equations import served
+    from roofline.serving.load.steady import served
 
     folder = tmp_path_factory.mktemp("sweeps")
     sides = ([], [])

@@ -15,7 +15,7 @@ from roofline.cli.main import cli
 from roofline.questions.goodput import GOODPUT_KEYS, headroom
 from roofline.questions.pareto import _SHARES
 from roofline.serving.capacity import SATURATION, attained, largest_rate
-from roofline.serving.load.equations import served
+from roofline.serving.load.steady import served
 from roofline.serving.shown import ROW_KEYS
 from roofline.specs.load import Rate
 from roofline.specs.workload import key_text

@@ -17,11 +17,12 @@ import roofline as rl
 from roofline.measurements.arrivals import dispersion
 from roofline.serving.load.arriving import arriving
 from roofline.serving.load.bunching import index_at_rank, served_in_bunches, spaced_wait
-from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.limits import limited_latencies
 from roofline.serving.load.rounds import meeting
 from roofline.serving.load.server import prompt_of
 from roofline.serving.load.simulation import Arrivals, simulated, simulated_latencies
-from roofline.serving.load.tails import limited_latencies
+from roofline.serving.load.steady import served
 from roofline.specs.arrivals import LEAST_BUSY, RANDOM, ROUND_ROBIN, Point, Process
 from roofline.support.errors import BadInput, OverloadedAtTimes
 

@@ -13,11 +13,11 @@ from every_case import each
 import roofline as rl
 from roofline.physics import passes, programs
 from roofline.physics.plan import Plan
-from roofline.serving import cost, latency
+from roofline.serving import cost, latency, prompts
 from roofline.serving.cost import ByPhase
 from roofline.serving.knee import half_knee, ridge_knee, ridge_surplus
 from roofline.serving.latency import Workload, decode, lengths_by_law, prefill
-from roofline.serving.load import equations, rounds, server, tails
+from roofline.serving.load import equations, rounds, server, steady, tails
 from roofline.serving.load.pools import KvLink, Pools, kv_transfer_time, matched_rate_per_gpu, prompt_queue, prompt_rank
 from roofline.serving.phases import full_server
 from roofline.serving.prediction import Prediction, predict_deployment
@@ -53,10 +53,10 @@ LOADS = {
 
 def under_load(deployment, workload):
     """Means and distributions under a load, and what they are computed from."""
-    rank, means = equations.server_of(deployment, workload), equations.served(deployment, workload)
+    rank, means = equations.server_of(deployment, workload), steady.served(deployment, workload)
     prompt = server.prompt_of(rank)
     full = equations.saturation(replace(rank, users=1e9), prompt)
-    spread = () if workload.load.is_run else tails.tails(deployment, workload, means)
+    spread = () if workload.load.is_run else steady.tails(deployment, workload, means)
     return means, prompt, full, *chain(*spread)
 
 
@@ -145,7 +145,7 @@ MISTAKES = [
     (rounds, "queue_wait", "rate * square", "rate * mean"),
     (server, "times_of_chunks", "engine.launch * chunk.launches", "chunk.launches"),
     (tails, "_recovery_rate", "(slope + met.prompt / case.server.steps)", "(slope + met.prompt * case.rate)"),
-    (latency, "load_time", "prefix_bytes(deployment, prefix) / rate", "prefix_bytes(deployment, prefix)"),
+    (prompts, "load_time", "prefix_bytes(deployment, prefix) / rate", "prefix_bytes(deployment, prefix)"),
 ]
 
 

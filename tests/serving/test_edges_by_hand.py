@@ -10,12 +10,13 @@ import roofline as rl
 from roofline.physics.passes import eagle_head
 from roofline.serving.knee import Knees
 from roofline.serving.latency import UNIFORM, Correction, Workload, lengths_by_law
-from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.equations import server_of
+from roofline.serving.load.limits import limited_latencies
 from roofline.serving.load.mixtures import percentile
 from roofline.serving.load.pools import KvLink, Pools, pool_tails, pooled, pools_outside
 from roofline.serving.load.regions import restated
 from roofline.serving.load.simulation import Arrivals, pools_simulated, simulated
-from roofline.serving.load.tails import limited_latencies
+from roofline.serving.load.steady import served
 from roofline.serving.prompts import cached_prefixes, hit_rate
 from roofline.serving.quantization import cache_scheme, resolved_quantization, scheme
 from roofline.serving.shown import row

@@ -12,8 +12,8 @@ from roofline.questions.inputs.case import LEAST_RATE
 from roofline.serving.capacity import largest_rate
 from roofline.serving.fewest import Degrees, fewest_gpus, possible_plans
 from roofline.serving.knee import check_plan, possible_tp
-from roofline.serving.load.equations import served
-from roofline.serving.load.tails import least_shares
+from roofline.serving.load.limits import least_shares
+from roofline.serving.load.steady import served
 from roofline.support.errors import BadInput
 
 GPUS = ("h100-sxm", "l40s", "mi300x")

@@ -32,7 +32,7 @@ from roofline.serving.knee import (
     widest_tp,
 )
 from roofline.serving.latency import Correction, Workload, load_text
-from roofline.serving.load.tails import excess, limit_shares, limited_latencies
+from roofline.serving.load.limits import excess, limit_shares, limited_latencies
 from roofline.serving.verdict import beyond, is_within
 from roofline.specs.load import Burst, Rate, Users
 from roofline.support.errors import BadInput

@@ -27,7 +27,7 @@ def answered(monkeypatch):
     def served(server=None, osl=101.0, options=None, **load):
         server = server or rank(osl=osl, **(options or {}))
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        return module.served(server.deployment, Workload(50.0, osl, load_of(load))), server
+        return module.served_at_random(server.deployment, Workload(50.0, osl, load_of(load))), server
 
     return served
 
@@ -43,7 +43,7 @@ def test_random_arrivals_meet_as_many_as_their_rate_and_their_answers_make(sched
     with pytest.MonkeyPatch.context() as monkeypatch:
         rate, server = 1 / 384, rank(scheduler=scheduler)
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        found = module.served(server.deployment, Workload(50.0, 101.0, Rate(rate)))
+        found = module.served_at_random(server.deployment, Workload(50.0, 101.0, Rate(rate)))
     others, seen = found.state
     met = meeting(server, prompt_of(server), rate, others, seen, None)
     assert (rate * met.decode, met.seen) == close((others, seen))
@@ -83,7 +83,7 @@ def test_where_all_slots_are_taken_an_answer_takes_as_long_as_they_come_round(os
     rate = share_of_most * full.rate
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        found = module.served(server.deployment, Workload(50.0, osl, Rate(rate)))
+        found = module.served_at_random(server.deployment, Workload(50.0, osl, Rate(rate)))
     met = meeting(server, prompt, rate, found.state[0], found.state[1], None)
     needed = rate * met.decode  # by the passes that every free slot admits
     if free is None:
@@ -132,7 +132,7 @@ def test_users_are_all_somewhere(scheduler, users, network):
     with pytest.MonkeyPatch.context() as monkeypatch:
         server = rank(scheduler=scheduler, slots=7.0, users=users, network=network)
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        found = module.served(server.deployment, Workload(50.0, 101.0, Users(users)))
+        found = module.served_at_random(server.deployment, Workload(50.0, 101.0, Users(users)))
     others, seen, rate = found.state
     inside = min(users, 7.0)
     spare = (users - inside) / rate  # as long another user waits in front of the server
@@ -170,7 +170,8 @@ def test_the_start_of_a_run_is_a_burst_of_all_users(scheduler):
         server = rank(scheduler=scheduler, slots=4.0)
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
         steady, run, all_burst = (
-            module.served(server.deployment, Workload(50.0, 101.0, Users(8.0, number))) for number in (None, 80.0, 8.0)
+            module.served_at_random(server.deployment, Workload(50.0, 101.0, Users(8.0, number)))
+            for number in (None, 80.0, 8.0)
         )
     # four have a slot: half of three prompts before one's own, the other half between one's 100 steps;
     # with prompts first nobody decodes meanwhile, and no prompt is slowed down
@@ -206,7 +207,7 @@ def test_single_tokens_of_many_users_follow_each_other_without_a_gap(users, netw
     server = rank(osl=1.0, network=network, prefill=0.0, scheduler=PROMPTS_FIRST)
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
-        found = module.served(server.deployment, Workload(50.0, 1.0, Users(users)))
+        found = module.served_at_random(server.deployment, Workload(50.0, 1.0, Users(users)))
     before = network + 1.0
     if bunches is None:
         bunches = 2.0

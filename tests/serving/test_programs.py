@@ -10,9 +10,10 @@ import pytest
 import roofline as rl
 from roofline.physics.passes import _decode_kernels
 from roofline.serving.load import mixtures, programs
-from roofline.serving.load.equations import served, served_by_formulas
+from roofline.serving.load.equations import served_by_formulas
 from roofline.serving.load.mixtures import percentile
-from roofline.serving.load.tails import tails, tails_by_formulas
+from roofline.serving.load.steady import served, tails
+from roofline.serving.load.tails import tails_by_formulas
 from roofline.specs.load import Rate
 
 SPREAD = {"isl_cv": 0.3, "osl_cv": 0.5}

@@ -7,9 +7,10 @@ import pytest
 from build_load_page import WIDE, judged, sessions_case
 
 import roofline as rl
-from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.equations import server_of
 from roofline.serving.load.sessions import found_of, served_in_sessions
 from roofline.serving.load.simulation import NOWHERE, TIER, Arrivals, simulated
+from roofline.serving.load.steady import served
 from roofline.serving.prompts import prompt_kinds
 from roofline.specs.engine import HBM
 from roofline.specs.sessions import Sessions

@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import roofline as rl
-from roofline.serving.load.equations import saturation, served, server_of
+from roofline.serving.load.equations import saturation, server_of
+from roofline.serving.load.limits import limited_latencies
 from roofline.serving.load.mixtures import Component, gamma_survival, merged, percentile, survival
 from roofline.serving.load.server import prompt_of
-from roofline.serving.load.tails import limited_latencies
+from roofline.serving.load.steady import served
 from roofline.specs.load import Rate
 
 SMALL = ("llama-3.1-8b", "h100-sxm")

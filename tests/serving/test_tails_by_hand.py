@@ -39,7 +39,7 @@ def found_tails(monkeypatch, server, ttft, state, **load):
     """Tails of a load whose means are these."""
     monkeypatch.setattr(module, "server_of", lambda deployment, workload: server)
     found = SimpleNamespace(state=state, is_stable=True, ttft=ttft, decode=DECODE)
-    return module.tails(server.deployment, Workload(server.isl, server.osl, load_of(load)), found)
+    return module.tails_at_random(server.deployment, Workload(server.isl, server.osl, load_of(load)), found)
 
 
 def adds(server, tokens, together):

@@ -535,7 +535,7 @@ def correction(deployment: Deployment, workload: Workload, measured: Any) -> Cor
     values = {name: measured.get(name, numbers.get(name)) for name in needed}
     cache = workload.cache if values["prefix"] else None
     own_workload = case.workload(**{"batch": None, **values}, cache=cache)
-    from roofline.serving.load.equations import mean_latencies
+    from roofline.serving.load.steady import mean_latencies
 
     predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, own_workload), strict=True))
     least_of = dict(zip(("ttft", "tpot"), _at_hardware_limit(deployment, own_workload), strict=True))
@@ -582,7 +582,7 @@ def correction_notes(factors: Correction) -> tuple[str, ...]:
 
 def _at_hardware_limit(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
     """TTFT and TPOT at the hardware limit, with the calibrated number of concurrent sequences [s]."""
-    from roofline.serving.load.equations import served
+    from roofline.serving.load.steady import served
 
     load = None if workload.load.is_burst else served(deployment, workload)
     first, step = request_passes(deployment.on("ideal"), workload, load)

@@ -96,7 +96,7 @@ def open_tp(
 
 def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] | None) -> Score:
     if slo:
-        from roofline.serving.load.tails import excess
+        from roofline.serving.load.limits import excess
 
         worst = excess(deployment, workload, slo)
         return Score(1.0 / maximum(worst, _LEAST_EXCESS), 0.0, worst <= 1.0)
@@ -104,7 +104,7 @@ def _score(deployment: Deployment, workload: Workload, slo: Mapping[str, float] 
         return Score(value=1.0, gain=0.0, is_enough=True)
     load = workload.load
     if workload.think and not load.is_open:  # those who think need no slot
-        from roofline.serving.load.equations import mean_latencies
+        from roofline.serving.load.steady import mean_latencies
 
         alone = sum(mean_latencies(deployment, replace(workload, load=Burst(), cache=None)))
         load = load.scaled(alone / (alone + workload.think))

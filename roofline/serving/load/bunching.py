@@ -14,11 +14,11 @@ from roofline.numbers.operations import Real, maximum, minimum, never, where
 from roofline.numbers.quantity import MICRO, NANO
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import EQUAL, Served, Workload, lanes, mean_steps, time_per_token
-from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.equations import served_at_random, server_of
 from roofline.serving.load.mixtures import Component, gamma_survival, usual_time
 from roofline.serving.load.rounds import Meeting, meeting, second_moment
 from roofline.serving.load.server import PROMPTS_FIRST, Prompt, Server, prompt_of
-from roofline.serving.load.tails import Tails, tails
+from roofline.serving.load.tails import Tails, tails_at_random
 from roofline.specs.arrivals import LEAST_BUSY, ROUND_ROBIN, Process
 from roofline.specs.load import Rate
 from roofline.support.records import NamedTuple, replace
@@ -112,8 +112,27 @@ def spaced_wait(index: Real, variation: Real, load: Real) -> Real:
     return both / (1.0 + variation) * _E ** (0.0 - minimum(exponent, _FAR))
 
 
+def served_of_arrivals(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
+    """Mean latencies under users, a queue, random arrivals or bunches; `start` as of `served_at_random`."""
+    if _is_bunched(workload):
+        return served_in_bunches(deployment, workload)
+    return served_at_random(deployment, workload, start)
+
+
+def tails_of_arrivals(deployment: Deployment, workload: Workload, under_load: Served) -> Tails:
+    """Distributions of the same; `under_load`: its means."""
+    if _is_bunched(workload):
+        return tails_in_bunches(deployment, workload)
+    return tails_at_random(deployment, workload, under_load)
+
+
+def _is_bunched(workload: Workload) -> bool:
+    """Whether arrivals are stated that are no Poisson process, or that a router spaces out."""
+    return workload.arrivals is not None and workload.load.is_open
+
+
 def served_in_bunches(deployment: Deployment, workload: Workload) -> Served:
-    """As `served`, of arrivals that are no Poisson process.
+    """As `served_at_random`, of arrivals that are no Poisson process.
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
@@ -154,13 +173,13 @@ def served_in_bunches(deployment: Deployment, workload: Workload) -> Served:
 
 
 def tails_in_bunches(deployment: Deployment, workload: Workload) -> Tails:
-    """As `tails`, of arrivals that are no Poisson process."""
+    """As `tails_at_random`, of arrivals that are no Poisson process."""
     found = _bunching(deployment, workload)
     tokens = time_per_token(deployment, workload.osl, found.step)
     longer = found.step * mean_steps(deployment, workload.osl, (workload.lengths or EQUAL).answers)
     mixed = []
     for share, poisson, means, lag, wait in found.cases:
-        spread = tails(deployment, poisson, means)
+        spread = tails_at_random(deployment, poisson, means)
         slices = [each._replace(tpot=_moved(_even((each.tpot,), found), tokens, found)[0]) for each in spread.answers]
         spread = Tails(
             _moved(_moved(spread.ttft, lag, found), wait, found),
@@ -183,7 +202,7 @@ def tails_in_bunches(deployment: Deployment, workload: Workload) -> Tails:
 def _at(deployment: Deployment, workload: Workload, rate: Real) -> tuple[Workload, Served]:
     """Poisson arrivals at a rate of the deployment, and their means."""
     poisson = replace(workload, load=Rate(rate), arrivals=None)
-    return poisson, served(deployment, poisson)
+    return poisson, served_at_random(deployment, poisson)
 
 
 def _bunching(deployment: Deployment, workload: Workload) -> _Bunching:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from roofline.numbers.operations import Real, above, below, maximum, minimum, negated, never, where
-from roofline.numbers.quantity import MICRO, MILLI, NANO, to_text
+from roofline.numbers.quantity import MICRO, MILLI, NANO
 from roofline.numbers.roots import Settled, carried_crossing, fixed_point, repeated
 from roofline.physics.plan import Deployment
-from roofline.serving.latency import BENCHMARK, EQUAL, Served, Workload, decode, lanes, prefill, time_per_token
+from roofline.serving.latency import EQUAL, Served, Workload, lanes, time_per_token
 from roofline.serving.load.programs import answered
 from roofline.serving.load.rounds import LEAST_BUDGET, Meeting, alone_passes, meeting, over_all_answers
 from roofline.serving.load.server import (
@@ -26,7 +26,6 @@ from roofline.serving.load.waves import queue
 from roofline.serving.prompts import hit_rate, load_time
 from roofline.specs.arrivals import LEAST_BUSY
 from roofline.specs.engine import HBM
-from roofline.specs.load import Users
 from roofline.support.records import NamedTuple, replace
 
 #: Share of the saturation rate beyond which times are those at this share.
@@ -54,8 +53,8 @@ def server_of(deployment: Deployment, workload: Workload) -> Server:
     )  # fmt: skip
 
 
-def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
-    """Mean latencies of a deployment under a load.
+def served_at_random(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
+    """Mean latencies of a deployment under users, a queue or random arrivals.
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
@@ -73,14 +72,6 @@ def served(deployment: Deployment, workload: Workload, start: tuple[Real, ...] |
     Source:
         docs/method.md, "A server under load".
     """
-    if workload.cache is not None and workload.cache.turns is not None and workload.cache.hit is None:
-        from roofline.serving.load.sessions import served_in_sessions
-
-        return served_in_sessions(deployment, workload)
-    if workload.arrivals is not None and workload.load.is_open:
-        from roofline.serving.load.bunching import served_in_bunches
-
-        return served_in_bunches(deployment, workload)
     found: Served = answered(served_by_formulas, deployment, workload, start or ())
     return found
 
@@ -94,15 +85,6 @@ def served_by_formulas(deployment: Deployment, workload: Workload, start: Sequen
     full = saturation(replace(server, users=UNLIMITED), prompt)
     loop = _open_loop if workload.load.is_open else _closed_loop
     return loop(server, prompt, full, workload, tuple(start) or None)
-
-
-def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:
-    """TTFT and TPOT [s] under any load."""
-    if workload.load.is_burst:
-        step = decode(deployment, workload).time
-        return prefill(deployment, workload).time, time_per_token(deployment, workload.osl, step)
-    under_load = served(deployment, workload)
-    return under_load.ttft, under_load.tpot
 
 
 def _open_loop(
@@ -630,13 +612,3 @@ def _outside_of_steady(workload: Workload, under_load: Served) -> Iterator[tuple
         "one prefill over half of a request's decode steps",
     )
     yield workload.osl <= 1.0, "single-token answers"
-
-
-def benchmark_note(deployment: Deployment, workload: Workload, under_load: Served) -> tuple[str, ...]:
-    """What a benchmark of as many users would report: they begin together, and its mean TTFT holds that start."""
-    prompts = workload.load.benchmark
-    if prompts is None or type(under_load.ttft) is not float or under_load.is_stable is not True:
-        return ()
-    run = served(deployment, replace(workload, load=Users(workload.concurrency, prompts)), under_load.state)
-    report = f"would report a mean TTFT of {to_text(run.ttft, 's')} (`num_prompts` {prompts:.0f})"
-    return (f"{BENCHMARK} {prompts:.0f} requests that all {workload.concurrency:.12g} users begin together {report}",)

@@ -16,9 +16,10 @@ from roofline.numbers.roots import crossing, fixed_point
 from roofline.physics.memory import largest_batch
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Served, Workload, lanes
-from roofline.serving.load.equations import served, server_of
+from roofline.serving.load.bunching import served_of_arrivals, tails_of_arrivals
+from roofline.serving.load.equations import server_of
 from roofline.serving.load.server import added, prompt_of
-from roofline.serving.load.tails import Tails, tails
+from roofline.serving.load.tails import Tails
 from roofline.serving.prompts import PromptKind, kinds_of_turn, prefix_bytes
 from roofline.specs.arrivals import PREFIX
 from roofline.specs.engine import HBM, PromptCache
@@ -65,7 +66,7 @@ class SessionTimes(NamedTuple):
 
 
 def served_in_sessions(deployment: Deployment, workload: Workload) -> Served:
-    """As `served`, of the turns of sessions.
+    """As `served_of_arrivals`, of the turns of sessions.
 
     Args:
         deployment: model, GPU, plan, quantization, basis, engine and replicas.
@@ -84,9 +85,9 @@ def served_in_sessions(deployment: Deployment, workload: Workload) -> Served:
 
 
 def tails_in_sessions(deployment: Deployment, workload: Workload) -> Tails:
-    """As `tails`, of the turns of sessions."""
+    """As `tails_of_arrivals`, of the turns of sessions."""
     _, parts = _settled(deployment, workload)
-    mixed = tuple((share, tails(deployment, one, means)) for share, one, means in parts)
+    mixed = tuple((share, tails_of_arrivals(deployment, one, means)) for share, one, means in parts)
     if len(mixed) == 1:
         return mixed[0][1]
 
@@ -284,16 +285,16 @@ def _parts(
     found = found_of(deployment, workload, e2el, rate)
     known = replace(workload, cache=replace(cache, hit=found.hit, loaded=found.loaded))
     if users is None:
-        return [(1.0, known, served(deployment, known))]
+        return [(1.0, known, served_of_arrivals(deployment, known))]
     away = sessions.think / (e2el + sessions.think)
     closed = replace(known, load=Users(maximum(users * (1.0 - away), 1.0)))
-    means = served(deployment, closed)
+    means = served_of_arrivals(deployment, closed)
     if sessions.think == 0.0:
         return [(1.0, closed, means)]
     most = _FULLEST * means.max_request_rate
     opened = replace(known, load=Rate(minimum(rate, most)))
     share = away * minimum(maximum(most - rate, 0.0) / (_RAMP * most), 1.0)  # a full server keeps its users
-    return [(1.0 - share, closed, means), (share, opened, served(deployment, opened))]
+    return [(1.0 - share, closed, means), (share, opened, served_of_arrivals(deployment, opened))]
 
 
 def _stay(sessions: Sessions, rate: Real, room: Real) -> Real:
