@@ -530,18 +530,18 @@ def _sessions(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     times, sessions = prediction.session_times, prediction.workload.sessions
     if times is None or sessions is None:
         return {}
-    found, last = times.found, len(times.turns)
+    found, last = times.found, len(times.turns) - 1
     ways = [f"{_percent(found.hit)} of later turns find their context in GPU memory"]
     if prediction.workload.cache is not None and prediction.workload.cache.tier != HBM:
         ways.append(f"{_percent(found.loaded)} load it from {prediction.workload.cache.tier}")
     if found.hit + found.loaded < 1.0 - _ROUNDED:
         ways.append(f"{_percent(1.0 - found.hit - found.loaded)} compute it again")
-    some = dict.fromkeys((1, (last + 1) // 2, last))
-    ttft = ", ".join(f"turn {number} {figure_text(times.turns[number - 1].ttft, 's')}" for number in some)
+    some = [times.turns[place] for place in dict.fromkeys((0, last // 2, last))]
+    ttft = ", ".join(f"turn {each.turn} {figure_text(each.ttft, 's')}" for each in some)
     waits = f"contexts of {found.waiting:,.0f} tokens wait at a rank, with room for {found.room:,.0f}"
     return {
         "sessions": (
-            ", ".join(ways) if last > 1 else "no later turns",
+            ", ".join(ways) if last else "no later turns",
             f"\nTTFT: {ttft}; a session takes {figure_text(times.duration, 's')}\n{waits}",
         )
     }

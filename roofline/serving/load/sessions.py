@@ -7,7 +7,7 @@ and so the time, of turns. docs/method/features.md, "Sessions", has the equation
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from roofline.numbers.operations import Real, always, maximum, minimum, where
@@ -29,6 +29,7 @@ from roofline.support.records import NamedTuple, replace
 
 _E = 2.718281828459045
 _TINY = 2.0**-200  # of a time, against division by zero
+_MOST_TURNS = 100  # whose times are found
 _STEPS = 16  # of Newton's method, for the time that contexts stay
 _SLOWEST = 10.0 * KILO  # times an idle server's time: the longest turn that is looked for
 _NEAR = MILLI  # of it, to which it must agree with itself
@@ -61,7 +62,7 @@ class SessionTimes(NamedTuple):
     """Sessions under a load: what their turns find, and how long they take."""
 
     found: Found
-    turns: tuple[Turn, ...]
+    turns: tuple[Turn, ...]  # all of up to a hundred; of more as many, evenly spaced
     duration: Real  # [s] of a session with its pauses, mean
 
 
@@ -95,16 +96,6 @@ def tails_in_sessions(deployment: Deployment, workload: Workload) -> Tails:
         return tuple(part._replace(weight=share * part.weight) for share, each in mixed for part in getattr(each, name))
 
     return Tails(together("ttft"), together("tpot"), together("e2el"), together("itl"), together("answers"), mixed)
-
-
-def resolved(deployment: Deployment, workload: Workload) -> Workload:
-    """The workload with what its turns find of their context; itself without sessions."""
-    cache = workload.cache
-    if cache is None or cache.turns is None or cache.hit is not None or workload.load.is_burst:
-        return workload
-    means, _ = _settled(deployment, workload)
-    found = found_of(deployment, workload, means.ttft + means.decode, means.request_rate)
-    return replace(workload, cache=replace(cache, hit=found.hit, loaded=found.loaded))
 
 
 def found_of(deployment: Deployment, workload: Workload, e2el: Real, rate: Real) -> Found:
@@ -169,10 +160,12 @@ def session_times(deployment: Deployment, workload: Workload, means: Served) -> 
     e2el = means.ttft + means.decode
     found = found_of(deployment, workload, e2el, means.request_rate)
     known = replace(workload, cache=replace(_cache(workload), hit=found.hit, loaded=found.loaded))
+    apart = max(sessions.turns - 1, 1) / (min(sessions.turns, _MOST_TURNS) - 1 or 1)
+    numbers = [round(1.0 + apart * place) for place in range(min(sessions.turns, _MOST_TURNS))]
+    ttfts = _ttfts(deployment, known, means, [sessions.cached(number) for number in numbers])
     turns = []
-    for number in range(1, sessions.turns + 1):
+    for number, ttft in zip(numbers, ttfts, strict=True):
         context = workload.prefix + (sessions.cached(number) - sessions.prefix)
-        ttft = ttft_of_turn(deployment, known, means, number)
         turns.append(Turn(number, context + (workload.isl - workload.prefix), context, ttft, ttft + means.decode))
     whole = sessions.turns * e2el + (sessions.turns - 1) * sessions.think
     return SessionTimes(found, tuple(turns), whole)
@@ -187,23 +180,13 @@ def tier_tokens(deployment: Deployment, workload: Workload) -> Real:
     return cache.size / (plan.dp * plan.pp) / whole * workload.prefix
 
 
-def ttft_of_turn(deployment: Deployment, workload: Workload, means: Served, turn: int) -> Real:
-    """Mean time to first token of one turn, whatever it finds of its context [s].
+def _ttfts(deployment: Deployment, workload: Workload, means: Served, contexts: Sequence[float]) -> list[Real]:
+    """Mean time to first token of turns, whatever they find of their contexts [s].
 
-    Args:
-        deployment: model, GPU, plan, quantization, basis, engine and replicas.
-        workload: `resolved`.
-        means: of all turns.
-        turn: its number, 1 for the first [1].
-
-    Returns:
-        Time: the mean one, with the prompt of this turn in place of the mean one.
-
-    Source:
-        Arithmetic: queues do not know turns.
+    The mean one, with the prompt of each in place of the mean one: queues do not know turns.
     """
-    server = server_of(deployment, workload)
-    sessions, prompt = _sessions(_cache(workload)), prompt_of(server)
+    server, cache = server_of(deployment, workload), _cache(workload)
+    prompt = prompt_of(server)
 
     def own(kinds: tuple[PromptKind, ...]) -> Real:
         """Time with one's own prompt: alone where nobody decodes, in steps of others else."""
@@ -218,9 +201,9 @@ def ttft_of_turn(deployment: Deployment, workload: Workload, means: Served, turn
             total = total + kind.weight * (kind.loading + shared)
         return total
 
-    usual = own(server.kinds)
-    here = own(kinds_of_turn(deployment, workload.isl, workload.prefix, _cache(workload), sessions.cached(turn)))
-    return maximum(means.ttft + here - usual, server.before)
+    others = means.ttft - own(server.kinds)
+    each = (kinds_of_turn(deployment, workload.isl, workload.prefix, cache, context) for context in contexts)
+    return [maximum(others + own(kinds), server.before) for kinds in each]
 
 
 def _settled(deployment: Deployment, workload: Workload) -> tuple[Served, list[tuple[Real, Workload, Served]]]:
