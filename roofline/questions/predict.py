@@ -172,8 +172,8 @@ def predict(
         cold_start: share of the requests of a load that start a cold server, and their extra wait: ``1%:2s``, or both
             numbers, the time in seconds [1, s].
         arrivals: how the requests of a rate come: ``poisson``; by their index of dispersion within some times,
-            ``idc:1s=1.4,10s=3.9`` or a mapping of seconds; or a trace: the path of a CSV with a column timestamp, whose
-            rate holds where no load is given [1].
+            ``idc:1s=1.4,10s=3.9`` or a mapping of seconds; or a trace: the path of a CSV with a column timestamp,
+            replayed at the rate of the case [1].
         router: which replica gets a request: ``random``, ``round-robin``, ``least-busy`` (the fewest in flight), or
             ``prefix`` (the one that keeps its prefix); None for ``random``.
         turns: of a session, of which requests are the turns: each sends what was said before, and more [1].

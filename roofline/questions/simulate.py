@@ -296,6 +296,8 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
         width = usual_width if spread is None else number("spread", spread, 0.0, 1.0)
         lengths = lengths_by_law(UNIFORM, width / 3.0**0.5, width / 3.0**0.5)
     process, deployment, sessions = workload.arrivals, prediction.deployment, workload.sessions
+    if sessions is not None and workload.cache is not None and workload.cache.hit is not None:
+        raise BadInput("a simulation finds itself what turns find of their context; leave out cache_hit")
     tier = 0.0 if sessions is None else float(tier_tokens(deployment, workload))
     if process is None:
         return Arrivals(count, rate, users, run is not None, lengths, seed, sessions=sessions, tier=tier)

@@ -586,6 +586,7 @@ class Served(NamedTuple):
     prompt: Real = float("nan")  # [s] that a prompt adds to the steps of others
     nobody: Real = float("nan")  # probability that no sequence decodes when a request arrives [1]
     overloaded: Real = 0.0  # share of requests that meet a rate above the saturation for a while, as they bunch [1]
+    link: Real = 0.0  # share of the time in which the link of a rank loads contexts of sessions [1]
 
     @property
     def util(self) -> Real:

@@ -110,7 +110,7 @@ def kinds_of_turn(
     new = computed(isl, prefix)
     here = prefix + (context - sessions.prefix)
     found = PromptKind(1.0, new, here, 0.0)
-    if context <= sessions.system or (cache.hit is None and cache.tier == HBM):
+    if context <= sessions.system or cache.loaded is None:
         return (found,)
     hit: Real = 1.0 if cache.hit is None else cache.hit
     again = PromptKind(
@@ -230,7 +230,8 @@ def hit_rate(deployment: Deployment, prefix: Real, cache: PromptCache) -> Real:
     """
     if cache.turns is not None:
         later = 1.0 - 1.0 / cache.turns.turns
-        return 1.0 - later + later * ((1.0 if cache.hit is None else cache.hit) + cache.loaded)
+        hit: Real = 1.0 if cache.hit is None else cache.hit
+        return 1.0 - later + later * (hit + (0.0 if cache.loaded is None else cache.loaded))
     if cache.hit is not None:
         return cache.hit
     if cache.working_set is None or cache.size is None:

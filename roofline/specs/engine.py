@@ -253,5 +253,5 @@ class PromptCache:
     working_set: float | None = None  # [B] of all prefixes in demand
     zipf: float | None = None  # exponent of their popularity; None: uniform
     turns: Sessions | None = None  # whose contexts are the prefixes; of these, `hit` is of the later turns
-    loaded: Real = 0.0  # share of the later turns that load their context from the tier [1]
+    loaded: Real | None = None  # share of the later turns that load theirs from the tier [1]; None: not found yet
     is_split: bool = False  # replicas keep different prefixes, and each request goes to the one that keeps its own

@@ -34,10 +34,11 @@ def test_times_in_seconds_and_as_dates_are_the_same_trace(tmp_path):
     assert seconds.points[0].window < 0.2 / 7 < 0.2 < seconds.points[-1].window < 2000 / 5 / 20
 
 
-def test_a_trace_alone_states_its_rate(tmp_path):
+def test_a_trace_is_replayed_at_the_rate_that_is_stated(tmp_path):
     path = written(tmp_path, "timestamp", [str(time) for time in poisson(1000)])
-    found = rl.predict("llama-3.1-8b", "h100-sxm", arrivals=path)
-    assert found.workload.request_rate == process_of(path, None).rate
+    own = process_of(path, None).rate
+    with pytest.raises(RooflineError, match=rf"give request_rate \({own:.3g} is that of the trace\)"):
+        rl.predict("llama-3.1-8b", "h100-sxm", arrivals=path)
     assert rl.predict("llama-3.1-8b", "h100-sxm", arrivals=path, request_rate=2.0).workload.request_rate == 2.0
 
 

@@ -243,3 +243,11 @@ def test_slopes_are_those_of_differences(more):
     for result in ("ttft", "tpot"):
         change = (getattr(more_of_it, result) - getattr(less, result)) / getattr(here, result)
         assert slopes[result, "request_rate"] == pytest.approx(change / (0.002 / 8.0), rel=1e-4)
+
+
+@pytest.mark.parametrize("router", [LEAST_BUSY, "prefix"])
+def test_no_router_passes_that_was_not_judged_or_is_rough(router):
+    cached = {"prefix": 500, "cache_size": "20GB", "working_set": "100GB"} if router == "prefix" else {}
+    options = {**CASE, "request_rate": 8.0, "num_gpus": 4, "tp": 1, "slo": "ttft:60s,tpot:6s", **cached}
+    assert rl.predict("llama-3.1-8b", "h100-sxm", **options, router=router).verdict == "pass?"
+    assert rl.predict("llama-3.1-8b", "h100-sxm", **options).verdict == "pass"

@@ -196,3 +196,30 @@ def test_sessions_need_a_load_and_pools_refuse_them():
         rl.predict(*ON, **AGENTS)
     with pytest.raises(BadInput, match="disaggregate takes no"):
         rl.disaggregate("llama-3.1-8b", prefill="h100:tp1", decode="h100:tp1", request_rate=1.0, **AGENTS)
+
+
+def test_a_stated_share_of_hits_is_that_of_later_turns_and_users_still_pause():
+    options = {**AGENTS, "engine": "vllm", "tp": 1, "concurrency": 20}
+    found, all_found = rl.predict(*ON, **options, cache_hit=0.5), rl.predict(*ON, **options, cache_hit=1.0)
+    assert found.session_times.found.hit == 0.5
+    assert found.ttft > all_found.ttft
+    assert all_found.ttft == pytest.approx(rl.predict(*ON, **options).ttft, rel=1e-6)
+    assert found.request_rate * (found.e2el + 5.0) == pytest.approx(20.0, rel=1e-9)
+    assert rl.predict(*ON, **options, cache_hit=0.5, cache_tier="host").session_times.found.loaded == 0.5
+    with pytest.raises(BadInput, match="leave out cache_hit"):
+        rl.simulate(found, requests=50)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"concurrency": 60},  # a full server
+        {"request_rate": 1.0, "router": "round-robin", "num_gpus": 2},
+        {"request_rate": 1.0, "arrivals": "idc:1s=2"},
+        {"request_rate": 1.0, "draft": "ngram", "draft_tokens": 3, "acceptance": 0.6},
+    ],
+)
+def test_nothing_passes_where_no_simulation_was(more):
+    found = rl.predict(*ON, **AGENTS, engine="vllm", tp=1, slo="ttft:600s,tpot:60s", **more)
+    assert found.verdict == "pass?"
+    assert str(found.slo_verdict.reason).startswith("outside the validated range")

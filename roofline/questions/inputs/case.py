@@ -104,18 +104,17 @@ def workload(
     arrivals: Process | None = None,
     **loads: Real | None,
 ) -> Workload:
-    """Lengths and load as floats or float64 arrays; a batch of 1, or the rate of a trace, where no load is given."""
+    """Lengths and load as floats or float64 arrays; a batch of 1 where no load is given."""
     others = lengths, cold_start, cache, arrivals
     if all(value is None for value in others) and all(value is None for value in loads.values()):
         plain = _burst(isl, osl, 1.0 if batch is None else batch, prefix)
         if plain is not None:
             return plain
     loads["batch"] = batch
-    if arrivals is not None and arrivals.rate is not None and all(value is None for value in loads.values()):
-        loads[Rate.option] = arrivals.rate
     kind = stated(loads)
     if arrivals is not None and not kind.is_open:
-        raise BadInput("arrivals and router say how the requests of a rate come; give request_rate")
+        own = "" if arrivals.rate is None else f" ({rounded(arrivals.rate)} is that of the trace)"
+        raise BadInput(f"arrivals and router say how the requests of a rate come; give request_rate{own}")
     sessions = None if cache is None else cache.turns
     for name, value in (("length distributions", lengths), ("cold starts", cold_start), ("sessions", sessions)):
         if value is not None and kind.is_burst:

@@ -24,7 +24,7 @@ from roofline.serving.load.server import (
 )
 from roofline.serving.load.waves import queue
 from roofline.serving.prompts import hit_rate, load_time
-from roofline.specs.arrivals import LEAST_BUSY
+from roofline.specs.arrivals import LEAST_BUSY, PREFIX
 from roofline.specs.engine import HBM
 from roofline.support.records import NamedTuple, replace
 
@@ -54,15 +54,7 @@ def server_of(deployment: Deployment, workload: Workload) -> Server:
 
 
 def served_at_random(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
-    """Mean latencies of a deployment under users, a queue or random arrivals.
-
-    Args:
-        deployment: model, GPU, plan, quantization, basis, engine and replicas.
-        workload: lengths, and users or a rate.
-        start: `Served.state` of a nearby case, as the initial guess [any].
-
-    Returns:
-        Mean figures; times are infinite under overload, and where no steady state is found.
+    """`steady.served` of users, a queue or random arrivals.
 
     Valid:
         `domain` gives the validated range. Lengths are those of the mean request; users' lengths are assumed to
@@ -579,10 +571,7 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
     if workload.load.is_open:
         yield under_load.util > MOST_UTIL, f"utilisation above {MOST_UTIL:.0%}"
         yield under_load.waiting_share > _MOST_WAITING, "requests wait for memory or max_num_seqs"
-        if workload.arrivals is not None:
-            yield under_load.overloaded > _MOST_OVERLOADED, "more come at times than are answered"
-            if workload.arrivals.router == LEAST_BUSY and not never(deployment.replicas > 1):
-                yield workload.osl > 0.0, "a router that picks the least busy replica"
+        yield from _outside_of_arrivals(deployment, workload, under_load)
     elif not workload.load.is_queue:
         yield under_load.rho_chunks > MOST_UTIL, "prefill near the token budget"
     if workload.load.is_queue:
@@ -590,6 +579,7 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
             yield workload.osl > 0.0, "a queue with drafts, whose answers do not end together"
     else:
         yield from _outside_of_steady(workload, under_load)
+    yield from _outside_of_sessions(deployment, workload, under_load)
     if workload.lengths is not None and workload.lengths.prompts.cv > _MOST_CV:
         yield workload.osl > 0.0, f"prompt length cv above {_MOST_CV:g}"
     cache = workload.cache
@@ -599,6 +589,29 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
         yield busy > _MOST_LOADS, f"loads of prefixes over {_MOST_LOADS:.0%} of the time of their link"
     if not never(deployment.plan.pp > 1):
         yield (workload.osl > 0.0) & (deployment.plan.pp > 1), "pipeline parallelism"
+
+
+def _outside_of_arrivals(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
+    """Conditions of arrivals that bunch, and of routers."""
+    process, always = workload.arrivals, workload.osl > 0.0
+    if process is None:
+        return
+    yield under_load.overloaded > _MOST_OVERLOADED, "more come at times than are answered"
+    if deployment.draft is not None or workload.cache is not None:
+        yield always, "arrivals of their own with drafts, a prompt cache or sessions"
+    if process.router in (LEAST_BUSY, PREFIX) and not never(deployment.replicas > 1):
+        yield always, f"router {process.router}"
+
+
+def _outside_of_sessions(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:
+    """Conditions of sessions: half-full servers of turns without drafts were simulated."""
+    if workload.sessions is None:
+        return
+    if not workload.load.is_open:
+        yield under_load.util > MOST_UTIL, f"utilisation above {MOST_UTIL:.0%}"
+    yield under_load.link > _MOST_LOADS, f"loads of contexts over {_MOST_LOADS:.0%} of the time of their link"
+    if deployment.draft is not None:
+        yield workload.osl > 0.0, "sessions with drafts"
 
 
 def _outside_of_steady(workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:

@@ -133,11 +133,13 @@ def found_of(deployment: Deployment, workload: Workload, e2el: Real, rate: Real)
     stay = _stay(sessions, arriving, room)
     hit = _share(sessions, stay)
     loaded: Real = 0.0
-    if cache.tier != HBM:
+    if cache.hit is not None:  # as stated: in GPU memory, or in the tier
+        hit, loaded = (cache.hit, 0.0) if cache.tier == HBM else (0.0, cache.hit)
+    elif cache.tier != HBM:
         beyond = tier_tokens(deployment, workload)
         has_end = cache.size is not None
         loaded = (_share(sessions, _stay(sessions, arriving, room + beyond)) if has_end else 1.0) - hit
-    finds = _at_its_replica(deployment, workload)
+    finds = _at_its_replica(deployment, workload) if cache.hit is None else 1.0
     waiting = arriving * (1.0 - 1.0 / sessions.turns) * sessions.kept(-sessions.system) * sessions.think * hit
     return Found(stay, finds * hit, finds * loaded, minimum(waiting, room), room)
 
@@ -243,6 +245,7 @@ def _settled(deployment: Deployment, workload: Workload) -> tuple[Served, list[t
             ttft=where(is_stable, means.ttft, float("inf")),
             concurrency=rate * e2el,
             request_rate=rate,
+            link=rate / lanes(deployment) * deployment.plan.pp * server_of(deployment, parts[0][1]).loading,
             max_request_rate=maximum(means.max_request_rate, rate) if users is not None else means.max_request_rate,
             is_stable=is_stable,
         ),

@@ -53,7 +53,7 @@ def tails(deployment: Deployment, workload: Workload, under_load: Served) -> Tai
 
 def _has_sessions(workload: Workload) -> bool:
     """Whether requests are turns, of which it is not known what they find of their context."""
-    return workload.cache is not None and workload.cache.turns is not None and workload.cache.hit is None
+    return workload.sessions is not None and workload.cache is not None and workload.cache.loaded is None
 
 
 def mean_latencies(deployment: Deployment, workload: Workload) -> tuple[Real, Real]:

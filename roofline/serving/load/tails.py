@@ -100,15 +100,7 @@ class _Settled(NamedTuple):
 
 
 def tails_at_random(deployment: Deployment, workload: Workload, under_load: Served) -> Tails:
-    """Distributions of TTFT, TPOT and E2EL over the requests of users or random arrivals.
-
-    Args:
-        deployment: model, GPU, plan, quantization, basis, engine and replicas.
-        workload: lengths and load, without `num_prompts`: of the steady state.
-        under_load: its means.
-
-    Returns:
-        The distributions; meaningless for a load without a steady state.
+    """`steady.tails` of users or random arrivals.
 
     Valid:
         As for the means, with a coefficient of variation of prompts up to 0.3. TTFT and TPOT of a request are assumed
