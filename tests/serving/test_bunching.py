@@ -251,3 +251,14 @@ def test_no_router_passes_that_was_not_judged_or_is_rough(router):
     options = {**CASE, "request_rate": 8.0, "num_gpus": 4, "tp": 1, "slo": "ttft:60s,tpot:6s", **cached}
     assert rl.predict("llama-3.1-8b", "h100-sxm", **options, router=router).verdict == "pass?"
     assert rl.predict("llama-3.1-8b", "h100-sxm", **options).verdict == "pass"
+
+
+@pytest.mark.parametrize("more", [{"router": ROUND_ROBIN, "num_gpus": 4}, {"arrivals": "idc:1us=3,1000s=3"}])
+def test_cases_without_rates_that_last_are_the_same_in_an_array(more):
+    """Where one of the cases has such rates, the others are still at their own rate alone."""
+    options = {**CASE, **more, "tp": 1, "engine": "sglang"}
+    many = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=np.array([2.0, 6.0, 10.0]), **options)
+    for place, rate in enumerate((2.0, 6.0, 10.0)):
+        alone = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=rate, **options)
+        for key in KEYS:
+            assert many.latency(key)[place] == pytest.approx(alone.latency(key), rel=1e-10)

@@ -226,7 +226,9 @@ def _bunching(deployment: Deployment, workload: Workload) -> _Bunching:
     rates: tuple[tuple[float, Real], ...] = ((1.0, rate),)
     overloaded: Real = 0.0
     if not never(excess > _SLIGHT):
-        rates, overloaded = _rates(rate, maximum(excess, _SLIGHT), arriving * lasting, mean.max_request_rate)
+        varying, beyond = _rates(rate, maximum(excess, _SLIGHT), arriving * lasting, mean.max_request_rate)
+        rates = tuple((share, where(excess > _SLIGHT, each, rate)) for share, each in varying)
+        overloaded = where(excess > _SLIGHT, beyond, 0.0)
     prompt, cases = prompt_of(server), []
     for share, each in rates:
         poisson, means = (poisson, mean) if len(rates) == 1 else _at(deployment, workload, each)
