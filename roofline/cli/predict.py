@@ -85,7 +85,7 @@ from roofline.questions.predict import (
     prediction_text,
     refused_row,
 )
-from roofline.support.errors import BadInput, RooflineError, UnknownName
+from roofline.support.errors import BadInput, OverloadedAtTimes, RooflineError, UnknownName
 from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, replace
 
@@ -377,12 +377,17 @@ def _answer(query: _Query, view: Callable[[Mapping[str, Any]], list[ScreenColumn
     names = gpus or catalog.gpus(options.get("specs"))
     if "measured" in options and len(models) * len(names) != 1:
         raise click.UsageError("--measured takes one deployment; give one model and one GPU")
-    cases = _cases(models, names, by, query.cases, keys)
+    try:
+        cases = _cases(models, names, by, query.cases, keys)
+    except OverloadedAtTimes as refusal:  # the only case
+        _simulate_refused([refusal], query)
+        raise
     failures = [error for error, is_alone in cases.refused.values() if gpus or is_alone]
     unknown = next((failure for failure in failures if isinstance(failure, UnknownName)), None)
     if unknown is not None:
         raise unknown
     if not cases.predictions:
+        _simulate_refused(failures, query)
         raise RooflineError(reasons_text(failures))
     if plotted(query.plot, lambda: _picture(cases.predictions), is_of_rows=True):
         return
@@ -563,6 +568,18 @@ def _simulation(prediction: Prediction, query: _Query) -> Simulation:
     count = arrivals_of(prediction, query.requests, query.seed, None).least
     with counting("requests", count) as answered:
         return simulation(prediction, requests=query.requests, seed=query.seed, progress=answered)
+
+
+def _simulate_refused(failures: Sequence[RooflineError], query: _Query) -> None:
+    """Simulate what closed forms refuse because of bunches, where a person asks for it."""
+    if not (query.simulated and query.for_people):
+        return
+    from roofline.questions.simulate import unanswered
+
+    refused = [unanswered(failure) for failure in failures if isinstance(failure, OverloadedAtTimes)]
+    if refused:
+        simulations = [_simulation(prediction, query) for prediction in refused]
+        echo(_simulations_text(simulations, in_full=flags().is_full).lstrip("\n"))
 
 
 def _kernels(predictions: list[Prediction]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from math import isfinite
 from statistics import fmean
 from typing import TYPE_CHECKING, Unpack, overload
 
@@ -33,7 +34,7 @@ from roofline.specs.keys import LATENCY_NAMES, OVER, Key, Keys, cells
 from roofline.specs.load import LASTING
 from roofline.specs.model import Model
 from roofline.specs.workload import LATENCIES, LEVELS, OF_REQUESTS, key_of, key_text, metric_and_level
-from roofline.support.errors import BadInput
+from roofline.support.errors import BadInput, OverloadedAtTimes
 from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
@@ -130,8 +131,15 @@ class Simulation(Answer[dict[str, Json]]):
             return self.prediction
         return replace(self.prediction, workload=workload, served=served(deployment, workload))
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the closed forms have an answer too."""
+        return self.prediction.served is None or bool(self.prediction.served.is_stable)
+
     def ratio(self, name: str) -> float | None:
         """Closed form over simulation [1]; None where either does not apply."""
+        if not self.is_answered:
+            return None
         closed = self.alike.latency(name) if name in self.percentiles else getattr(self.prediction, name)
         mean = self.percentiles[name] if name in self.percentiles else getattr(self, name)
         return None if closed is None or not mean else float(closed) / mean
@@ -142,7 +150,11 @@ class Simulation(Answer[dict[str, Json]]):
         Args:
             keys: the keys to keep; None for all.
         """
-        return selected({**row(self.prediction), **cells(SIMULATED_KEYS, self)}, keys)
+        closed = row(self.prediction)
+        if not self.is_answered:
+            closed = {key: None if isinstance(value, float) and not isfinite(value) else value
+                      for key, value in closed.items()}  # fmt: skip
+        return selected({**closed, **cells(SIMULATED_KEYS, self)}, keys)
 
     def __repr__(self) -> str:
         pairs = {"TTFT": (self.ttft, self.prediction.ttft), "TPOT": (self.tpot, self.prediction.tpot)}
@@ -176,11 +188,13 @@ class Simulation(Answer[dict[str, Json]]):
         lines = [f"{'':<12}{'closed form':>12}{'simulation':>12}{'ratio':>8}"]
         for name in SIMULATED:
             closed, mean, ratio = getattr(self.prediction, name), getattr(self, name), self.ratio(name)
-            if ratio is not None and name != "queue":
-                cells = (_text(closed, name), _text(mean, name), f"{ratio:.3f}")
+            if name != "queue" and (ratio is not None or (mean is not None and not self.is_answered)):
+                cells = ("-", _text(mean, name), "-")
+                if ratio is not None:
+                    cells = (_text(closed, name), _text(mean, name), f"{ratio:.3f}")
                 lines.append(f"{_NAMES[name]:<12}{cells[0]:>12}{cells[1]:>12}{cells[2]:>8}")
         for name, time in self.percentiles.items():
-            closed, ratio = self.alike.latency(name), self.ratio(name)
+            closed, ratio = self.alike.latency(name) if self.is_answered else None, self.ratio(name)
             closed_text = "-" if closed is None else _text(float(closed), "ttft")
             ratio_text = "-" if ratio is None else f"{ratio:.3f}"
             metric, level = name.split("_")
@@ -250,8 +264,18 @@ def simulate(
     >>> rl.simulate("llama-3.1-8b", "h100-sxm", concurrency=4, requests=50, basis="ideal").requests
     50
     """
-    prediction = predicted("simulate", model, gpu, options)
+    try:
+        prediction = predicted("simulate", model, gpu, options)
+    except OverloadedAtTimes as refusal:
+        prediction = unanswered(refusal)
     return simulation(prediction, requests=requests, seed=seed, spread=spread, progress=progress)
+
+
+def unanswered(refusal: OverloadedAtTimes) -> Prediction:
+    """The case without times that closed forms refuse; refused again where nothing is known of it."""
+    if not isinstance(refusal.prediction, Prediction):
+        raise refusal
+    return refusal.prediction
 
 
 def simulation(

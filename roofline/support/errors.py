@@ -48,6 +48,7 @@ class OverloadedAtTimes(Overloaded):
     """Requests that bunch, of which too many meet a rate above the saturation for closed forms to hold."""
 
     short = "overloaded at times"
+    prediction: object = None  # without times, for a simulation
 
 
 class BadSpec(RooflineError):

@@ -10,10 +10,12 @@ import pytest
 from arrival_processes import batches, two_states, varying
 from build_load_page import WIDE as RANGES
 from build_load_page import bunched_case
+from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roofline as rl
+from roofline.cli.main import cli
 from roofline.measurements.arrivals import dispersion
 from roofline.serving.load.arriving import arriving
 from roofline.serving.load.bunching import index_at_rank, served_in_bunches, spaced_wait
@@ -262,3 +264,19 @@ def test_cases_without_rates_that_last_are_the_same_in_an_array(more):
         alone = rl.predict("llama-3.1-8b", "h100-sxm", request_rate=rate, **options)
         for key in KEYS:
             assert many.latency(key)[place] == pytest.approx(alone.latency(key), rel=1e-10)
+
+
+def test_what_is_refused_because_of_bunches_is_simulated():
+    case = {**CASE, "arrivals": "idc:1s=3,10s=30", "request_rate": 18.0}
+    found = rl.simulate("llama-3.1-8b", "h100-sxm", **case, requests=2000)
+    assert found.ttft > 0.05
+    assert found.ratio("ttft") is None
+    assert found.to_dict()["ttft_ms"] is None
+    assert found.to_dict()["simulated_ttft_ms"] == pytest.approx(1e3 * found.ttft)
+    options = [f"--{name.replace('_', '-')}={value}" for name, value in case.items()]
+    said = CliRunner().invoke(
+        cli, ["predict", "llama-3.1-8b", "h100-sxm", *options, "--simulate", "--requests", "2000"]
+    )
+    assert said.exit_code == 1
+    assert "every step simulated" in said.stdout
+    assert "come while more arrive" in said.stderr

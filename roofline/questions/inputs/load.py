@@ -183,11 +183,13 @@ def noted(prediction: Prediction) -> Prediction:
                 "exceeds that: lower it, or add GPUs (`num_gpus`)"
             )
         if prediction.workload.arrivals is not None:
-            raise OverloadedAtTimes(
+            refusal = OverloadedAtTimes(
                 f"{what}: {percent_figure(load.overloaded)} % of the requests at {stated.asked} come while more arrive "
                 f"than it answers ({rounded(load.max_request_rate)} requests/s), so that no closed form holds; "
                 "lower the rate, add GPUs (`num_gpus`), or `simulate` it"
             )
+            refusal.prediction = prediction
+            raise refusal
         raise NoSteadyState(
             f"{what}: {NoSteadyState.short} for {stated.asked}; ask for a lower load, or add GPUs (`num_gpus`)"
         )
