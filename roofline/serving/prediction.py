@@ -378,10 +378,11 @@ pass?>
     def knees(self) -> Knees[Number, Word]:
         """The four knees: in sequences for a burst, in users of the whole deployment [requests] under users.
 
-        All None under a request rate, which determines the batch. That of the SLO is None, NaN in arrays, where a
+        All None under a request rate, which determines the batch, and of users who think, who are not all in flight.
+        That of the SLO is None, NaN in arrays, where a
         percentile is not known beyond it.
         """
-        if self.workload.load.is_open:
+        if self.workload.load.is_open or self.workload.think:
             return Knees(None, None, None, None)
         limited = [metric_and_level(key)[0] for key in self.slo]
         applies = any(metric not in BETWEEN_TOKENS or not never(self.workload.osl > 1.0) for metric in limited)

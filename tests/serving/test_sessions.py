@@ -223,3 +223,8 @@ def test_nothing_passes_where_no_simulation_was(more):
     found = rl.predict(*ON, **AGENTS, engine="vllm", tp=1, slo="ttft:600s,tpot:60s", **more)
     assert found.verdict == "pass?"
     assert str(found.slo_verdict.reason).startswith("outside the validated range")
+
+
+def test_users_who_think_have_no_knee_of_users_in_flight():
+    assert rl.predict(*ON, **AGENTS, concurrency=20, slo="ttft:300@p99").knee is None
+    assert rl.predict(*ON, **{**AGENTS, "think": None}, concurrency=4).knee is not None

@@ -338,7 +338,8 @@ QUESTIONS: Mapping[str, Question] = {
     "knee": Question(
         {
             "request_rate": "a knee is a batch, or a number of users; under a rate the batch follows from it (solve "
-            "for request_rate says the rate at which an SLO is just met)"
+            "for request_rate says the rate at which an SLO is just met)",
+            "think": "a knee is of users in flight, and those who think are not",
         },
         each=True,
     ),
