@@ -56,6 +56,14 @@ def server_of(deployment: Deployment, workload: Workload) -> Server:
 def served_at_random(deployment: Deployment, workload: Workload, start: tuple[Real, ...] | None = None) -> Served:
     """`steady.served` of users, a queue or random arrivals.
 
+    Args:
+        deployment: the ranks that share the load.
+        workload: without arrivals of its own.
+        start: where to begin, as there [any].
+
+    Returns:
+        Mean figures.
+
     Valid:
         `domain` gives the validated range. Lengths are those of the mean request; users' lengths are assumed to
         differ a little, as equal ones would stay in step. With pp, as many batches take turns, evenly

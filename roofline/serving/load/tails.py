@@ -102,6 +102,14 @@ class _Settled(NamedTuple):
 def tails_at_random(deployment: Deployment, workload: Workload, under_load: Served) -> Tails:
     """`steady.tails` of users or random arrivals.
 
+    Args:
+        deployment: the ranks that share the load.
+        workload: without arrivals of its own.
+        under_load: its means.
+
+    Returns:
+        The distributions.
+
     Valid:
         As for the means, with a coefficient of variation of prompts up to 0.3. TTFT and TPOT of a request are assumed
         independent, given its lengths.
