@@ -9,7 +9,8 @@ from every_case import each
 
 import roofline as rl
 from roofline.questions.alternatives import CHECK, MORE_BANDWIDTH, SAME_ANSWERS, is_free, smaller_sibling, wider_gpu
-from roofline.questions.levers import GOALS, LEVER_KEYS, Start, candidates, change_text
+from roofline.questions.lever_choices import Start, candidates
+from roofline.questions.levers import GOALS, LEVER_KEYS, change_text
 from roofline.serving.capacity import largest_rate
 from roofline.serving.shown import ROW_KEYS
 
