@@ -31,7 +31,16 @@ from roofline.specs.arguments import BINARY, LETTERS, TYPES, Argument, Arguments
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
 from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST, OVERLAPS, Engine, GpuDefault, KernelOverride, StartUp
 from roofline.specs.formats import FORMATS, KV_FORMATS, PEAKS, STORED_BITS, is_format
-from roofline.specs.gpu import CALIBRATED, COLLECTIVES, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link
+from roofline.specs.gpu import (
+    CALIBRATED,
+    COLLECTIVES,
+    UNTIMED,
+    Calibration,
+    CollectiveEfficiency,
+    Efficiency,
+    Gpu,
+    Link,
+)
 from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
 from roofline.specs.names import Bytes, BytesPerSecond, Seconds, Share, Watts, name_fault
 from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, SLO_EXAMPLE, UNIFORM_CV, NamedWorkload, limits_of_text
@@ -395,7 +404,7 @@ else:
 
 
 #: Kinds of kernel with constants in a calibration; `pcie` stands for all collectives over PCIe.
-_KINDS = tuple(kind.name for kind in CALIBRATED)
+_KINDS = tuple(kind.name for kind in (*CALIBRATED, *UNTIMED))
 _LINKS = (*(kind.name for kind in COLLECTIVES), "pcie")
 
 
@@ -592,7 +601,7 @@ _Factor = Annotated[float, Field(ge=0.001, le=1000.0)]
 _TUNING: Any = of_record(
     KernelOverride,
     {
-        "kind": (Annotated[str, OneOf(tuple(kind.name for kind in CALIBRATED))], ...),
+        "kind": (Annotated[str, OneOf(_KINDS)], ...),
         "peak": (Annotated[str, OneOf(PEAKS)], None),
         "compute": (_Factor, 1.0),
         "memory": (_Factor, 1.0),

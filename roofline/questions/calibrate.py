@@ -470,6 +470,7 @@ _KEYS = {
     "int4": ("int4", 2.0, "16-bit", False),
     "mxfp4": ("mxfp4", 2.0, "16-bit", False),
     "mxfp4_fp8": ("mxfp4", 1.0, "fp8", False),
+    "mxfp4_fp4": ("mxfp4", 0.5 + 1.0 / 32, "fp4", False),
     "weight_only_8bit": ("int8", 2.0, "16-bit", False),
     "weight_only_4bit": ("int4", 2.0, "16-bit", False),
 }

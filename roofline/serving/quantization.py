@@ -80,6 +80,8 @@ def resolved_quantization(
     schemes: dict[str, Scheme] = {}
     for section in SECTIONS:
         dtype, is_requested = (required, chosen is not None) if section in MATRICES else (None, False)
+        if required is None and section in MATRICES and _is_quark(formats[section], model.native[section], gpu):
+            dtype = "fp4"
         schemes[section] = _scheme(formats[section], gpu, sixteen_bit, dtype, is_requested=is_requested, notes=notes)
     _check_compute(required, schemes, model)
     kv = _kv_format((preset_kv or model.native["kv"]) if kv_cache_dtype is None else kv_cache_dtype)
@@ -98,6 +100,12 @@ def resolved_quantization(
         sixteen_bit_peak=sixteen_bit,
         notes=tuple(dict.fromkeys(notes)),
     )
+
+
+def _is_quark(weight: Format, native: str, gpu: Gpu) -> bool:
+    """Whether weights are of AMD's checkpoints, which Quark quantizes to MXFP4 with activations (amd/*-MXFP4)."""
+    is_chosen = weight.base == "mxfp4" and number_format(native).base != "mxfp4"  # gpt-oss: weights alone
+    return is_chosen and gpu.vendor == "AMD" and "fp4" in gpu.peaks
 
 
 def summary(model: Model, chosen: ModelQuantization) -> tuple[str, str, str]:

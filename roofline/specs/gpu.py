@@ -262,6 +262,8 @@ KINDS: Mapping[str, KernelKind] = {
 #: Kinds that can be timed: by the one equation, and over a link.
 CALIBRATED = tuple(kind for kind in KINDS.values() if kind.columns and not kind.is_collective)
 COLLECTIVES = tuple(kind for kind in KINDS.values() if kind.is_collective)
+#: Kinds of which no table exists, and which another stands in for.
+UNTIMED = tuple(kind for kind in KINDS.values() if kind.stand_in is not None)
 
 #: Parts of a model that kernels name.
 HEAD, ROUTER, NETWORK, LOADING = "head", "router", "network", "prefix loading"
