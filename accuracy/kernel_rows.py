@@ -40,6 +40,7 @@ GPUS = {
     "b300_sxm": "b300",
     "gb300": "gb300-nvl72",
     "rtx_pro_6000_server": "rtx-pro-6000-server",
+    "b60": "arc-pro-b60",
 }
 WHEEL = "aisimulate 0.13.0.dev202610270000000085"
 DATE = "2026-10"  # upload of this version to PyPI

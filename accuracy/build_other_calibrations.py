@@ -1,0 +1,186 @@
+"""Fits the calibrations of accelerators that are not NVIDIA's, from timed kernels.
+
+    python accuracy/amd_kernel_rows.py aiter kernels/
+    python accuracy/kernel_rows.py kernels/ b60
+    python accuracy/build_other_calibrations.py kernels/     rewrites hardware_specs/calibration/cdna*.yaml and xe2.yaml
+
+One GPU a generation is fitted: MI300X (CDNA3), MI355X (CDNA4), Arc Pro B60 (Xe2), and MI308X for itself: with a quarter of
+the compute units it is never short of power, and a unit does half as much again. MI325X and MI350X judge. Of AMD, GEMMs and
+experts are timed, and of attention one prompt kernel and latent decoding; of collectives and element-wise passes nothing.
+What was not timed is the median of other vendors' generations, and stays marked. Needs the extra `calibrate`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+from build_calibration import OUT, TITLE, TODAY, WHEEL_URL
+from kernel_rows import DATE
+
+import roofline as rl
+from roofline.measurements.tables import kernel_groups
+from roofline.questions.calibrate import calibrated_sets, calibration_text, compute_dtype
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, UNTIMED
+
+Sets = dict[str, dict[str, dict[str, Any]]]
+
+
+class Timed(NamedTuple):
+    """Where the timed kernels of a generation are, and what is known of them."""
+
+    gpu: str
+    file: str  # in the folder of the GPU
+    engine: str
+    date: str
+    title: str
+    url: str
+    gap: float = 0.0  # [us]
+    indexer: bool = False  # whether servers told the start of index scores
+    weight_only: bool = False  # FP8 weights are multiplied in 16 bits
+
+
+_AITER = (
+    "aiter",
+    "2026-08",
+    "ROCm/aiter (MIT), tables of tuned shapes aiter/configs/**/*.csv, a sample",
+    ("https://github.com/ROCm/aiter/tree/e4048607a535ace3a2b51ded31b1c8c2d45c0879/aiter/configs"),
+)
+#: What kernels that were not timed start later than those of other vendors, as servers on MI355X show [us]: tables of
+#: kernels leave out the gaps of a HIP graph, which are counted here.
+_GAP = 3.0
+#: What the choice of tokens by an indexer takes beyond its multiplication, as servers of DeepSeek-V3.2 show [us].
+INDEXER_START = 53.0
+LEAST_ROWS = 10  # of a set
+GENERATIONS = {
+    "cdna3": Timed("mi300x", "aiter.csv", *_AITER, gap=_GAP, indexer=True),
+    "cdna3-80cu": Timed("mi308x", "aiter.csv", *_AITER, gap=_GAP, indexer=True),
+    "cdna4": Timed("mi355x", "aiter.csv", *_AITER, gap=_GAP, indexer=True),
+    "xe2": Timed("arc-pro-b60", "vllm-0.28.0.csv", "vllm 0.28.0", DATE, TITLE, WHEEL_URL, weight_only=True),
+}
+#: Dtypes whose inputs come quantised in the tables, which times the multiplication alone.
+QUANTISED_BEFORE = {"fp8_block": "fp8_static"}
+#: What was not timed: kind, dtype -> kind and dtype of this generation that it runs like, the first that was timed.
+ALIKE = {
+    ("gemm", "fp8_static"): ("int8",),
+    ("gemm", "fp8"): ("fp8_static", "int8"),
+    ("gemm", "int8"): ("fp8_static",),
+    ("gemm", "mxfp4_fp8"): ("fp8_static",),
+    ("moe", "fp8"): ("fp8_block",),
+    ("moe", "fp8_static"): ("fp8", "fp8_block"),
+    ("moe", "int8"): ("fp8", "fp8_block"),
+    ("mla_decode", "bf16"): ("fp8",),
+}
+REASONS = {
+    "medians": "assumption: medians of the generations of other vendors, as nothing of this kind was timed; starting "
+    "3 us later, as servers on MI355X show",
+    "plain-medians": "assumption: medians of the generations of other vendors, as nothing of this kind was timed",
+    "indexer": "assumption: as a linear layer, and 53 us for keys, ranks and choice of tokens, set on TPOT of 66 servers of "
+    "DeepSeek-V3.2 and V4-Pro on MI355X (ROCm/ATOM, nightly dashboard, 2026-03 to 2026-08)",
+    "alike": "assumption: runs like the nearest format of its kind that was timed on this generation",
+}
+
+
+def fitted_sets(folder: Path, timed: Timed, gpu: rl.Gpu) -> tuple[Sets, dict[str, Any]]:
+    """Sets of what was timed on a GPU, and their sources."""
+    sets: Sets = {}
+    sources: dict[str, Any] = {}
+    for group in kernel_groups([str(folder / gpu.name / timed.file)]):
+        if len(group.engines) < LEAST_ROWS or (timed.weight_only and KINDS[group.kind].is_collective):
+            continue
+        dtype = group.dtype
+        if timed.weight_only and dtype == "fp8" and group.kind in ("gemm", "moe"):
+            dtype = "weight_only_8bit"
+        before = QUANTISED_BEFORE.get(dtype) if group.kind == "gemm" else None
+        chosen = replace(group, dtype=before or dtype)
+        of_kind, cited = calibrated_sets([chosen], gpu, None, timed.title, timed.url)
+        sets.setdefault(group.kind, {})[dtype] = of_kind[group.kind][chosen.dtype]
+        sources |= cited
+    return sets, sources
+
+
+def document(name: str, folder: Path, medians: dict[str, Any]) -> dict[str, Any]:
+    """The calibration of a generation."""
+    timed = GENERATIONS[name]
+    gpu = rl.load_gpu(timed.gpu)
+    sets, sources = fitted_sets(folder, timed, gpu)
+    measured = {kind: list(of_kind) for kind, of_kind in sets.items()}
+    for kind in (kind.name for kind in CALIBRATED):
+        known = medians["kernels"].get(kind, {})
+        for dtype in dict.fromkeys((*known, *(of for each, of in ALIKE if each == kind))):
+            if dtype in measured.get(kind, ()) or dtype == "nvfp4" or not _multiplies(gpu, kind, dtype):
+                continue
+            like = next((each for each in ALIKE.get((kind, dtype), ()) if each in measured.get(kind, ())), None)
+            if like is None and dtype in known:
+                sets.setdefault(kind, {})[dtype] = {**known[dtype], "source": "assumed-medians"}
+            elif like is not None:
+                sets[kind][dtype] = {**_unfitted(sets[kind][like]), "source": "assumed-alike"}
+        for dtype, entry in sets[kind].items():
+            if kind == "gemm" and "eta_s" in known.get(dtype, {}):  # its quantisation is a pass of its own
+                entry["eta_s"] = known[dtype]["eta_s"]
+            if entry["source"] == "assumed-medians":
+                _start_later(entry, timed.gap)
+    if timed.indexer:
+        sets["indexer"] = {}
+        for dtype, like in (("bf16", "bf16"), ("fp8", "fp8_static")):
+            entry = {**_unfitted(sets["gemm"][like]), "source": "assumed-indexer"}
+            _start_later(entry, INDEXER_START)
+            sets["indexer"][dtype] = entry
+    links = {kind: {**entry, "source": "assumed-medians"} for kind, entry in medians["collectives"].items()}
+    used = {entry["source"] for of_kind in (*sets.values(), links) for entry in of_kind.values()}
+    reasons = {**REASONS, "medians": REASONS["medians" if timed.gap else "plain-medians"]}
+    sources |= {f"assumed-{reason}": {"title": title, "date": TODAY} for reason, title in reasons.items()}
+    return {
+        "name": name,
+        "measured_on": [gpu.name],
+        "engines": [timed.engine],
+        **({"link": "pcie"} if gpu.link.kind == "pcie" else {}),
+        "date": timed.date,
+        "kernels": {kind.name: sets[kind.name] for kind in (*CALIBRATED, *UNTIMED) if kind.name in sets},
+        "collectives": {kind.name: links[kind.name] for kind in COLLECTIVES if kind.name in links}
+        | {"pcie": links["pcie"]},
+        "sources": {key: source for key, source in sources.items() if key in used},
+    }
+
+
+def _multiplies(gpu: rl.Gpu, kind: str, dtype: str) -> bool:
+    """Whether a GPU has the units that kernels of a dtype need."""
+    try:
+        compute_dtype(gpu, KINDS[kind], dtype)
+    except rl.RooflineError:
+        return False
+    return True
+
+
+def _start_later(entry: dict[str, Any], time: float) -> None:
+    if time:
+        for start in {"t0", "t0_ep"} & set(entry):
+            entry[start] = f"{float(entry[start].split()[0]) + time:.3g} us"
+
+
+def _unfitted(entry: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in entry.items() if name not in ("residual", "sigma", "measurements", "source")}
+
+
+def main() -> None:
+    """Rewrite the calibrations whose timed kernels are there."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, help="what amd_kernel_rows.py and kernel_rows.py wrote")
+    parser.add_argument("--out", type=Path, default=OUT)
+    options = parser.parse_args()
+    medians = yaml.safe_load((OUT / "generic.yaml").read_text())
+    for name, timed in GENERATIONS.items():
+        if not (options.folder / timed.gpu / timed.file).is_file():
+            continue
+        title = f"Kernel-time and collective constants of the {name} generation, fitted on one GPU ({timed.gpu})."
+        each = document(name, options.folder, medians)
+        (options.out / f"{name}.yaml").write_text(calibration_text(each, title))
+        print(f"{name}: {sum(len(sets) for sets in each['kernels'].values())} sets", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
