@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _Record = TypeVar("_Record")
 
-_TIMED, _UNTIMED = "h100-sxm", "mi300x"  # GPUs of a generation whose kernels were timed, and of one whose were not
+_TIMED, _UNTIMED = "h100-sxm", "mi250x"  # GPUs of a generation whose kernels were timed, and of one whose were not
 _NATIVE = "the checkpoint's own formats"
 _JOINED = 8  # GPUs that the link of a planner's own joins
 

@@ -441,9 +441,14 @@ def _assumed(deployment: Deployment, kernels: Iterable[Kernel]) -> tuple[str, ..
     names = dict.fromkeys(
         kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"
         for kernel in kernels
-        if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor
+        if not kernel.roof.efficiency.is_measured and not kernel.kind.is_minor and _runs(kernel)
     )
     return tuple(names)
+
+
+def _runs(kernel: Kernel) -> bool:
+    """Whether a kernel runs, or may run in some case of an array: one of two ways may be faster."""
+    return type(kernel.count) not in (int, float) or kernel.count > 0.0
 
 
 def assumptions(deployment: Deployment, *passes: Pass) -> list[str]:

@@ -391,6 +391,6 @@ def test_attention_over_a_narrow_cache_is_a_note_of_the_cache():
 
 
 def test_where_no_kernel_of_the_generation_was_timed_that_is_said():
-    gpu = changed("mi300x", ("gemm", "fp8"), eta_c=0.1)
+    gpu = changed("gaudi3", ("gemm", "fp8"), eta_c=0.1)
     (note,) = slow(quantize("llama-3.1-8b", gpu, isl=2000, batch=16), "fp8")
-    assert note.endswith("(medians of other generations: cdna3 not timed)")
+    assert note.endswith("(medians of other generations: gaudi3 not timed)")

@@ -187,10 +187,10 @@ def test_kernels_that_do_not_run_end_no_regime():
 
 
 def test_a_collective_that_binds_otherwise_before_it_vanishes_ends_the_regime():
-    rows = rows_of("llama-2-70b", "mi325x", tp=4, isl=2, osl=1, batch=16, quantization="bf16", engine="none", of="ttft")
+    rows = rows_of("llama-2-70b", "gaudi3", tp=4, isl=2, osl=1, batch=16, quantization="bf16", engine="none", of="ttft")
     row = row_of(rows, "ttft", "tp")
     assert "all-reduce turns link-bound" in row.regime
-    assert -58.0 < row.margin < -52.0
+    assert -66.0 < row.margin < -61.0
 
 
 def test_a_batch_that_is_rounded_up_ends_its_regime_at_the_next_whole_share():
