@@ -115,6 +115,8 @@ def predict(
     pp: int = 1,
     ep: int = 1,
     dp: int = 1,
+    eplb: int | str | None = None,
+    two_batch_overlap: bool = False,
     num_gpus: int | None = None,
     quantization: str | None = None,
     weights: str | None = None,
@@ -187,6 +189,10 @@ def predict(
         pp: pipeline-parallel degree [1].
         ep: expert-parallel degree [1].
         dp: data-parallel degree of the attention [1].
+        eplb: slots for copies of popular experts, on all ranks of a layer, with experts placed by their load; 0 only
+            places them, None leaves them in order [1].
+        two_batch_overlap: whether each step is two half batches, one of which computes while the other exchanges
+            tokens with the experts.
         num_gpus: GPUs of all replicas; None for one replica [1].
         quantization: preset of formats, e.g. ``fp8``.
         weights: number format of the weights.
@@ -247,7 +253,7 @@ def predict(
         DeploymentOptions(
             model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
             engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
-            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume,
+            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume, eplb, two_batch_overlap,
         )
     )  # fmt: skip
     traffic = case.Traffic(isl, osl)
@@ -295,6 +301,7 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
         *case.warnings(deployment, base.basis, workload, is_open=base.tp is None),
         *base.lost,
         *deployments.draft_warnings(deployment),
+        *deployments.spread_notes(deployment),
         *case.cache_notes(deployment, workload),
         *deployments.correction_notes(correction),
     )

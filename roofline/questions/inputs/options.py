@@ -204,6 +204,14 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("enable_expert_parallel", ("--enable-expert-parallel",), FLAG, "The same as --ep all."),
         Option("dp", ("--dp", "-dp", "--data-parallel-size", "--dp-size"), COUNT,
                "Data-parallel degree of the attention.", "1", each="Data-parallel degrees of the attention."),
+        Option("eplb",
+               ("--eplb", "--ep-num-redundant-experts", "--num-redundant-experts",
+                "--eplb-config.num-redundant-experts"), COUNT,
+               "Load balancing of the experts: slots for copies of popular ones, on all ranks; 0 only moves experts.",
+               "none", "1"),
+        Option("enable_eplb", ("--enable-eplb",), FLAG, "The same as --eplb 0, where no slots are given."),
+        Option("two_batch_overlap", ("--two-batch-overlap", "--enable-two-batch-overlap", "--enable-dbo"), FLAG,
+               "Each step as two half batches: one computes while the other exchanges tokens with the experts."),
         Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in total, split into replicas.", "one replica"),
         Option("allow_oversize", ("--allow-oversize",), FLAG, "Predict even if the memory does not suffice."),
     ),
@@ -388,6 +396,8 @@ QUESTIONS: Mapping[str, Question] = {
             "ep",
             "enable_expert_parallel",
             "dp",
+            "eplb",
+            "enable_eplb",
             "num_gpus",
             "draft",
             "draft_tokens",
@@ -508,6 +518,7 @@ IN_PYTHON: Mapping[str, str] = {
     "workload": "write **rl.workload_options('chat'), or isl and osl",
     "p99_within": "state it in slo, as in slo='p99:2x'",
     "enable_expert_parallel": "write ep='all'",
+    "enable_eplb": "write eplb=0, or the number of slots",
 }
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
