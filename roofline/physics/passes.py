@@ -206,6 +206,7 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
 
 def _decode_kernels(deployment: Deployment, batch: Real, context: Real, steps: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, deployment.queries, deployment.queries)
+    assembly.decodes = True
     add_model(assembly, Span(steps, context, is_decode=True))
     if deployment.draft is not None:
         proposals = deployment.draft.tokens
@@ -300,7 +301,7 @@ def add_model(assembly: Assembly, span: Span) -> None:
         _add_stream_mix(assembly)
     if model.ngrams is not None:
         _add_ngrams(assembly, model.ngrams)
-    if assembly.deployment.spread.two_batches:
+    if assembly.deployment.spread.two_batches and plan.ep > 1 and plan.dp > 1:  # else nothing is exchanged
         from roofline.physics.two_batches import add_layers
 
         add_layers(assembly, span)

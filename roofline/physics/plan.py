@@ -46,11 +46,18 @@ class Plan:
         return self.tp * self.dp / self.ep
 
 
+#: Exchanges of tokens with experts: every copy straight to its rank, ranks alike; once to each node, and on over its
+#: links; as the last for prompts, and straight to ranks in decode steps.
+DIRECT, PER_NODE, DEEPEP = "direct", "per-node", "deepep"
+
+
 class Spread(NamedTuple):
     """How a replica runs the experts that its ranks share, beyond the degrees of the plan."""
 
     redundant: Real | None = None  # expert slots of a layer beyond its experts, all ranks; None: no load balancing
     two_batches: bool = False  # each step as two halves, one of which computes while the other exchanges tokens
+    exchange: str = DIRECT
+    nodes: Real | None = None  # that the experts of a token are on at most; None: no limit
 
 
 #: Experts stay where they are, and a step is one batch.

@@ -117,6 +117,7 @@ def predict(
     dp: int = 1,
     eplb: int | str | None = None,
     two_batch_overlap: bool = False,
+    all_to_all: str | None = None,
     num_gpus: int | None = None,
     quantization: str | None = None,
     weights: str | None = None,
@@ -193,6 +194,9 @@ def predict(
             places them, None leaves them in order [1].
         two_batch_overlap: whether each step is two half batches, one of which computes while the other exchanges
             tokens with the experts.
+        all_to_all: how tokens reach their experts: ``direct`` (each copy by itself), ``per-node`` (once to each node),
+            or ``deepep`` (per-node for prompts), with ``:4`` where the experts of a token are on 4 nodes at most; None
+            for direct.
         num_gpus: GPUs of all replicas; None for one replica [1].
         quantization: preset of formats, e.g. ``fp8``.
         weights: number format of the weights.
@@ -253,7 +257,8 @@ def predict(
         DeploymentOptions(
             model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
             engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
-            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume, eplb, two_batch_overlap,
+            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume, eplb,
+            two_batch_overlap, all_to_all,
         )
     )  # fmt: skip
     traffic = case.Traffic(isl, osl)

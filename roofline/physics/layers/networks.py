@@ -17,9 +17,9 @@ from roofline.physics.assembly import (
     Sharded,
 )
 from roofline.physics.equation import Work
-from roofline.physics.plan import Plan, Scheme
+from roofline.physics.plan import DIRECT, Plan, Scheme
 from roofline.specs.engine import SHARED_EXPERTS
-from roofline.specs.gpu import ALL_GATHER, ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH, REDUCE_SCATTER, ROUTER
+from roofline.specs.gpu import ALL_GATHER, ALL_REDUCE, MOE_COMBINE, MOE_DISPATCH, REDUCE_SCATTER, ROUTER, KernelKind
 from roofline.specs.gpu import MOE as MOE_KERNEL
 from roofline.specs.model import DenseFfn, MoeFfn
 
@@ -471,8 +471,7 @@ def _add_dispatch(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_
     if never(is_spread):
         return
     plan, nbytes = assembly.plan, assembly.quantization.sections["experts"].activation_nbytes
-    held_nbytes = assembly.tokens / plan.tp * ffn.chosen * width * nbytes
-    assembly.collective("dispatch", MOE_DISPATCH, count, held_nbytes, where(is_spread, plan.ep, 1))
+    _add_exchange(assembly, "dispatch", MOE_DISPATCH, count, ffn, width, nbytes, is_spread)
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
     assembly.collective("experts all-gather", ALL_GATHER, count, pooled, sharing)
 
@@ -484,8 +483,36 @@ def _add_combine(assembly: Assembly, count: Real, ffn: MoeFfn, width: Real, is_s
     plan = assembly.plan
     pooled, sharing = _pooled_bytes(assembly, ffn, width), where(is_spread, plan.expert_tp, 1)
     assembly.collective("experts reduce-scatter", REDUCE_SCATTER, count, pooled, sharing)
-    held_nbytes = assembly.tokens / plan.tp * ffn.chosen * width * ACTIVATION_NBYTES
-    assembly.collective("combine", MOE_COMBINE, count, held_nbytes, where(is_spread, plan.ep, 1))
+    _add_exchange(assembly, "combine", MOE_COMBINE, count, ffn, width, ACTIVATION_NBYTES, is_spread)
+
+
+def _add_exchange(
+    assembly: Assembly,
+    name: str,
+    collective: KernelKind,
+    count: Real,
+    ffn: MoeFfn,
+    width: Real,
+    nbytes: Real,
+    is_spread: Real,
+) -> None:
+    """Add an exchange of all tokens of a rank, of a width and bytes per value, with the ranks of their experts."""
+    plan, deployment = assembly.plan, assembly.deployment
+    skew, spread = deployment.routing_skew, deployment.spread
+    if spread.exchange == DIRECT or never(plan.ep > 1):
+        held_nbytes = assembly.tokens / plan.tp * ffn.chosen * width * nbytes
+        assembly.collective(name, collective, count, held_nbytes, where(is_spread, plan.ep, 1))
+        return
+    from roofline.physics.exchange import add_exchange
+
+    def load(ranks: Real) -> Real:
+        if spread.redundant is None:
+            return maximum(fullest_rank(ffn.experts, ranks, skew), 1.0)
+        return balanced_rank(ffn.experts, ranks, skew, spread.redundant)
+
+    add_exchange(
+        assembly, name, collective, count, assembly.tokens / plan.tp * width * nbytes, ffn.chosen, plan.ep, load
+    )
 
 
 def _pooled_bytes(assembly: Assembly, ffn: MoeFfn, width: Real) -> Real:

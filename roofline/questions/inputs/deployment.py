@@ -405,6 +405,7 @@ class DeploymentOptions(NamedTuple):
     assume: Any
     eplb: Any = None
     two_batch_overlap: Any = False
+    all_to_all: Any = None
 
 
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
@@ -503,10 +504,11 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     skew = case.routing_skew(asked.routing)
     gpu = find.run_by(gpu, profile)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, asked.basis), skew, engine=profile)
-    if asked.eplb is not None or asked.two_batch_overlap is not False:
+    if asked.eplb is not None or asked.two_batch_overlap is not False or asked.all_to_all is not None:
         from roofline.questions.inputs.spread import spread_of
 
-        deployment = replace(deployment, spread=spread_of(model, asked.eplb, asked.two_batch_overlap))
+        spread = spread_of(model, asked.eplb, asked.two_batch_overlap, asked.all_to_all)
+        deployment = replace(deployment, spread=spread)
     if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
         deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
     if asked.tp is not None:

@@ -48,6 +48,7 @@ class _Shared(TypedDict, total=False):
     derate: _Derate | None
     eplb: int | str | None
     two_batch_overlap: bool
+    all_to_all: str | None
     allow_oversize: bool
     compute: str | None
     routing: str | float
@@ -209,6 +210,7 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     derate: _Derate | Iterable[_Derate] | None
     eplb: Many[int | str | None]
     two_batch_overlap: bool
+    all_to_all: Many[str | None]
     compute: Many[str | None]
     routing: Many[str | float]
     basis: Many[str]
