@@ -512,7 +512,7 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
         deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
     if asked.tp is not None:
-        check_plan(model, plan)
+        check_plan(model, plan, deployment.spread.redundant)
     return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)
 
 
