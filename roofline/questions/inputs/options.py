@@ -313,6 +313,7 @@ _POISSON_POOLS = "its closed forms are of Poisson arrivals at both pools"
 _NO_RUN = "a workbook holds bursts and steady loads; ask predict, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _ON_THE_PAGE = "it is chosen on the page itself"
+_NOT_ON_THE_PAGE = "the page has no control for it; ask predict"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
 _SEARCHED = "Tensor-parallel degree.  [default: searched]"
 #: Options of which several values make rows that show the difference.
@@ -499,7 +500,13 @@ QUESTIONS: Mapping[str, Question] = {
         several=tuple(name for name in LISTED if name in _IN_CELLS and name not in LASTING),
         kinds={"ep": COUNT},
     ),
-    "page": Question({name: _ON_THE_PAGE for name in OPTIONS if name != "specs"}, only=("specs",)),
+    "page": Question(
+        {
+            **{name: _ON_THE_PAGE for name in OPTIONS if name != "specs"},
+            **dict.fromkeys(("eplb", "enable_eplb", "two_batch_overlap", "all_to_all"), _NOT_ON_THE_PAGE),
+        },
+        only=("specs",),
+    ),
 }
 
 
