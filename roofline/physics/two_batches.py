@@ -14,20 +14,25 @@ from roofline.support.records import NamedTuple
 _SPLITS = "a step is divided into two batches"
 _HIDES = "the other half computes for as long as the exchange takes"
 _HALVES = 2
+#: Share of the multiprocessors that exchange the tokens of prompts: 24 of the 132 of an H100 (DeepEP's normal kernels,
+#: `Buffer.set_num_sms(24)` of its README; vLLM's dual batch overlap leaves them 20). Those of decode steps take none.
+_TAKEN = 24.0 / 132.0
 
 
 class Exposed(NamedTuple):
     """Parts of the exchanges of both halves that no computation hides."""
 
-    dispatch: Real  # [s]
-    combine: Real  # [s]
+    dispatching: Real  # [s]
+    combining: Real  # [s]
 
 
-def exposed(attention: Real, experts: Real, dispatch: Real, combine: Real) -> Exposed:
+def exposed(attention: Real, experts: Real, dispatch: Real, combine: Real, taken: Real = 0.0) -> Exposed:
     r"""Exchange that remains where each half computes while the other exchanges.
 
-    .. math:: t = \max(a, d) + \max(m, d) + \max(m, c) + \max(a, c) = 2 a + 2 m + x_d + x_c,\quad
-              x_d = (d - a)^+ + (d - m)^+,\quad x_c = (c - m)^+ + (c - a)^+
+    .. math:: t = u(a, d) + u(m, d) + u(m, c) + u(a, c) = 2 a + 2 m + x_d + x_c,\quad
+              u(a, d) = \max(a + \sigma d,\ d),\\
+              x_d = \max(d - a, \sigma d) + \max(d - m, \sigma d),\quad
+              x_c = \max(c - m, \sigma c) + \max(c - a, \sigma c)
 
     Half B computes its attention while A dispatches; A's experts run while B dispatches, and B's while A combines; A's
     next attention runs while B combines.
@@ -37,23 +42,25 @@ def exposed(attention: Real, experts: Real, dispatch: Real, combine: Real) -> Ex
         experts: time m of the routed experts, likewise [s].
         dispatch: time d of the exchange that sends tokens to experts [s].
         combine: time c of the exchange that returns results [s].
+        taken: share sigma of the multiprocessors that an exchange takes from the computation beside it [1].
 
     Returns:
         What remains of both exchanges, for both halves [s].
 
     Valid:
-        Never more than the exchanges take, never less than they exceed all computation by. The exchange takes no
-        multiprocessors and no bandwidth from the computation.
+        Never more than the exchanges take, never less than they exceed all computation by. Both share the bandwidth of
+        the memory without loss; a step begins and ends like any layer.
 
     Source:
         The order of operations of SGLang (`operations_strategy.py`, DeepSeek layers, prefill) and of vLLM's dual batch
         overlap; DeepSeek, "Profiling Data in DeepSeek Infra" (github.com/deepseek-ai/profile-data).
 
     >>> exposed(3.0, 2.0, 4.0, 1.0)
-    Exposed(dispatch=3.0, combine=0.0)
+    Exposed(dispatching=3.0, combining=0.0)
     """
-    over = maximum(dispatch - attention, 0.0, _HIDES) + maximum(dispatch - experts, 0.0, _HIDES)
-    after = maximum(combine - experts, 0.0, _HIDES) + maximum(combine - attention, 0.0, _HIDES)
+    kept, held = taken * dispatch, taken * combine
+    over = maximum(dispatch - attention, kept, _HIDES) + maximum(dispatch - experts, kept, _HIDES)
+    after = maximum(combine - experts, held, _HIDES) + maximum(combine - attention, held, _HIDES)
     return Exposed(over, after)
 
 
@@ -82,10 +89,11 @@ def add_layers(assembly: Assembly, span: Span) -> None:
     assembly.sequences, assembly.tokens, assembly.pooled = whole
     attention = mixed * layers / model.layers + beside
     experts, dispatch, combine = times.values()
-    left = exposed(attention, experts, dispatch, combine)
+    taken = 0.0 if span.is_decode or assembly.deployment.basis == "ideal" else _TAKEN
+    left = exposed(attention, experts, dispatch, combine, taken)
     shares = {
         kind.name: where(splits, rest / _HALVES / where(time > 0.0, time, 1.0), 1.0)
-        for kind, time, rest in ((MOE_DISPATCH, dispatch, left.dispatch), (MOE_COMBINE, combine, left.combine))
+        for kind, time, rest in ((MOE_DISPATCH, dispatch, left.dispatching), (MOE_COMBINE, combine, left.combining))
     }
     assembly.kernels[first:] = [_repeated(kernel, halves, shares) for kernel in assembly.kernels[first:]]
 

@@ -347,7 +347,7 @@ class _Reader:
             yield "eplb", slots or 0
         if self._taken("two_batch_overlap"):
             yield "two_batch_overlap", True
-        names = {name: exchange for exchange, name in reversed(EXCHANGES.get(engine, {}).items())}
+        names = {name: exchange for exchange, name in reversed([*EXCHANGES.get(engine, {}).items()])}
         exchange = names.get(str(self._taken("all_to_all")))
         mode = self.values.get(_MODE) if engine == "sglang" else None
         if exchange is not None and mode != "low_latency":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from roofline.numbers.operations import Real, figure_text, maximum, minimum, never, where
 from roofline.numbers.quantity import GIGA, MILLI, counted, to_text
@@ -17,8 +17,8 @@ from roofline.specs.gpu import ALL_TO_ALL
 from roofline.specs.model import MoeFfn
 from roofline.support.records import NamedTuple, replace
 
-if TYPE_CHECKING:
-    from roofline.serving.prediction import Prediction
+#: A `Prediction`, whose module is beside this one.
+_Prediction: TypeAlias = Any
 
 #: Steps after which engines move experts again, by default: vLLM's step_interval, SGLang's
 #: --eplb-rebalance-num-iterations. Others count as vLLM.
@@ -134,7 +134,7 @@ def steps_until(time: Real, gain: Real) -> Real:
     return where(gains, time / where(gains, gain, 1.0), _NEVER)
 
 
-def payback(prediction: Prediction[Any, Any, Any]) -> Payback:
+def payback(prediction: _Prediction) -> Payback:
     """When moving the experts pays at the load of a prediction, and what it costs at the interval of its engine."""
     deployment = prediction.deployment
     time = rearrangement(deployment).time
@@ -150,7 +150,7 @@ def interval(deployment: Deployment) -> float:
     return INTERVALS.get(deployment.effective_engine.family, INTERVALS[_DEFAULT])
 
 
-def _both(prediction: Prediction[Any, Any, Any], other: Deployment) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
+def _both(prediction: _Prediction, other: Deployment) -> tuple[tuple[Real, Real], tuple[Real, Real]]:
     """Times of the prefill and of a decode step: of another deployment in the same state, and of its own [s]."""
     prefill, decode = request_passes(other, prediction.workload, prediction.served)
     return (prefill.time, decode.time), (prediction.prefill.time, prediction.decode.time)
@@ -163,7 +163,7 @@ class Halved(NamedTuple):
     decode: Real | None  # None for a single output token
 
 
-def halved(prediction: Prediction[Any, Any, Any]) -> Halved:
+def halved(prediction: _Prediction) -> Halved:
     """What two half batches gain in the state of a prediction."""
     deployment = prediction.deployment
     whole, now = _both(prediction, replace(deployment, spread=deployment.spread._replace(two_batches=False)))
@@ -173,7 +173,7 @@ def halved(prediction: Prediction[Any, Any, Any]) -> Halved:
 # Figures of a row, None without these options; and the same as text.
 
 
-def _balanced(value: Callable[[Prediction[Any, Any, Any]], Real], unit: float = 1.0) -> Callable[[Any], Any]:
+def _balanced(value: Callable[[_Prediction], Real], unit: float = 1.0) -> Callable[[Any], Any]:
     """A figure of experts in balance; None without them."""
     return lambda p: None if p.deployment.spread.redundant is None else _plain(value(p), unit)
 
@@ -209,7 +209,7 @@ BALANCE_FIGURES: dict[str, Callable[[Any], Any]] = {
 _PERCENT = 100.0
 
 
-def balance_text(prediction: Prediction[Any, Any, Any]) -> tuple[str, ...]:
+def balance_text(prediction: _Prediction) -> tuple[str, ...]:
     """What one case is told of its experts: balance, cost of moving them, what half batches gain, the exchange."""
     spread = prediction.deployment.spread
     parts = []
@@ -226,7 +226,7 @@ def balance_text(prediction: Prediction[Any, Any, Any]) -> tuple[str, ...]:
     return (parts[0], "".join(f"\n{part}" for part in parts[1:])) if parts else ()
 
 
-def _balance_parts(prediction: Prediction[Any, Any, Any], redundant: Real) -> list[str]:
+def _balance_parts(prediction: _Prediction, redundant: Real) -> list[str]:
     deployment = prediction.deployment
     balance, moved = expert_balance(deployment), rearrangement(deployment)
     even = f"balance {float(balance.before):.2f} before, {float(balance.after):.2f} after (mean over fullest rank)"

@@ -94,6 +94,7 @@ def test_what_is_exposed_by_hand():
     assert exposed(3.0, 2.0, 4.0, 1.0) == (1.0 + 2.0, 0.0)
     assert exposed(0.0, 0.0, 4.0, 1.0) == (8.0, 2.0)  # nothing computes: both halves of both exchanges
     assert exposed(9.0, 9.0, 4.0, 1.0) == (0.0, 0.0)
+    assert exposed(9.0, 3.9, 4.0, 1.0, 0.25) == (1.0 + 1.0, 0.25 + 0.25)  # a quarter of the computation stands still
 
 
 def test_half_batches_take_at_least_their_computation_or_exchange_and_at_most_both():
@@ -101,7 +102,7 @@ def test_half_batches_take_at_least_their_computation_or_exchange_and_at_most_bo
     for _ in range(200):
         times = [draw.expovariate(1.0) for _ in range(4)]
         attention, experts, dispatch, combine = times
-        taken = 2.0 * (attention + experts) + sum(exposed(*times))
+        taken = 2.0 * (attention + experts) + sum(exposed(*times, draw.random()))
         assert max(2.0 * (attention + experts), 2.0 * (dispatch + combine)) <= taken * (1.0 + 1e-12)
         assert taken <= 2.0 * sum(times) * (1.0 + 1e-12)
 
