@@ -765,7 +765,11 @@ def prediction_passes(prediction: Prediction) -> tuple[tuple[str, Pass], ...]:
 def equation(kernel: Kernel) -> str:
     """Text such as ``3.33 us + || 1e+11/(0.8 x 9.89e+14) , 5e+07/(0.86 x 3.35e+12) ||_3 = 130 us``."""
     text = _link_terms(kernel, kernel.roof) if isinstance(kernel.roof, LinkRoof) else _terms(kernel, kernel.roof)
-    return f"{text} = {to_text(kernel.terms.total, 's')}" + (f", {kernel.count} times" if kernel.count != 1 else "")
+    time = to_text(kernel.terms.total, "s")
+    if kernel.kind.is_exchange and isinstance(kernel.roof, LinkRoof):
+        alone = to_text(collective_time(kernel.work, kernel.roof).total, "s")
+        time = time if time == alone else f"{alone}, of which {time} not hidden"
+    return f"{text} = {time}" + (f", {kernel.count} times" if kernel.count != 1 else "")
 
 
 def _terms(kernel: Kernel, roof: Roof) -> str:

@@ -238,9 +238,11 @@ def _balance_parts(prediction: _Prediction, redundant: Real) -> list[str]:
     nbytes, time = figure_text(moved.nbytes / GIGA), to_text(float(moved.time), "s")
     cost = f"moving experts: {nbytes} GB per rank, {time} on the links"
     if pays.steps < _NEVER:
-        gain = f"pays after {counted(figure_text(pays.steps), 'decode step')} ({to_text(float(pays.seconds), 's')})"
+        many = counted(figure_text(maximum(pays.steps, 1.0)), "decode step")
+        gain = f"pays after {many} ({to_text(float(pays.seconds), 's')})"
     elif pays.prefills < _NEVER:
-        gain = f"pays after {counted(figure_text(pays.prefills), 'prefill pass')}"
+        many = figure_text(maximum(pays.prefills, 1.0))
+        gain = f"pays after {counted(many, 'prefill pass', 'prefill passes')}, no decode step gains"
     else:
         gain = "never pays at this load"
     family = deployment.effective_engine.family
