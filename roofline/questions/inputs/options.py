@@ -213,7 +213,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("two_batch_overlap", ("--two-batch-overlap", "--enable-two-batch-overlap", "--enable-dbo"), FLAG,
                "Each step as two half batches: one computes while the other exchanges tokens with the experts."),
         Option("all_to_all", ("--all-to-all", "--all2all-backend", "--moe-a2a-backend"),
-               Value("direct|per-node|deepep[:nodes]"),
+               Value("way[:nodes]"),
                "How tokens reach experts: direct (each copy by itself), per-node (once to each node), or deepep "
                "(per-node for prompts); per-node:4 if experts of a token are on 4 nodes at most.", "direct"),
         Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in total, split into replicas.", "one replica"),
