@@ -191,7 +191,7 @@ def _plain(value: Real | None, unit: float) -> Any:
 
 
 BALANCE_FIGURES: dict[str, Callable[[Any], Any]] = {
-    "eplb": _balanced(lambda p: int(p.deployment.spread.redundant)),
+    "eplb": lambda p: None if p.deployment.spread.redundant is None else int(p.deployment.spread.redundant),
     "expert_balance": _balanced(lambda p: expert_balance(p.deployment).before),
     "expert_balance_after": _balanced(lambda p: expert_balance(p.deployment).after),
     "expert_copies_gb": _balanced(lambda p: rearrangement(p.deployment).copies, GIGA),

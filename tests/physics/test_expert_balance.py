@@ -75,6 +75,11 @@ def test_more_copies_are_never_worse_and_all_of_them_are_even(skew, layout):
     assert loads[-1] == exactly(1.0)
 
 
+def test_extreme_skews_are_answered():
+    for skew in (0.01, 0.1, 1e6):
+        assert rl.predict(*ON, **SPREAD, routing=skew, eplb=32).tpot > 0.0
+
+
 def test_uniform_routing_and_one_rank_need_no_balance():
     assert balanced_rank(256, 32, None, 32) == balanced_rank(256, 1, 0.66, 0) == 1.0
     assert heaviest_copy(64, 0, 1e5) == pytest.approx(1.0, abs=0.05)

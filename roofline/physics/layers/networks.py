@@ -246,7 +246,7 @@ def heaviest_copy(number: Real, redundant: Real, routing_skew: Real) -> Real:
     def tokens(first: Real, second: Real, third: Real) -> Real:
         return centre**3 + 3.0 * centre**2 * width * first + 3.0 * centre * width**2 * second + width**3 * third
 
-    busiest = minimum(tokens(*(_largest_normal(number, power) for power in (1, 2, 3))), 1.0 * number)
+    busiest = maximum(minimum(tokens(*(_largest_normal(number, power) for power in (1, 2, 3))), 1.0 * number), 1.0)
     heaviest = maximum(busiest / (1.0 + redundant), number / (number + redundant))
     for halvings, means in enumerate(zip(*_TOP_NORMALS, strict=True), start=1):
         experts = number / 2.0**halvings

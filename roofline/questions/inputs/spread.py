@@ -18,6 +18,7 @@ _NAMES = {
     "deepep_low_latency": DIRECT,
 }
 _MOST_NODES = 1000
+_LEAST_SKEW = 0.5  # of drawn loads that the balance was compared with
 
 
 def spread_of(model: Model, eplb: Any, two_batch_overlap: Any, all_to_all: Any = None) -> Spread:
@@ -71,6 +72,9 @@ def _balance_notes(deployment: Deployment, redundant: int) -> Iterator[str]:
     if plan.ep == 1:
         yield "eplb changes nothing: with ep 1 every rank has a part of all experts; give ep, such as ep = all"
         return
+    skew = deployment.routing_skew
+    if skew is not None and skew < _LEAST_SKEW:
+        yield f"eplb: the law of popular experts was checked from a routing skew of {_LEAST_SKEW} on, not at {skew:g}"
     for number in dict.fromkeys(ffn.experts for _, ffn in model.ffns if isinstance(ffn, MoeFfn)):
         most = number * (plan.ep - 1)
         if redundant > most:
