@@ -238,7 +238,7 @@ def heaviest_copy(number: Real, redundant: Real, routing_skew: Real) -> Real:
         busiest copy). S_m/(m + R) is the bound for copies in any parts; that copies are whole costs 1.4 of it.
 
     >>> round(heaviest_copy(256, 32, 0.66), 2)
-    3.9
+    3.87
     """
     shape = routing_skew / _LOAD_VARIANCE
     centre, width = 1.0 - 1.0 / (9.0 * shape), 1.0 / (3.0 * shape**0.5)
