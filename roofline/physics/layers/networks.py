@@ -231,7 +231,8 @@ def heaviest_copy(number: Real, redundant: Real, routing_skew: Real) -> Real:
         The ratio [1].
 
     Valid:
-        c from 0.5. Within 10 % of what the algorithm does with drawn loads, 64 to 256 experts.
+        c from 0.5. With drawn loads of 64 to 256 experts the algorithm has 3 % more or less in the median, within 10 %
+        in nine of ten layouts, 17 % at worst.
 
     Source:
         DeepSeek, EPLB (github.com/deepseek-ai/EPLB, `replicate_experts`: each slot in turn to the expert with the
