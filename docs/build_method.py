@@ -33,7 +33,7 @@ from roofline.physics.equation import IDEAL, IDEAL_LINK, Kernel, Terms
 from roofline.physics.kernels import gemm
 from roofline.physics.memory import ParameterCount
 from roofline.physics.passes import Pass
-from roofline.physics.plan import Scheme
+from roofline.physics.plan import PLAIN_SPREAD, Scheme
 from roofline.serving.cost import ByPhase
 from roofline.serving.load.mixtures import Component
 from roofline.serving.load.rounds import Following, Passes, Run, _InRun
@@ -108,7 +108,9 @@ CHAPTERS = {
     "compressed_values",
     "physics/layers/recurrent": "channels state_bytes short_conv recurrence gdn_state kda_state lightning_state "
     "mamba2_state mamba1_state conv_bytes gated_conv",
-    "physics/layers/networks": "distinct_experts fullest_rank fullest_touched experts",
+    "physics/layers/networks": "distinct_experts fullest_rank fullest_touched balanced_rank touched_copies experts",
+    "physics/exchange": "per_node_bytes direct_bytes",
+    "physics/two_batches": "exposed",
     "physics/passes": "crossings prefill_pass decode_pass",
     "physics/layers/kinds": "mixer_parameters cache_bytes",
     "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch start_up_memory "
@@ -774,6 +776,7 @@ ALWAYS: dict[str, Any] = {
     **dict.fromkeys(("positions", "layer_input", "layer_vocab", "altup", "laurel", "stream_rank"), 0),
     **dict.fromkeys(("launch", "launch_decode"), 0.0),
     "run": None,
+    "spread": PLAIN_SPREAD,
     "model.streams": 1,
     "queries": 1.0,
     "memo": lambda _: {},
@@ -817,6 +820,7 @@ CROSSING = {"crossing": lambda v: lambda surplus, _: surplus(v.batch)}
 SIDES = {"weight_sides": lambda v: lambda batch: (v("compute", batch), v("memory", batch))}
 SPANS = (Case("prompt"), Case("decode", {"is_decode": True}))
 EXPERTS = {"ffn": MoeFfn, "ffn.experts": lambda v: v.routed_experts, **symbols("shared_width")}
+ORDERED = {"redundant": None}
 WITHIN = {"settled": {"ranks <= domain": True}, "values": {"ranks": 4.0, "domain": 8.0}}
 ACROSS = {"settled": {"ranks <= domain": False}, "values": {"ranks": 24.0, "domain": 8.0}}
 OF_LINK = {"link.bandwidth": lambda v: v.link_bandwidth, "gpu.node": lambda v: v.domain}
@@ -868,7 +872,16 @@ CASES: dict[str, tuple[Case, ...]] = {
         ("fullest_rank", "fullest_touched"),
         (Case("", {}, {"_largest_normal": lambda v: partial(v, "z")}),),
     ),
-    "experts": (Case("gated"), Case("gated, biases", {"expert_bias": True}), Case("no gate", {"gated": False})),
+    "balanced_rank": (Case("", {}, {"heaviest_copy": lambda v: partial(v, "tau")}),),
+    "touched_copies": (
+        Case("skewed", EXPERTS, {"heaviest_copy": lambda v: partial(v, "tau")}),
+        Case("uniform", {**EXPERTS, "routing_skew": None}),
+    ),
+    "experts": (
+        Case("gated", ORDERED),
+        Case("gated, biases", {**ORDERED, "expert_bias": True}),
+        Case("no gate", {**ORDERED, "gated": False}),
+    ),
     "activation": (Case("gated", {"gated": True}), Case("no gate")),
     **dict.fromkeys(
         ("prefill_pass", "decode_pass"),
@@ -890,9 +903,9 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("recurrent", {"mixer": Gdn}),
     ),
     "weight_bytes": (
-        Case("pp = 1", {}, MEMORY_OF_STAGE),
-        Case("pp = 1, tied", {"tied": True}, MEMORY_OF_STAGE),
-        Case("pp > 1", {"stages": lambda v: lambda _: stages(v)}, MEMORY_OF_STAGE),
+        Case("pp = 1", ORDERED, MEMORY_OF_STAGE),
+        Case("pp = 1, tied", {**ORDERED, "tied": True}, MEMORY_OF_STAGE),
+        Case("pp > 1", {**ORDERED, "stages": lambda v: lambda _: stages(v)}, MEMORY_OF_STAGE),
     ),
     "kv_bytes_per_sequence": (
         Case("pp = 1", {"stages": lambda v: lambda _: (stage(v.layers),)}),

@@ -391,6 +391,8 @@ def _arguments(values: Mapping[str, Any], *, of_loads: bool, with_share: bool) -
         if "ep" in options:
             raise click.UsageError("--enable-expert-parallel is --ep all; keep one of them")
         options["ep"] = ALL
+    if options.pop("enable_eplb", None):
+        options.setdefault("eplb", 0)
     workload = options.pop("workload", None)
     if workload is not None:
         if "isl" in options or "osl" in options:

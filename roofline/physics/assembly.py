@@ -71,6 +71,7 @@ class Assembly:
         self.pooled = batch * new  # of all data-parallel ranks, which the experts share
         self.engine = deployment.effective_engine
         self.kernels: list[Kernel] = []
+        self.decodes = False  # or computes prompts
         self._part, self._starts_hidden = "", False
         self._roofs: dict[tuple[KernelKind, str, str, bool], Roof] = deployment.memo.setdefault("roofs", {})
         self._link_roofs: dict[tuple[KernelKind, int], LinkRoof] = deployment.memo.setdefault("links", {})

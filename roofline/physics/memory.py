@@ -231,13 +231,14 @@ def _graph_bytes(deployment: Deployment, rule: StartUp, layers: Real) -> Real:
     return rule.graph * layers * _SIZES * captured / _CAPTURED
 
 
-def weight_bytes(model: Model, plan: Plan, quantization: ModelQuantization) -> Real:
+def weight_bytes(model: Model, plan: Plan, quantization: ModelQuantization, redundant: Real | None = None) -> Real:
     """Weights of the fullest pipeline stage on one GPU.
 
     Args:
         model: the model.
         plan: parallel degrees.
         quantization: formats of the sections.
+        redundant: slots for copies of experts in each layer, on all ranks; None for none [1].
 
     Returns:
         Bytes, block scales included [B].
@@ -249,7 +250,36 @@ def weight_bytes(model: Model, plan: Plan, quantization: ModelQuantization) -> R
         stage_bytes(model, plan, quantization, stage, stage_parameters(model, stage, plan.tp, plan.expert_ranks))
         for stage in model.stages(plan.pp)
     )
+    if redundant is not None:
+        copies = (redundant_bytes(model, plan, quantization, stage, redundant) for stage in model.stages(plan.pp))
+        stages = (held + more for held, more in zip(stages, copies, strict=True))
     return reduce(maximum, stages)
+
+
+def redundant_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage: Stage, redundant: Real) -> Real:
+    r"""Copies of experts on one GPU of a pipeline stage.
+
+    .. math:: W_R = \sum_{layers} \frac{R}{ep} \cdot \frac{\text{bytes of an expert}}{tp_e}
+
+    Args:
+        model: the model.
+        plan: parallel degrees; one rank (ep = 1) holds no copies.
+        quantization: formats of the sections.
+        stage: layers of the stage.
+        redundant: slots R of each layer, on all ranks [1].
+
+    Returns:
+        Bytes, block scales included [B].
+
+    Source:
+        Arithmetic: R slots of a layer are spread over the ranks as its experts are.
+    """
+    nbytes: Real = 0.0
+    for count, ffn in stage.ffns:
+        if isinstance(ffn, MoeFfn):
+            held = NETWORK_KINDS[MoeFfn].matrices.values(ffn, model.hidden, plan.tp, plan.expert_ranks)
+            nbytes = nbytes + count * held["experts"] * redundant / ffn.experts
+    return where(plan.ep > 1, nbytes * quantization.sections["experts"].weight_nbytes, 0.0)
 
 
 def stage_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage: Stage, count: ParameterCount) -> Real:
@@ -365,7 +395,9 @@ def _deployed_weights(deployment: Deployment) -> Real:
     """Weights of the model and of the draft model [B]."""
     nbytes: Real | None = deployment.memo.get(_deployed_weights)
     if nbytes is None:
-        nbytes = weight_bytes(deployment.model, deployment.plan, deployment.quantization) + _draft_weights(deployment)
+        redundant = deployment.spread.redundant
+        nbytes = weight_bytes(deployment.model, deployment.plan, deployment.quantization, redundant)
+        nbytes = nbytes + _draft_weights(deployment)
         deployment.memo[_deployed_weights] = nbytes
     return nbytes
 

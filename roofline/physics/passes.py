@@ -206,6 +206,7 @@ def decode_pass(deployment: Deployment, batch: Real, context: Real, steps: Real 
 
 def _decode_kernels(deployment: Deployment, batch: Real, context: Real, steps: Real) -> tuple[Kernel, ...]:
     assembly = Assembly(deployment, batch, deployment.queries, deployment.queries)
+    assembly.decodes = True
     add_model(assembly, Span(steps, context, is_decode=True))
     if deployment.draft is not None:
         proposals = deployment.draft.tokens
@@ -300,10 +301,15 @@ def add_model(assembly: Assembly, span: Span) -> None:
         _add_stream_mix(assembly)
     if model.ngrams is not None:
         _add_ngrams(assembly, model.ngrams)
-    for count, mixer in model.mixers:
-        MIXER_KINDS[type(mixer)].add_kernels(assembly, count, mixer, span)
-    for count, ffn in model.ffns:
-        NETWORK_KINDS[type(ffn)].add_kernels(assembly, count, ffn)
+    if assembly.deployment.spread.two_batches and plan.ep > 1 and plan.dp > 1:  # else nothing is exchanged
+        from roofline.physics.two_batches import add_layers
+
+        add_layers(assembly, span)
+    else:
+        for count, mixer in model.mixers:
+            MIXER_KINDS[type(mixer)].add_kernels(assembly, count, mixer, span)
+        for count, ffn in model.ffns:
+            NETWORK_KINDS[type(ffn)].add_kernels(assembly, count, ffn)
     _add_head(assembly)
     if not never(plan.pp > 1):
         _add_hand_over(assembly)

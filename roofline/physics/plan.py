@@ -46,6 +46,24 @@ class Plan:
         return self.tp * self.dp / self.ep
 
 
+#: Exchanges of tokens with experts: every copy straight to its rank, ranks alike; once to each node, and on over its
+#: links; as the last for prompts, and straight to ranks in decode steps.
+DIRECT, PER_NODE, DEEPEP = "direct", "per-node", "deepep"
+
+
+class Spread(NamedTuple):
+    """How a replica runs the experts that its ranks share, beyond the degrees of the plan."""
+
+    redundant: Real | None = None  # expert slots of a layer beyond its experts, all ranks; None: no load balancing
+    two_batches: bool = False  # each step as two halves, one of which computes while the other exchanges tokens
+    exchange: str = DIRECT
+    nodes: Real | None = None  # that the experts of a token are on at most; None: no limit
+
+
+#: Experts stay where they are, and a step is one batch.
+PLAIN_SPREAD = Spread()
+
+
 class Scheme(NamedTuple):
     """How the matrices of one section of a model are stored and multiplied."""
 
@@ -119,6 +137,7 @@ class Deployment(_HasMemo):
     engine: Engine = NO_ENGINE
     draft: Draft | None = None  # None: one token per step
     prefix_cache: Real = 0.0  # [B] of one replica's memory, reserved for cached prefixes
+    spread: Spread = PLAIN_SPREAD
 
     def at(self, plan: Plan) -> Deployment:
         """The deployment with another plan; the same object each time, so that programs are reused."""
@@ -164,7 +183,9 @@ class Deployment(_HasMemo):
         if draft is None or draft.model is None or draft.quantization is None:
             return None
         plan = Plan(self.plan.tp, 1, self.plan.ep if draft.model.is_moe else 1, self.plan.dp)
-        return replace(self, model=draft.model, quantization=draft.quantization, plan=plan, draft=None)
+        return replace(
+            self, model=draft.model, quantization=draft.quantization, plan=plan, draft=None, spread=PLAIN_SPREAD
+        )
 
     @property
     def num_gpus(self) -> int:

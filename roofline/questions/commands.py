@@ -9,10 +9,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from roofline.catalog.yaml import content_of_text
+from roofline.physics.plan import PER_NODE
 from roofline.questions.inputs.arguments import scalar
 from roofline.questions.inputs.flags import (
     ARGUMENTS,
+    EXCHANGES,
     METHODS_READ,
+    REDUNDANT,
     Target,
     cache_of,
     check_name,
@@ -258,6 +261,7 @@ class _Reader:
         self._read_file(files)
         options: dict[str, Any] = {"model": self.model, "engine": with_version(self.target)}
         options.update(self._plan())
+        options.update(self._experts())
         options.update(self._budgets())
         options.update(self._formats())
         options.update(self._draft())
@@ -265,7 +269,7 @@ class _Reader:
         if self._taken("enforce_eager"):
             self.notes.append(f"the answer assumes CUDA graphs, which {ARGUMENTS['enforce_eager'][base]} turns off")
         known = {names.get(base) for setting, names in ARGUMENTS.items() if setting != "prefix"}
-        self.aside += [one for one in self.values if one not in {*known, *_SPECULATIVE, *_FILES}]
+        self.aside += [one for one in self.values if one not in {*known, *_SPECULATIVE, *_FILES, _MODE}]
         if self.aside:
             told = [f"--no-{one[2:]}" if self.values.get(one) is False else one for one in self.aside]
             self.notes.append(f"no part of the answer: {', '.join(told)}")
@@ -332,6 +336,23 @@ class _Reader:
             yield "num_gpus", replicas * tp * pp * dp
         self.ranks = dp
 
+    def _experts(self) -> Iterator[tuple[str, Any]]:
+        """Load balancing of experts, half batches, and the exchange of tokens."""
+        slots, engine = self._taken("eplb"), self.target.engine
+        if isinstance(slots, Mapping):
+            slots = slots.get(REDUNDANT)
+        if slots is not None and type(slots) is not int:
+            raise BadInput(f"{ARGUMENTS['eplb'][engine]}: {shown(slots)} must be a whole number of redundant experts")
+        if self._taken("enable_eplb") or slots:
+            yield "eplb", slots or 0
+        if self._taken("two_batch_overlap"):
+            yield "two_batch_overlap", True
+        names = {name: exchange for exchange, name in reversed([*EXCHANGES.get(engine, {}).items()])}
+        exchange = names.get(str(self._taken("all_to_all")))
+        mode = self.values.get(_MODE) if engine == "sglang" else None
+        if exchange is not None and mode != "low_latency":
+            yield "all_to_all", PER_NODE if mode == "normal" else exchange
+
     def _budgets(self) -> Iterator[tuple[str, Any]]:
         for name in ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "gpu_memory_utilization"):
             value = self._taken(name)
@@ -394,6 +415,8 @@ class _Reader:
             raise BadInput(f"{shown(tokens)} must be a whole number of drafted tokens, at least 1")
         yield "draft_tokens", tokens
 
+
+_MODE = "--deepep-mode"  # which kernels of DeepEP SGLang runs: normal, low_latency, or by phase
 
 #: Arguments that belong to a draft.
 _SPECULATIVE = (

@@ -11,7 +11,7 @@ from roofline.numbers.quantity import GIGA, rounded, to_text
 from roofline.physics.equation import IDEAL, Kernel, Roof, calibrated_set, kernel_time
 from roofline.physics.memory import kv_bytes_per_token, parameters
 from roofline.physics.passes import Pass
-from roofline.physics.plan import Deployment, ModelQuantization
+from roofline.physics.plan import DIRECT, Deployment, ModelQuantization
 from roofline.questions.inputs.arguments import (
     listed_names,
     one_case,
@@ -247,6 +247,7 @@ def _differences(deployments: Sequence[Deployment]) -> list[str]:
 def _words(deployment: Deployment) -> tuple[str, ...]:
     """Engine, its settings, basis, draft and routing; a setting that is not stated, and no draft, are empty."""
     engine, draft, skew = deployment.engine, deployment.draft, deployment.routing_skew
+    spread = deployment.spread
     proposed = ""
     if draft is not None:
         name = draft.model.short_name if draft.method == "model" and draft.model is not None else draft.method
@@ -257,6 +258,9 @@ def _words(deployment: Deployment) -> tuple[str, ...]:
         "ideal" if deployment.basis == "ideal" else "",
         proposed,
         "uniform routing" if skew is None else f"routing {skew:g}",
+        "" if spread.redundant is None else f"eplb {spread.redundant:g}",
+        "two batches" if spread.two_batches else "",
+        "" if spread.exchange == DIRECT else f"all-to-all {spread.exchange}",
     )
 
 

@@ -584,7 +584,8 @@ class _Tried(NamedTuple):
         shorter: list[str] = []
         for tp in _DEGREES:
             wider = plan.__class__(tp, plan.pp, plan.ep, plan.dp)
-            if not plan.tp < tp <= max(self.deployment.gpu.node, 8) or plan_fault(self.deployment.model, wider):
+            copies = self.deployment.spread.redundant
+            if not plan.tp < tp <= max(self.deployment.gpu.node, 8) or plan_fault(self.deployment.model, wider, copies):
                 continue
             at = self.deployment.at(wider)
             if self.starts(at):

@@ -319,7 +319,8 @@ def best_at_saturation(start: Prediction, options: Mapping[str, Any]) -> Predict
     for tp in possible_tp(deployment.model, widest_tp(deployment)):
         plan = replace(deployment.plan, tp=tp)
         copies, rest = (deployment.replicas, 0) if count is None else divmod(count, plan.num_gpus)
-        if tp < deployment.plan.tp or rest or not copies or plan_fault(deployment.model, plan) is not None:
+        fault = plan_fault(deployment.model, plan, deployment.spread.redundant)
+        if tp < deployment.plan.tp or rest or not copies or fault is not None:
             continue
         candidate = replace(start, deployment=deployment.at(plan).copies(copies))
         per_gpu = float(full_server(candidate.deployment, candidate.workload).request_rate)

@@ -386,7 +386,12 @@ def _source(setting: str, deployment: Deployment, prediction: Prediction | None,
     if remembered is not None:
         _, gpu, options = remembered
         asked = choice(gpu, options).options
-    names = {"weights": ("weights", "quantization"), "attention_dp": ("dp",), "ranks": ("dp",)}.get(setting, (setting,))
+    names = {
+        "weights": ("weights", "quantization"),
+        "attention_dp": ("dp",),
+        "ranks": ("dp",),
+        "enable_eplb": ("eplb",),
+    }.get(setting, (setting,))
     if any(asked.get(name) is not None for name in names):
         return "as asked"
     if setting in _PLAIN_DEGREES or setting == "attention_dp":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from math import ceil
 from typing import Any
 
 from roofline.numbers.quantity import rounded
@@ -24,6 +25,7 @@ from roofline.serving.quantization import resolved_quantization, summary
 from roofline.specs.arrivals import RANDOM, ROUND_ROBIN
 from roofline.specs.engine import HBM, HOST_MEMORY
 from roofline.specs.formats import FORMATS, number_format
+from roofline.specs.model import MoeFfn
 from roofline.specs.workload import LAWS
 from roofline.support.errors import RooflineError
 from roofline.support.records import NamedTuple
@@ -86,6 +88,8 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield from _more_gpus(start)
     yield from _router(start)
     yield _expert_parallelism(start)
+    yield from _balanced_experts(start)
+    yield from _two_batches(start)
     yield _separate_pools(start)
     yield _shorter_answers(start)
     yield from _budgets(start)
@@ -222,6 +226,39 @@ def _expert_parallelism(start: Start) -> Lever:
     if plan.ep > 1:
         return Lever(kind, (Choice(f"experts shared by {plan.expert_ranks} ranks", {"ep": 1}),))
     return Lever(kind, (Choice(f"expert parallelism on {plan.expert_ranks} ranks", {"ep": plan.expert_ranks}),))
+
+
+_COPIES = 8  # experts for each of which one gets a copy
+
+
+def _balanced_experts(start: Start) -> Iterator[Lever]:
+    """Copies of popular experts and a placement by load, where ranks hold different experts and some are popular."""
+    deployment = start.prediction.deployment
+    plan, spread = deployment.plan, deployment.spread
+    if not deployment.model.is_moe or plan.ep == 1 or deployment.routing_skew is None:
+        return
+    kind = "expert balance"
+    if spread.redundant is not None:
+        yield Lever(kind, reason=f"experts are kept in balance already, with {spread.redundant:g} slots for copies")
+        return
+    number = max(ffn.experts for _, ffn in deployment.model.ffns if isinstance(ffn, MoeFfn))
+    slots = plan.ep * ceil(number / _COPIES / plan.ep)
+    ways = (Choice("experts placed by load", {"eplb": 0}), Choice(f"expert balance ({slots} copies)", {"eplb": slots}))
+    assumption = "experts stay as popular as they were when they were placed"
+    yield Lever(kind, ways, assumption=assumption, excludes="expert parallelism")
+
+
+def _two_batches(start: Start) -> Iterator[Lever]:
+    """Half batches that hide the exchange of tokens, where there is one."""
+    deployment = start.prediction.deployment
+    plan = deployment.plan
+    if not deployment.model.is_moe or plan.ep == 1 or plan.dp == 1:
+        return
+    if deployment.spread.two_batches:
+        yield Lever("two-batch overlap", reason="a step is two half batches already")
+        return
+    way = Choice("two half batches a step", {"two_batch_overlap": True})
+    yield Lever("two-batch overlap", (way,), excludes="expert parallelism")
 
 
 def _separate_pools(start: Start) -> Lever:

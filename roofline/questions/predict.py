@@ -115,6 +115,9 @@ def predict(
     pp: int = 1,
     ep: int = 1,
     dp: int = 1,
+    eplb: int | str | None = None,
+    two_batch_overlap: bool = False,
+    all_to_all: str | None = None,
     num_gpus: int | None = None,
     quantization: str | None = None,
     weights: str | None = None,
@@ -187,6 +190,13 @@ def predict(
         pp: pipeline-parallel degree [1].
         ep: expert-parallel degree [1].
         dp: data-parallel degree of the attention [1].
+        eplb: slots for copies of popular experts, on all ranks of a layer, with experts placed by their load; 0 only
+            places them, None leaves them in order [1].
+        two_batch_overlap: whether each step is two half batches, one of which computes while the other exchanges
+            tokens with the experts.
+        all_to_all: how tokens reach their experts: ``direct`` (each copy by itself), ``per-node`` (once to each node),
+            or ``deepep`` (per-node for prompts), with ``:4`` where the experts of a token are on 4 nodes at most; None
+            for direct.
         num_gpus: GPUs of all replicas; None for one replica [1].
         quantization: preset of formats, e.g. ``fp8``.
         weights: number format of the weights.
@@ -247,7 +257,8 @@ def predict(
         DeploymentOptions(
             model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
             engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
-            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume,
+            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume, eplb,
+            two_batch_overlap, all_to_all,
         )
     )  # fmt: skip
     traffic = case.Traffic(isl, osl)
@@ -295,6 +306,7 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
         *case.warnings(deployment, base.basis, workload, is_open=base.tp is None),
         *base.lost,
         *deployments.draft_warnings(deployment),
+        *deployments.spread_notes(deployment),
         *case.cache_notes(deployment, workload),
         *deployments.correction_notes(correction),
     )
@@ -753,7 +765,11 @@ def prediction_passes(prediction: Prediction) -> tuple[tuple[str, Pass], ...]:
 def equation(kernel: Kernel) -> str:
     """Text such as ``3.33 us + || 1e+11/(0.8 x 9.89e+14) , 5e+07/(0.86 x 3.35e+12) ||_3 = 130 us``."""
     text = _link_terms(kernel, kernel.roof) if isinstance(kernel.roof, LinkRoof) else _terms(kernel, kernel.roof)
-    return f"{text} = {to_text(kernel.terms.total, 's')}" + (f", {kernel.count} times" if kernel.count != 1 else "")
+    time = to_text(kernel.terms.total, "s")
+    if kernel.kind.is_exchange and isinstance(kernel.roof, LinkRoof):
+        alone = to_text(collective_time(kernel.work, kernel.roof).total, "s")
+        time = time if time == alone else f"{alone}, of which {time} not hidden"
+    return f"{text} = {time}" + (f", {kernel.count} times" if kernel.count != 1 else "")
 
 
 def _terms(kernel: Kernel, roof: Roof) -> str:

@@ -67,6 +67,8 @@ def in_python(values: Mapping[str, Any]) -> dict[str, Any]:
     }
     if options.pop("enable_expert_parallel", None):
         options["ep"] = ALL
+    if options.pop("enable_eplb", None):
+        options.setdefault("eplb", 0)
     workload, within = options.pop("workload", None), options.pop("p99_within", None)
     if isinstance(workload, tuple):
         options["isl"], options["osl"] = workload

@@ -854,7 +854,7 @@ def _smallest_tp(prediction: Prediction, limits: dict[str, float], judging: Limi
     for tp in possible_tp(deployment.model, widest_tp(deployment)):
         sharded = replace(deployment, plan=replace(deployment.plan, tp=tp))
         try:
-            check_plan(sharded.model, sharded.plan)
+            check_plan(sharded.model, sharded.plan, sharded.spread.redundant)
             candidate = predict_deployment(sharded, prediction.workload, correction=prediction.correction)
         except RooflineError:
             continue

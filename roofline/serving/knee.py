@@ -316,21 +316,21 @@ def check_degrees(model: Model, plan: Plan) -> None:
         raise BadInput(f"pp = {plan.pp} must not exceed the {model.layers} layers of {model.short_name}")
 
 
-def check_plan(model: Model, plan: Plan) -> None:
-    """Refuse a plan that does not divide the model."""
+def check_plan(model: Model, plan: Plan, redundant: float | None = None) -> None:
+    """Refuse a plan that does not divide the model, of whose experts there may be copies."""
     check_degrees(model, plan)
     fault = _tp_fault(model, plan.tp)
     if fault is not None:
         choices = ", ".join(str(tp) for tp in possible_tp(model, _most_ranks(model)))
         raise BadInput(f"tp = {plan.tp} does not divide {model.short_name} ({fault}); choose from {choices}")
-    fault = _expert_fault(model, plan)
+    fault = _expert_fault(model, plan, redundant)
     if fault is not None:
         raise BadInput(fault)
 
 
-def plan_fault(model: Model, plan: Plan) -> str | None:
-    """Why a plan does not divide a model; None if it does."""
-    return _tp_fault(model, plan.tp) or _expert_fault(model, plan)
+def plan_fault(model: Model, plan: Plan, redundant: float | None = None) -> str | None:
+    """Why a plan does not divide a model, of whose experts there may be copies; None if it does."""
+    return _tp_fault(model, plan.tp) or _expert_fault(model, plan, redundant)
 
 
 def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
@@ -384,7 +384,8 @@ def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
     model, plan = deployment.model, deployment.plan
     if possible_tp not in deployment.memo:
         plans = (replace(plan, tp=tp) for tp in possible_tp(model, widest_tp(deployment)))
-        deployment.memo[possible_tp] = [each for each in plans if _expert_fault(model, each) is None]
+        redundant = deployment.spread.redundant
+        deployment.memo[possible_tp] = [each for each in plans if _expert_fault(model, each, redundant) is None]
     for candidate in deployment.memo[possible_tp]:
         yield deployment.at(candidate)
 
@@ -455,8 +456,10 @@ def _quantised(deployment: Deployment, preset: str) -> Deployment | None:
 
 def _more_stages(deployment: Deployment, batch: Real, length: Real) -> list[str]:
     """Fewest pipeline stages that fit, at the widest tp of a node."""
-    plan, model = deployment.plan, deployment.model
-    degrees = [tp for tp in possible_tp(model, deployment.gpu.node) if not plan_fault(model, replace(plan, tp=tp))]
+    plan, model, copies = deployment.plan, deployment.model, deployment.spread.redundant
+    degrees = [
+        tp for tp in possible_tp(model, deployment.gpu.node) if not plan_fault(model, replace(plan, tp=tp), copies)
+    ]
     gpu = deployment.gpu
     for pp in range(plan.pp + 1, min(model.layers, _MOST_STAGES) + 1):
         candidate = replace(deployment, plan=replace(plan, tp=max(degrees, default=1), pp=pp))
@@ -502,12 +505,15 @@ def _most_ranks(model: Model) -> int:
     return min(min(numbers, default=1), _MOST_RANKS)
 
 
-def _expert_fault(model: Model, plan: Plan) -> str | None:
-    return next((message for fails, message in expert_faults(model, plan) if fails), None)
+def _expert_fault(model: Model, plan: Plan, redundant: float | None = None) -> str | None:
+    return next((message for fails, message in expert_faults(model, plan, redundant) if fails), None)
 
 
-def expert_faults(model: Model, plan: Plan) -> Iterator[tuple[Real, str]]:
-    """Conditions of expert parallelism: whether a plan fails each, and the message."""
+def expert_faults(model: Model, plan: Plan, redundant: float | None = None) -> Iterator[tuple[Real, str]]:
+    """Conditions of expert parallelism: whether a plan fails each, and the message.
+
+    Copies of experts make other degrees possible: ep divides all slots.
+    """
     ep, is_spread = plan.ep, plan.ep > 1
     moes = [(count, ffn) for count, ffn in model.ffns if isinstance(ffn, MoeFfn)]
     layers = sum(count for count, _ in moes)
@@ -515,7 +521,10 @@ def expert_faults(model: Model, plan: Plan) -> Iterator[tuple[Real, str]]:
     ranks = f"tp x dp = {plan.expert_ranks}, the ranks that hold the experts"
     yield plan.expert_ranks % ep > 0, f"ep = {ep} must divide {ranks}"
     for count, ffn in moes:
-        message = f"ep = {ep} must divide the {ffn.experts} experts of {model.short_name}"
-        yield _in_model(count, ffn.experts % ep > 0), message
+        message, fails = f"ep = {ep} must divide the {ffn.experts} experts of {model.short_name}", ffn.experts % ep > 0
+        if redundant is not None and fails:
+            fails = (ffn.experts + redundant) % ep > 0
+            message += f", or with eplb = {redundant:g} the {ffn.experts + redundant:g} slots"
+        yield _in_model(count, fails), message
         message = f"expert width {ffn.width} of {model.short_name} does not divide over {plan.expert_tp:g} ranks"
         yield _in_model(count, ffn.width % plan.expert_tp > 0), f"{message}; use `ep` to keep experts whole"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, MONTH, counted, distinct_texts, rounded, to_text
+from roofline.physics.plan import PLAIN_SPREAD
 from roofline.serving.answers import check_keys, listed_keys, selected
 from roofline.serving.latency import Workload, cold_start_text, load_text
 from roofline.serving.prompts import cached_text, hit_rate, is_a_mixture, load_time
@@ -179,6 +180,28 @@ def _cache_figure(prediction: Prediction, figure: Callable[[Deployment, Real, Pr
     return _json_value(figure(prediction.deployment, prediction.workload.prefix, cache), unit)
 
 
+def _of_spread(name: str) -> Callable[[Prediction], Any]:
+    """A figure of experts in balance, half batches or the exchange; None where the case asks for none of them."""
+
+    def figure(prediction: Prediction) -> Any:
+        if prediction.deployment.spread is PLAIN_SPREAD:
+            return None
+        from roofline.serving.expert_balance import BALANCE_FIGURES
+
+        return BALANCE_FIGURES[name](prediction)
+
+    return figure
+
+
+def _experts(prediction: Prediction) -> dict[str, tuple[str, ...]]:
+    """Balance of the experts and what it costs, half batches, the exchange; where one of them is asked for."""
+    if prediction.deployment.spread is PLAIN_SPREAD:
+        return {}
+    from roofline.serving.expert_balance import balance_text
+
+    return {"experts": balance_text(prediction)}
+
+
 #: Keys of knees, and of them in a row.
 KNEE_KEYS: Keys[Knees[Any, Any]] = {
     "ridge_knee": Key.number(
@@ -332,6 +355,40 @@ KEYS: Keys[Prediction] = {
     "hbm_used_frac": Key.number(
         "1", "Share of the usable memory that is taken.", lambda p: _json_value(p.memory.used_fraction)
     ),
+    "eplb": Key.integer(
+        "1", "Slots for copies of popular experts (`eplb`); null where nothing balances experts.", _of_spread("eplb")
+    ),
+    "expert_balance": Key.number(
+        "1",
+        "Tokens of the mean expert-parallel rank over those of the fullest, before balancing; null without `eplb`.",
+        _of_spread("expert_balance"),
+    ),
+    "expert_balance_after": Key.number(
+        "1", "The same with experts placed by their load.", _of_spread("expert_balance_after")
+    ),
+    "expert_copies_gb": Key.number("GB", "Copies of experts on one GPU.", _of_spread("expert_copies_gb")),
+    "rearrange_gb": Key.number(
+        "GB", "Experts that a GPU receives when all are placed anew.", _of_spread("rearrange_gb")
+    ),
+    "rearrange_ms": Key.number("ms", "Time that the links need for them.", _of_spread("rearrange_ms")),
+    "rearrange_steps": Key.number(
+        "1",
+        "Decode steps whose gain makes up for that time; null where a step gains nothing.",
+        _of_spread("rearrange_steps"),
+    ),
+    "rearrange_prefills": Key.number("1", "Likewise, passes over the prompts.", _of_spread("rearrange_prefills")),
+    "rearrange_lost": Key.number(
+        "1",
+        "Share of the time that it takes at the interval of the engine; not part of the latencies.",
+        _of_spread("rearrange_lost"),
+    ),
+    "two_batch_prefill": Key.number(
+        "1",
+        "Time of a prefill pass as one batch over its time as two half batches; null without `two_batch_overlap`.",
+        _of_spread("two_batch_prefill"),
+    ),
+    "two_batch_decode": Key.number("1", "Likewise, of a decode step.", _of_spread("two_batch_decode")),
+    "all_to_all": Key.text("How tokens reach their experts (`all_to_all`); null for direct.", _of_spread("all_to_all")),
     "usd_per_hour": Key.number("USD/h", "Typical rental of all GPUs; in a list of GPUs, of one."),
     "usd_per_m_output_tok": Key.number(
         "USD", "All of the rental per million output tokens; prompt tokens are not counted."
@@ -421,6 +478,7 @@ def prediction_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[s
         "output": (f"{speeds} tok/s per GPU",),
         **_knee(prediction),
         "memory": _memory(prediction),
+        **_experts(prediction),
         "cost": _cost(prediction),
         "basis": (prediction.basis_detail,),
         "engine": (_engine(prediction),),

@@ -216,7 +216,7 @@ def test_what_cannot_be_asked_is_refused_in_a_sentence_with_what_may_be_meant(to
 
 
 def test_every_option_that_python_lacks_is_said_in_its_way():
-    assert set(IN_PYTHON) == {"workload", "p99_within", "enable_expert_parallel"}
+    assert set(IN_PYTHON) == {"workload", "p99_within", "enable_expert_parallel", "enable_eplb"}
     for name in IN_PYTHON:
         assert name in schema("predict")["properties"]
 

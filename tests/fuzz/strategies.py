@@ -45,6 +45,7 @@ PLAUSIBLE = {
     "compute": ("bf16", "fp8", "fp4"), "routing": ("uniform", 0.5, 1, "0.66"), "basis": ("ideal", "calibrated"),
     "engine": ("none", "vllm", "sglang", "trtllm", "generic"), "network": (0, 0.02, "20ms", "1 s"),
     "max_num_batched_tokens": (1, 512, "8k"), "max_num_seqs": (1, 64, "1k"), "gpu_memory_utilization": (0.5, "90%", 1),
+    "eplb": (0, 8, 32, "64"), "two_batch_overlap": (True, False), "all_to_all": ("direct", "per-node", "deepep:4"),
     "max_model_len": (1, 4096, "128k"), "draft": ("mtp", "eagle", "ngram", "llama-3.1-8b"), "draft_tokens": (1, 3, 8),
     "acceptance": (0.8, ".9,.8", "2.8 tokens", 0, 1, "deepseek-r1-mtp"),
     "measured": ("tpot=20", "ttft=500,batch=8", "tpot=9,concurrency=4,isl=1000"),

@@ -211,7 +211,8 @@ HANDLED = {
     Link: ("kind",),
     KernelOverride: ("generation",),
     Deployment: (
-        "model", "gpu", "plan", "quantization", "basis", "routing_skew", "replicas", "engine", "draft", "prefix_cache"
+        "model", "gpu", "plan", "quantization", "basis", "routing_skew", "replicas", "engine", "draft", "prefix_cache",
+        "spread",
     ),
     Plan: ("tp", "pp", "ep", "dp"),
     ModelQuantization: (

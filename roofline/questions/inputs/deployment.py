@@ -12,7 +12,7 @@ from roofline.numbers.operations import Real
 from roofline.numbers.quantity import BILLION, rounded, to_text
 from roofline.physics.equation import basis_of
 from roofline.physics.passes import eagle_head, mtp_module
-from roofline.physics.plan import Deployment, Draft, Plan
+from roofline.physics.plan import PLAIN_SPREAD, Deployment, Draft, Plan
 from roofline.questions.inputs import arguments, case
 from roofline.questions.inputs.arguments import COUNTS, PLAIN, name_or_record, plain_value, scalar, several
 from roofline.questions.inputs.options import ALL
@@ -358,6 +358,15 @@ def _single_rate_count(count: int | None, modules: int | None) -> int:
     return proposals
 
 
+def spread_notes(deployment: Deployment) -> tuple[str, ...]:
+    """Notes on experts in balance and on steps of two batches; a plan that they do not go with is refused."""
+    if deployment.spread is PLAIN_SPREAD:
+        return ()
+    from roofline.questions.inputs.spread import notes
+
+    return tuple(notes(deployment))
+
+
 # A model on a GPU with its plan, formats and engine: built once, and cached for later cases.
 
 _MOST_DEPLOYMENTS = 256  # cached deployments
@@ -394,6 +403,9 @@ class DeploymentOptions(NamedTuple):
     price_file: Any
     specs: Any
     assume: Any
+    eplb: Any = None
+    two_batch_overlap: Any = False
+    all_to_all: Any = None
 
 
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
@@ -492,10 +504,15 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     skew = case.routing_skew(asked.routing)
     gpu = find.run_by(gpu, profile)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, asked.basis), skew, engine=profile)
+    if asked.eplb is not None or asked.two_batch_overlap is not False or asked.all_to_all is not None:
+        from roofline.questions.inputs.spread import spread_of
+
+        spread = spread_of(model, asked.eplb, asked.two_batch_overlap, asked.all_to_all)
+        deployment = replace(deployment, spread=spread)
     if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
         deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
     if asked.tp is not None:
-        check_plan(model, plan)
+        check_plan(model, plan, deployment.spread.redundant)
     return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from roofline.catalog.find import engines_with_arguments, load_arguments
-from roofline.physics.plan import Deployment
+from roofline.physics.plan import DEEPEP, PER_NODE, Deployment
 from roofline.serving.quantization import summary
 from roofline.specs.arguments import Argument, Arguments
 from roofline.specs.versions import place_of
@@ -23,6 +23,10 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "ranks": {"sglang": "--dp-size"},  # before SGLang 0.5.22, with the switch that shares the experts among them
     "attention_dp": {"sglang": "--enable-dp-attention"},
     "ep": {"vllm": "--enable-expert-parallel", "sglang": "--ep-size", "trtllm": "--ep_size"},
+    "enable_eplb": {"vllm": "--enable-eplb", "sglang": "--enable-eplb"},
+    "eplb": {"vllm": "--eplb-config", "sglang": "--ep-num-redundant-experts"},
+    "two_batch_overlap": {"vllm": "--enable-dbo", "sglang": "--enable-two-batch-overlap"},
+    "all_to_all": {"vllm": "--all2all-backend", "sglang": "--moe-a2a-backend"},
     "max_num_seqs": {"vllm": "--max-num-seqs", "sglang": "--max-running-requests", "trtllm": "--max_batch_size"},
     "max_num_batched_tokens": {
         "vllm": "--max-num-batched-tokens", "sglang": "--chunked-prefill-size", "trtllm": "--max_num_tokens",
@@ -70,6 +74,13 @@ CACHES: Mapping[str, Mapping[str, str]] = {
     "sglang": {"fp8": "fp8_e4m3", "bf16": "bf16"},
     "trtllm": {"fp8": "fp8"},
 }  # fmt: skip
+#: Engine -> exchange of tokens with experts -> its name there; the plain one is left to the engine.
+EXCHANGES: Mapping[str, Mapping[str, str]] = {
+    "vllm": {PER_NODE: "deepep_high_throughput"},
+    "sglang": {DEEPEP: "deepep", PER_NODE: "deepep"},
+}
+#: Key of vLLM's --eplb-config.
+REDUNDANT = "num_redundant_experts"
 _ALSO_CACHES: Mapping[str, str] = {
     "fp8_e4m3": "fp8", "fp8_e5m2": "fp8", "fp8_inc": "fp8", "fp8_ds_mla": "fp8", "bfloat16": "bf16", "bf16": "bf16",
     "float16": "fp16", "fp8": "fp8",
@@ -179,6 +190,13 @@ def stated(target: Target, values: Mapping[str, Any]) -> Iterator[Stated]:
             value = (dp > 1 or None) if target.argument("dp") is None else None
         elif setting == "ep":
             value = (ep > 1 or None) if engine == "vllm" else ep
+        elif setting == "enable_eplb":
+            value = None if values.get("eplb") is None else True
+        elif setting == "eplb" and value is not None:
+            value = int(value) or None
+            value = json.dumps({REDUNDANT: value}) if engine == "vllm" and value else value
+        elif setting == "all_to_all":
+            value = EXCHANGES.get(engine, {}).get(str(value))
         elif setting in {"max_num_seqs", "max_num_batched_tokens"} and value is not None:
             value = int(value) * (dp if engine == "sglang" else 1)
         elif setting == "weights":
@@ -284,6 +302,9 @@ def settings_of(deployment: Deployment) -> dict[str, Any]:
         "pp": plan.pp,
         "dp": plan.dp,
         "ep": plan.ep,
+        "eplb": deployment.spread.redundant,
+        "two_batch_overlap": deployment.spread.two_batches or None,
+        "all_to_all": deployment.spread.exchange,
         "max_num_seqs": engine.max_num_seqs,
         "max_num_batched_tokens": engine.max_num_batched_tokens,
         "max_model_len": engine.max_model_len,
@@ -400,6 +421,9 @@ _ALWAYS = (
     "pp",
     "dp",
     "ep",
+    "eplb",
+    "two_batch_overlap",
+    "all_to_all",
     "weights",
     "is_sixteen_bit",
     "kv_cache_dtype",

@@ -136,7 +136,7 @@ def at_tp(deployment: Deployment, tp: float, num_gpus: int | None = None) -> Dep
     possible = [tp for tp in possible_tp(deployment.model, widest_tp(deployment)) if (tp * plan.dp) % plan.ep == 0]
     whole = [degree for degree in possible if num_gpus is None or num_gpus % replace(plan, tp=degree).num_gpus == 0]
     widest = deployment.at(replace(plan, tp=(whole or possible or [1])[-1]))
-    check_plan(widest.model, widest.plan)
+    check_plan(widest.model, widest.plan, widest.spread.redundant)
     return widest
 
 

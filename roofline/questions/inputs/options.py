@@ -204,6 +204,18 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("enable_expert_parallel", ("--enable-expert-parallel",), FLAG, "The same as --ep all."),
         Option("dp", ("--dp", "-dp", "--data-parallel-size", "--dp-size"), COUNT,
                "Data-parallel degree of the attention.", "1", each="Data-parallel degrees of the attention."),
+        Option("eplb",
+               ("--eplb", "--ep-num-redundant-experts", "--num-redundant-experts",
+                "--eplb-config.num-redundant-experts"), COUNT,
+               "Load balancing of the experts: slots for copies of popular ones, on all ranks; 0 only moves experts.",
+               "none", "1"),
+        Option("enable_eplb", ("--enable-eplb",), FLAG, "The same as --eplb 0, where no slots are given."),
+        Option("two_batch_overlap", ("--two-batch-overlap", "--enable-two-batch-overlap", "--enable-dbo"), FLAG,
+               "Each step as two half batches: one computes while the other exchanges tokens with the experts."),
+        Option("all_to_all", ("--all-to-all", "--all2all-backend", "--moe-a2a-backend"),
+               Value("way[:nodes]"),
+               "How tokens reach experts: direct (each copy by itself), per-node (once to each node), or deepep "
+               "(per-node for prompts); per-node:4 if experts of a token are on 4 nodes at most.", "direct"),
         Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in total, split into replicas.", "one replica"),
         Option("allow_oversize", ("--allow-oversize",), FLAG, "Predict even if the memory does not suffice."),
     ),
@@ -301,6 +313,7 @@ _POISSON_POOLS = "its closed forms are of Poisson arrivals at both pools"
 _NO_RUN = "a workbook holds bursts and steady loads; ask predict, or sweep for rows in a file"
 _NOT_IN_CELLS = "a workbook has no cell for it; sweep writes rows to a file"
 _ON_THE_PAGE = "it is chosen on the page itself"
+_NOT_ON_THE_PAGE = "the page has no control for it; ask predict"
 _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per GPU]"}
 _SEARCHED = "Tensor-parallel degree.  [default: searched]"
 #: Options of which several values make rows that show the difference.
@@ -388,6 +401,8 @@ QUESTIONS: Mapping[str, Question] = {
             "ep",
             "enable_expert_parallel",
             "dp",
+            "eplb",
+            "enable_eplb",
             "num_gpus",
             "draft",
             "draft_tokens",
@@ -485,7 +500,13 @@ QUESTIONS: Mapping[str, Question] = {
         several=tuple(name for name in LISTED if name in _IN_CELLS and name not in LASTING),
         kinds={"ep": COUNT},
     ),
-    "page": Question({name: _ON_THE_PAGE for name in OPTIONS if name != "specs"}, only=("specs",)),
+    "page": Question(
+        {
+            **{name: _ON_THE_PAGE for name in OPTIONS if name != "specs"},
+            **dict.fromkeys(("eplb", "enable_eplb", "two_batch_overlap", "all_to_all"), _NOT_ON_THE_PAGE),
+        },
+        only=("specs",),
+    ),
 }
 
 
@@ -508,6 +529,7 @@ IN_PYTHON: Mapping[str, str] = {
     "workload": "write **rl.workload_options('chat'), or isl and osl",
     "p99_within": "state it in slo, as in slo='p99:2x'",
     "enable_expert_parallel": "write ep='all'",
+    "enable_eplb": "write eplb=0, or the number of slots",
 }
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])

@@ -46,6 +46,9 @@ class _Shared(TypedDict, total=False):
     grow: _Grow | None
     system: float | str | None
     derate: _Derate | None
+    eplb: int | str | None
+    two_batch_overlap: bool
+    all_to_all: str | None
     allow_oversize: bool
     compute: str | None
     routing: str | float
@@ -205,6 +208,9 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     grow: Many[_Grow | None]
     system: Many[float | str | None]
     derate: _Derate | Iterable[_Derate] | None
+    eplb: Many[int | str | None]
+    two_batch_overlap: bool
+    all_to_all: Many[str | None]
     compute: Many[str | None]
     routing: Many[str | float]
     basis: Many[str]
