@@ -305,6 +305,15 @@ def draft_warnings(deployment: Deployment) -> list[str]:
     return notes
 
 
+def notes_beside(deployment: Deployment) -> tuple[str, ...]:
+    """Notes on adapters and on weights in host memory."""
+    if deployment.adapters is None and deployment.offload is None:
+        return ()
+    from roofline.questions.inputs.side_weights import side_weight_notes
+
+    return tuple(side_weight_notes(deployment))
+
+
 def _draft_model(name: str, specs: str | None) -> Model:
     try:
         model: Model = find.find_model(name, specs)[0]
@@ -388,6 +397,12 @@ class DeploymentOptions(NamedTuple):
     draft: Any
     draft_tokens: Any
     acceptance: Any
+    lora: Any
+    max_loras: Any
+    max_lora_rank: Any
+    offload: Any
+    offload_bandwidth: Any
+    cpu_bandwidth: Any
     derate: Any
     set: Any
     gpu_price: Any
@@ -396,6 +411,8 @@ class DeploymentOptions(NamedTuple):
     assume: Any
 
 
+#: Options about weights beside those in GPU memory.
+SIDE_WEIGHTS = ("lora", "max_loras", "max_lora_rank", "offload", "offload_bandwidth", "cpu_bandwidth")
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
 _SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len")
 _WORDS = ("quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", *_SETTINGS)
@@ -494,6 +511,11 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, asked.basis), skew, engine=profile)
     if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
         deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
+    beside = {name: value for name in SIDE_WEIGHTS if (value := getattr(asked, name)) is not None}
+    if beside:
+        from roofline.questions.inputs.side_weights import with_side_weights
+
+        deployment = with_side_weights(deployment, **beside)
     if asked.tp is not None:
         check_plan(model, plan)
     return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)
