@@ -126,8 +126,9 @@ def memory_of(deployment: Deployment, held: Held, batch: Real, length: Real) -> 
     prefixes = deployment.prefix_cache / plan.num_gpus
     if deployment.engine.start_up:
         begun = start_up_of(deployment, held)
-        reserve = gpu.memory - begun.weights - begun.activations - begun.kv_cache - held.adapters
-        return Memory(begun.weights, kv_cache, begun.activations, reserve, gpu.memory, prefixes, held.adapters)
+        reserve = gpu.memory - begun.weights - begun.activations - begun.kv_cache
+        weights = begun.weights - held.adapters
+        return Memory(weights, kv_cache, begun.activations, reserve, gpu.memory, prefixes, held.adapters)
     sequences = rank_batch(batch, plan.dp)
     return Memory(
         weights=held.weights,
@@ -144,7 +145,7 @@ class StartUpMemory(NamedTuple, Generic[Number]):
     """Memory of the fullest GPU of a replica when its engine has started."""
 
     total: Number | float  # [B] of the GPU, as its driver reports it
-    weights: Number | float  # [B]
+    weights: Number | float  # [B] adapters included
     activations: Number | float  # [B] of one pass over the token budget, or of the sampler
     graphs: Number | float  # [B] CUDA graphs
     other: Number | float  # [B] CUDA context, workspaces, communication buffers
@@ -189,7 +190,8 @@ def start_up_of(deployment: Deployment, held: Held) -> StartUpMemory[Real]:
     """As `start_up_memory`, from what the layers hold."""
     engine, plan, rule = deployment.engine, deployment.plan, start_up_rule(deployment)
     share, total = engine.gpu_memory_utilization, deployment.gpu.memory - rule.driver
-    weights, graphs = held.weights + held.padding, _graph_bytes(deployment, rule, held.layers)
+    weights = held.weights + held.padding + held.adapters  # engines log adapters as part of the model
+    graphs = _graph_bytes(deployment, rule, held.layers)
     activations = _budget_activations(deployment, rule, held.token)
     linked = where(plan.num_gpus > 1, rule.linked, 0.0)
     if rule.share_of == OF_ALL:
@@ -199,8 +201,6 @@ def start_up_of(deployment: Deployment, held: Held) -> StartUpMemory[Real]:
         cache = share * (total - rule.context - linked) - weights - rule.fixed
     else:
         cache = share * (total - rule.context - linked - weights - activations - rule.fixed - graphs)
-    if deployment.adapters is not None:
-        cache = cache - (share if rule.share_of not in (OF_ALL, OF_FREE) else 1.0) * held.adapters
     return StartUpMemory(total, weights, activations, graphs, rule.context + rule.fixed + linked, cache)
 
 

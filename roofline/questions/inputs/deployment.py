@@ -15,7 +15,7 @@ from roofline.physics.passes import eagle_head, mtp_module
 from roofline.physics.plan import Deployment, Draft, Plan
 from roofline.questions.inputs import arguments, case
 from roofline.questions.inputs.arguments import COUNTS, PLAIN, name_or_record, plain_value, scalar, several
-from roofline.questions.inputs.options import ALL
+from roofline.questions.inputs.options import ALL, SIDE_WEIGHTS
 from roofline.serving.knee import check_plan, plan_fault
 from roofline.serving.latency import SIGMA_TPOT, SIGMA_TTFT, Correction, Workload, request_passes, time_per_token
 from roofline.serving.prediction import Prediction
@@ -411,8 +411,6 @@ class DeploymentOptions(NamedTuple):
     assume: Any
 
 
-#: Options about weights beside those in GPU memory.
-SIDE_WEIGHTS = ("lora", "max_loras", "max_lora_rank", "offload", "offload_bandwidth", "cpu_bandwidth")
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
 _SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len")
 _WORDS = ("quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", *_SETTINGS)

@@ -219,7 +219,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
     ),
     "Adapters and host memory": (
         Option("lora", ("--lora",), TEXT,
-               "LoRA adapters and their rank, e.g. 8:16; of attention alone 8:16:attention, without experts 8:16:dense."),
+               "LoRA adapters and their rank, e.g. 8:16; of fewer matrices 8:16:attention or 8:16:dense (no experts)."),
         Option("max_loras", ("--max-loras",), COUNT, "Slots for adapters in GPU memory.", "one for each adapter"),
         Option("max_lora_rank", ("--max-lora-rank",), COUNT, "Rank of a slot, which kernels compute.",
                "that of the adapters"),
@@ -272,6 +272,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
     ),
 }  # fmt: skip
 
+#: Options about weights beside those in GPU memory.
+SIDE_WEIGHTS = tuple(option.name for option in CASE["Adapters and host memory"])
 #: Options by name.
 OPTIONS: Mapping[str, Option] = {option.name: option for options in CASE.values() for option in options}
 
@@ -505,7 +507,13 @@ QUESTIONS: Mapping[str, Question] = {
         several=tuple(name for name in LISTED if name in _IN_CELLS and name not in LASTING),
         kinds={"ep": COUNT},
     ),
-    "page": Question({name: _ON_THE_PAGE for name in OPTIONS if name != "specs"}, only=("specs",)),
+    "page": Question(
+        {
+            **{name: _ON_THE_PAGE for name in OPTIONS if name != "specs"},
+            **dict.fromkeys(SIDE_WEIGHTS, "the page has neither adapters nor weights in host memory; ask predict"),
+        },
+        only=("specs",),
+    ),
 }
 
 
