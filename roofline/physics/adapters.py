@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import reduce
 
-from roofline.numbers.operations import Real, maximum, minimum, never
+from roofline.numbers.operations import Real, maximum, minimum
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly, Projection, local
 from roofline.physics.equation import Work
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
@@ -23,6 +23,7 @@ _SHRUNK_NBYTES = 4.0  # what A makes of a token is kept in fp32
 #: Sections of the matrices that have adapters; routers and norms have none.
 _SECTIONS = ("attention", "linear", "shared")
 _ROUTER = "router"
+_LEAST = 2.0**-20  # adapters that a batch of no requests is divided by
 
 
 class Adapted(NamedTuple):
@@ -232,8 +233,7 @@ def _add_of_experts(assembly: Assembly, count: Real, ffn: Ffn, adapters: Adapter
 
     assert isinstance(ffn, MoeFfn)  # noqa: S101  # as who calls has seen
     plan, skew, tokens = assembly.plan, assembly.deployment.routing_skew, assembly.pooled
-    sequences = assembly.sequences if never(plan.dp > 1) else assembly.sequences * tokens / assembly.tokens
-    asked = distinct_adapters(adapters.number, sequences)
+    asked = maximum(distinct_adapters(adapters.number, assembly.batch), _LEAST)
     experts = fullest_touched(distinct_experts(ffn, tokens / asked, skew), ffn.experts, plan.ep, skew)
     routed = tokens * ffn.chosen / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
     pairs = minimum(asked * experts, routed, "every routed token has an expert and an adapter of its own")
