@@ -35,13 +35,13 @@ class Adapted(NamedTuple):
     matrices: int
 
 
-def distinct_adapters(number: int, sequences: Real) -> Real:
+def distinct_adapters(loaded: int, sequences: Real) -> Real:
     r"""Adapters that some request of a batch asks for.
 
     .. math:: D = N \left(1 - \left(1 - \frac{1}{N}\right)^b\right)
 
     Args:
-        number: adapters N [1].
+        loaded: adapters N [1].
         sequences: requests b of the batch [sequences].
 
     Returns:
@@ -59,9 +59,9 @@ def distinct_adapters(number: int, sequences: Real) -> Real:
     >>> distinct_adapters(2, 2.0)
     1.5
     """
-    if number == 1:
+    if loaded == 1:
         return 1.0
-    return number * (1.0 - (1.0 - 1.0 / number) ** sequences)
+    return loaded * (1.0 - (1.0 - 1.0 / loaded) ** sequences)
 
 
 def shrink(tokens: Real, inner: Real, matrices: int, rank: Real, touched: Real) -> Work:
