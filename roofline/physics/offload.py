@@ -10,10 +10,13 @@ from roofline.physics.plan import Deployment, Offload
 from roofline.specs.gpu import GEMM, HOST_LINK, MOE, CollectiveEfficiency
 from roofline.support.errors import BadInput
 
-#: Share of its rate that a host link reaches: 26 of 31.5 GB/s over PCIe 4.0 x16 (github.com/NVIDIA/nvbandwidth), 375 of
-#: 450 GB/s over NVLink-C2C (arXiv:2408.11556).
-REACHED = 0.83
-_REACHES = CollectiveEfficiency(eta=REACHED)
+#: Share of its rate that a host link reaches: 12.36 of 15.75 GB/s over PCIe 3.0 x16 (github.com/NVIDIA/nvbandwidth,
+#: README), 375 of 450 GB/s over NVLink-C2C (Schieffer et al., arXiv:2407.07850).
+REACHED = 0.8
+#: Share of the rate of its memory that a CPU reaches as it multiplies experts: 0.4 to 0.7 in public runs of llama.cpp and
+#: KTransformers (docs/method/adapters-and-offload.md), an estimate.
+REACHED_BY_CPU = 0.6
+_REACHES, _CPU_REACHES = CollectiveEfficiency(eta=REACHED), CollectiveEfficiency(eta=REACHED_BY_CPU)
 READ = "offloaded weights"
 
 
@@ -26,24 +29,26 @@ def host_roof(deployment: Deployment, offload: Offload, *, is_decode: bool) -> L
         is_decode: whether the pass is a decode step [bool].
 
     Returns:
-        Rate [B/s] and the share of it that is reached; all of a stated one.
+        Rate [B/s] and the share of it that is reached; all of a stated `offload_bandwidth`.
 
     Raises:
         BadInput: the GPU has no host link, and no rate is stated.
 
     Source:
-        The GPU's data sheet; `REACHED`.
+        Data sheets of the GPU and of the memory; `REACHED`, `REACHED_BY_CPU`.
     """
-    stated = offload.cpu_bandwidth if is_decode and offload.cpu_bandwidth is not None else offload.bandwidth
-    if stated is not None:
-        return LinkRoof(stated, 2, IDEAL_LINK)
+    is_ideal = deployment.basis == "ideal"
+    if is_decode and offload.cpu_bandwidth is not None:
+        return LinkRoof(offload.cpu_bandwidth, 2, IDEAL_LINK if is_ideal else _CPU_REACHES)
+    if offload.bandwidth is not None:
+        return LinkRoof(offload.bandwidth, 2, IDEAL_LINK)
     rate = deployment.gpu.host_link
     if rate is None:
         raise BadInput(
             f"{deployment.gpu.name}: its specification has no host_link, over which offloaded weights are read; give "
             "offload_bandwidth, such as 50GB/s"
         )
-    return LinkRoof(rate, 2, IDEAL_LINK if deployment.basis == "ideal" else _REACHES)
+    return LinkRoof(rate, 2, IDEAL_LINK if is_ideal else _REACHES)
 
 
 def read_from_host(assembly: Assembly, first: int, *, is_decode: bool) -> None:

@@ -5,7 +5,7 @@ import pytest
 import roofline as rl
 from roofline.formulas.case import inputs
 from roofline.physics.memory import offloadable_bytes, offloaded_bytes, start_up_memory
-from roofline.physics.offload import READ, REACHED
+from roofline.physics.offload import READ, REACHED, REACHED_BY_CPU
 from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Offload
 from roofline.support.errors import BadInput, DoesNotFit
@@ -106,9 +106,11 @@ def test_a_stated_bandwidth_is_taken_as_it_is():
 def test_where_the_cpu_multiplies_decode_reads_host_memory_and_prompts_the_link():
     options = {"isl": 1000, "osl": 100, "offload": "experts"}
     moved = rl.predict("gpt-oss-120b", "rtx-5090", **options)
-    stays = rl.predict("gpt-oss-120b", "rtx-5090", cpu_bandwidth="80GB/s", **options)
+    stays = rl.predict("gpt-oss-120b", "rtx-5090", cpu_bandwidth="120GB/s", **options)
     assert stays.prefill.time == moved.prefill.time
-    assert link_of(stays.decode).time == pytest.approx(link_of(stays.decode).work.link_bytes / 80e9)
+    nbytes, ideal = link_of(stays.decode).work.link_bytes, replace(stays.deployment, basis="ideal")
+    assert link_of(stays.decode).time == pytest.approx(nbytes / (REACHED_BY_CPU * 120e9))
+    assert link_of(decode_pass(ideal, 1.0, 1000.0)).time == pytest.approx(nbytes / 120e9)
     assert stays.tpot < moved.tpot
 
 
