@@ -766,8 +766,18 @@ OPENED = ("channels", "local")
 #: What parameters and fields are where a case says nothing.
 ALWAYS: dict[str, Any] = {
     **dict.fromkeys(
-        ("peer_bandwidth", "host_domain", "calibration", "draft", "drafting", "ngrams", "cold_start", "adapters",
-         "offload"), None
+        (
+            "peer_bandwidth",
+            "host_domain",
+            "calibration",
+            "draft",
+            "drafting",
+            "ngrams",
+            "cold_start",
+            "adapters",
+            "offload",
+        ),
+        None,
     ),
     **dict.fromkeys(("max_num_seqs", "server.users", "workload.cache"), None),
     "start_up": (),

@@ -38,7 +38,9 @@ def errors(answers, part):
     ]
 
 
-@pytest.mark.parametrize(("part", "least", "median", "worst"), [("unified", 15, 0.20, 0.51), ("offload", 6, 0.15, 0.60)])
+@pytest.mark.parametrize(
+    ("part", "least", "median", "worst"), [("unified", 15, 0.20, 0.51), ("offload", 6, 0.15, 0.60)]
+)
 def test_errors_are_no_worse_than_the_page_says(answers, part, least, median, worst):
     missed = [abs(error) for error in errors(answers, part)]
     assert len(missed) >= least

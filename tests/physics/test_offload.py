@@ -5,7 +5,7 @@ import pytest
 import roofline as rl
 from roofline.formulas.case import inputs
 from roofline.physics.memory import offloadable_bytes, offloaded_bytes, start_up_memory
-from roofline.physics.offload import READ, REACHED, REACHED_BY_CPU
+from roofline.physics.offload import REACHED, REACHED_BY_CPU, READ
 from roofline.physics.passes import decode_pass, prefill_pass
 from roofline.physics.plan import Offload
 from roofline.support.errors import BadInput, DoesNotFit
