@@ -159,7 +159,7 @@ def _stage_values(stage: Stage, model: Model, plan: Plan, adapters: Adapters) ->
         yield count, _values(_of_mixer(mixer, model.hidden, plan.tp))
     for count, ffn in stage.ffns:
         yield count, _values(_of_network(ffn, model.hidden, plan.tp, adapters))
-        if _has_expert_adapters(ffn, adapters):
+        if isinstance(ffn, MoeFfn) and _has_expert_adapters(ffn, adapters):
             yield count, ffn.experts / plan.ep * _values(expert_matrices(ffn, model.hidden, plan))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from roofline.numbers.operations import Real
 from roofline.physics.assembly import Assembly
-from roofline.physics.equation import IDEAL_LINK, Kernel, LinkRoof, Work, collective_time, kernel_time
+from roofline.physics.equation import IDEAL_LINK, Kernel, LinkRoof, Roof, Work, collective_time, kernel_time
 from roofline.physics.memory import offloadable_bytes, offloaded_bytes
 from roofline.physics.plan import Deployment, Offload
 from roofline.specs.gpu import GEMM, HOST_LINK, MOE, CollectiveEfficiency
@@ -13,8 +13,8 @@ from roofline.support.errors import BadInput
 #: Share of its rate that a host link reaches: 12.36 of 15.75 GB/s over PCIe 3.0 x16 (github.com/NVIDIA/nvbandwidth,
 #: README), 375 of 450 GB/s over NVLink-C2C (Schieffer et al., arXiv:2407.07850).
 REACHED = 0.8
-#: Share of the rate of its memory that a CPU reaches as it multiplies experts: 0.4 to 0.7 in public runs of llama.cpp and
-#: KTransformers (docs/method/adapters-and-offload.md), an estimate.
+#: Share of the rate of its memory that a CPU reaches as it multiplies experts: 0.4 to 0.7 in public runs of llama.cpp
+#: and KTransformers (docs/method/adapters-and-offload.md), an estimate.
 REACHED_BY_CPU = 0.6
 _REACHES, _CPU_REACHES = CollectiveEfficiency(eta=REACHED), CollectiveEfficiency(eta=REACHED_BY_CPU)
 READ = "offloaded weights"
@@ -77,14 +77,14 @@ def read_from_host(assembly: Assembly, first: int, *, is_decode: bool) -> None:
     for place in range(first, len(assembly.kernels)):
         kernel = assembly.kernels[place]
         if kernel.kind is MOE or (kernel.kind is GEMM and not offload.is_experts):
-            apart = share * kernel.work.weight_bytes
-            moved = moved + kernel.count * apart
-            assembly.kernels[place] = _without(kernel, apart)
+            moved = moved + kernel.count * share * kernel.work.weight_bytes
+            assembly.kernels[place] = _with_share(kernel, 1.0 - share)
     work, roof = Work(link_bytes=moved), host_roof(deployment, offload, is_decode=is_decode)
     assembly.kernels.append(Kernel(READ, HOST_LINK, "", 1, work, roof, collective_time(work, roof)))
 
 
-def _without(kernel: Kernel, nbytes: Real) -> Kernel:
-    """The kernel with so many bytes of weights less to read from HBM."""
-    work = kernel.work._replace(weight_bytes=kernel.work.weight_bytes - nbytes)
+def _with_share(kernel: Kernel, share: Real) -> Kernel:
+    """The kernel with a share of its weights alone to read from HBM."""
+    assert isinstance(kernel.roof, Roof)  # noqa: S101  # as multiplications have
+    work = kernel.work._replace(weight_bytes=share * kernel.work.weight_bytes)
     return kernel._replace(work=work, terms=kernel_time(work, kernel.roof))

@@ -11,7 +11,6 @@ from roofline.specs.gpu import ADAPTERS, HOST_LINK
 
 if TYPE_CHECKING:
     from roofline.physics.passes import Pass
-    from roofline.serving.prediction import Prediction
 
 _WORDS = {ALL_LINEAR: "all linear layers", OF_ATTENTION: "attention"}
 _DENSE = "all linear layers but routed experts"
@@ -33,9 +32,10 @@ def offload_text(offload: Offload) -> str:
     return f"{size}{'experts' if offload.is_experts else 'weights'} in host memory"
 
 
-def side_weight_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[str, ...]]:
+def side_weight_facts(prediction: Any) -> dict[str, tuple[str, ...]]:
     """What adapters and weights in host memory take, and their part of a decode step."""
-    deployment, facts = prediction.deployment, {}
+    deployment = prediction.deployment
+    facts: dict[str, tuple[str, ...]] = {}
     adapters, offload = deployment.adapters, deployment.offload
     if adapters is not None:
         each = "1 adapter" if adapters.number == 1 else f"{adapters.number} adapters"
@@ -55,7 +55,7 @@ def side_weight_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[
     return facts
 
 
-def _part(prediction: Prediction[Any, Any, Any], belongs: Any) -> str:
+def _part(prediction: Any, belongs: Any) -> str:
     """The time of some kernels in a decode step, or in the prefill where there is none."""
     name, passed = ("prefill", prediction.prefill) if prediction.tpot is None else ("a decode step", prediction.decode)
     return f"; {figure_text(_time_of(passed, belongs), 's')} of {name}"

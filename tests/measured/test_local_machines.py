@@ -52,7 +52,8 @@ def test_every_row_is_on_the_page_with_its_figures_and_has_a_source(answers):
     page = re.sub(r"\s+", " ", PAGE.read_text(encoding="utf-8"))
     for row, p in answers:
         predicted = int(row["batch"]) / float(p.tpot)
-        figures = f"| {float(row['measured']):.3g} | {predicted:.3g} | {100 * (predicted / float(row['measured']) - 1):+.0f} % |"
+        measured = float(row["measured"])
+        figures = f"| {measured:.3g} | {predicted:.3g} | {100 * (predicted / measured - 1):+.0f} % |"
         assert figures in page, f"{row['model']} on {row['gpu']}: {figures}"
         assert row["source"]
         assert row["date"]
