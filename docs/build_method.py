@@ -111,6 +111,7 @@ CHAPTERS = {
     "physics/layers/networks": "distinct_experts fullest_rank fullest_touched balanced_rank touched_copies experts",
     "physics/exchange": "per_node_bytes direct_bytes",
     "physics/two_batches": "exposed",
+    "physics/adapters": "distinct_adapters shrink expand",
     "physics/passes": "crossings prefill_pass decode_pass",
     "physics/layers/kinds": "mixer_parameters cache_bytes",
     "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch start_up_memory "
@@ -767,7 +768,18 @@ OPENED = ("channels", "local")
 #: What parameters and fields are where a case says nothing.
 ALWAYS: dict[str, Any] = {
     **dict.fromkeys(
-        ("peer_bandwidth", "host_domain", "calibration", "draft", "drafting", "ngrams", "cold_start"), None
+        (
+            "peer_bandwidth",
+            "host_domain",
+            "calibration",
+            "draft",
+            "drafting",
+            "ngrams",
+            "cold_start",
+            "adapters",
+            "offload",
+        ),
+        None,
     ),
     **dict.fromkeys(("max_num_seqs", "server.users", "workload.cache"), None),
     "start_up": (),

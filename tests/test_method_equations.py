@@ -69,6 +69,11 @@ EXCLUDED = {
     "physics/memory.py: largest_of": "largest_batch, from what the layers hold",
     "physics/memory.py: memory_of": "memory, from what the layers hold",
     "physics/memory.py: start_up_of": "start_up_memory, from what the layers hold",
+    "physics/adapters.py: adapter_bytes": "a sum over the matrices of a stage, in its docstring",
+    "physics/memory.py: offloadable_bytes": "stage_bytes of its layers alone, or of their experts",
+    "physics/memory.py: offloaded_bytes": "the smaller of offloadable_bytes and what is asked for",
+    "physics/offload.py: host_roof": "a figure of the GPU, or of the case",
+    "physics/offload.py: read_from_host": "collective_time of the bytes that its docstring has",
     "physics/memory.py: mixer_count": "stage_parameters, of one mixer",
     "physics/memory.py: network_count": "stage_parameters, of one network",
     "physics/memory.py: stage_bytes": "weight_bytes, of one stage",
@@ -177,7 +182,7 @@ def numbers(case, draw):
             return fixed[name]
         size = SIZES.get(name, 1.0 + sum(map(ord, name)) % 7)
         size *= 10.0 ** (SPREADS[draw % 3] * (crc32(f"{draw} {name}".encode()) / 2.0**31 - 1.0))
-        if name in ("ep", "pp"):  # with one of them there is nothing to share, and no equation
+        if name in ("ep", "pp", "loaded"):  # with one of them there is nothing to share, and no equation
             return 1.0 + size
         shares = (value / (place + 2.0 + abs(value)) for place, value in enumerate(arguments) if value < math.inf)
         return size * (1.0 + sum(shares))

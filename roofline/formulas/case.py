@@ -14,7 +14,7 @@ from roofline.numbers.quantity import BITS_PER_BYTE
 from roofline.numbers.roots import narrowed
 from roofline.physics.equation import BOUNDS, CHANGES_SIDES, DOUBLING
 from roofline.physics.passes import Pass
-from roofline.physics.plan import Deployment, ModelQuantization
+from roofline.physics.plan import Deployment, ModelQuantization, Offload
 from roofline.physics.programs import calling
 from roofline.serving.latency import Workload, request_passes
 from roofline.serving.load.steady import mean_latencies, served
@@ -126,7 +126,8 @@ def with_inputs(
     deployment = replace(
         deployment,
         plan=plan,
-        gpu=_gpu(deployment.gpu, make),
+        gpu=_gpu(deployment, make),
+        offload=_offload(deployment.offload, make),
         quantization=_quantization(deployment, make),
         engine=_engine(deployment.engine, make),
         routing_skew=_input(
@@ -213,8 +214,9 @@ def _identifier(name: str) -> str:
     return re.sub(r"\W+", "_", name, flags=re.ASCII)
 
 
-def _gpu(gpu: Gpu, make: Make) -> Gpu:
-    link, per_s = gpu.link, "B/s"
+def _gpu(deployment: Deployment, make: Make) -> Gpu:
+    gpu, per_s = deployment.gpu, "B/s"
+    link = gpu.link
     return replace(
         gpu,
         peaks={
@@ -226,7 +228,7 @@ def _gpu(gpu: Gpu, make: Make) -> Gpu:
         exp_rate=_input(make, "exp_rate", "rate", "exp/s", gpu.exp_rate, "special-function rate"),
         scale_out=_input(make, "scale_out", "rate", per_s, gpu.scale_out, "network per GPU"),
         host_link=gpu.host_link
-        if gpu.host_domain is None
+        if gpu.host_domain is None and deployment.offload is None
         else _input(make, "host_link", "rate", per_s, gpu.host_link, "PCIe per direction"),
         link=replace(
             link,
@@ -234,6 +236,19 @@ def _gpu(gpu: Gpu, make: Make) -> Gpu:
             peer_bandwidth=_input(make, "peer_bandwidth", "rate", per_s, link.peer_bandwidth, "link to one peer"),
         ),
         calibration=None if gpu.calibration is None else _calibration(gpu.calibration, make),
+    )
+
+
+def _offload(offload: Offload | None, make: Make) -> Offload | None:
+    """Size of what stays in host memory, and the rates that are stated for it."""
+    if offload is None:
+        return None
+    of_cpu = "host memory, read by the CPU"
+    return Offload(
+        _input(make, "offload", "plan", "B", offload.size, "weights per GPU in host memory"),
+        offload.is_experts,
+        _input(make, "offload_bandwidth", "rate", "B/s", offload.bandwidth, "host memory to one GPU"),
+        _input(make, "cpu_bandwidth", "rate", "B/s", offload.cpu_bandwidth, of_cpu),
     )
 
 

@@ -66,6 +66,7 @@ class Assembly:
         self.model, self.plan, self.gpu = deployment.model, deployment.plan, deployment.gpu
         self.quantization: ModelQuantization = deployment.quantization
         self.tp, self.hidden = deployment.plan.tp, deployment.model.hidden
+        self.batch = batch  # sequences of all data-parallel ranks
         self.sequences = rank_batch(batch, deployment.plan.dp)
         self.tokens = self.sequences * new  # of the fullest data-parallel rank
         self.pooled = batch * new  # of all data-parallel ranks, which the experts share

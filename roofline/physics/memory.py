@@ -15,7 +15,7 @@ from roofline.physics.assembly import (
     rank_batch,
 )
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, cache_bytes, mixer_parameters
-from roofline.physics.plan import Deployment, ModelQuantization, Plan
+from roofline.physics.plan import Deployment, ModelQuantization, Offload, Plan
 from roofline.physics.programs import figures_of
 from roofline.specs.engine import OF_ALL, OF_FREE, StartUp
 from roofline.specs.formats import number_format
@@ -41,11 +41,12 @@ class Memory(NamedTuple, Generic[Number, Flag]):
     reserve: Number | float  # [B]
     usable: Number | float  # [B]
     prefixes: Number | float = 0.0  # [B] prompt cache
+    adapters: Number | float = 0.0  # [B] slots of LoRA adapters
 
     @property
     def used(self) -> Number | float:
         """Sum, the reserve included [B]."""
-        return self.weights + self.kv_cache + self.activations + self.reserve + self.prefixes
+        return self.weights + self.kv_cache + self.activations + self.reserve + self.prefixes + self.adapters
 
     @property
     def used_fraction(self) -> Number | float:
@@ -85,11 +86,12 @@ def memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
 class Held(NamedTuple):
     """What the layers of the fullest stage hold on one GPU."""
 
-    weights: Real  # [B] of the model and of its draft
+    weights: Real  # [B] of the model and of its draft, without those in host memory
     sequence: Real  # [B] KV cache of one sequence
     token: Real  # [B] activations of one token at the widest point
     padding: Real = 0.0  # [B] by which kernels pad the experts
     layers: Real = 0.0  # of the stage with the most of them
+    adapters: Real = 0.0  # [B] slots of adapters
 
 
 def _held(deployment: Deployment, length: Real = 0.0) -> Held:
@@ -97,10 +99,20 @@ def _held(deployment: Deployment, length: Real = 0.0) -> Held:
     model, plan = deployment.model, deployment.plan
     weights, token = _deployed_weights(deployment), _token_bytes(model, plan)
     sequence = _sequence_bytes(deployment, length) + _draft_cache(deployment, length)
+    adapters = _adapter_slots(deployment)
     if not deployment.engine.start_up:
-        return Held(weights, sequence, token)
+        return Held(weights, sequence, token, adapters=adapters)
     layers = reduce(maximum, (stage.layers for stage in model.stages(plan.pp)))
-    return Held(weights, sequence, token, _padding_bytes(deployment, start_up_rule(deployment)), layers)
+    return Held(weights, sequence, token, _padding_bytes(deployment, start_up_rule(deployment)), layers, adapters)
+
+
+def _adapter_slots(deployment: Deployment) -> Real:
+    """Memory that is set aside for adapters [B]."""
+    if deployment.adapters is None:
+        return 0.0
+    from roofline.physics.adapters import adapter_bytes
+
+    return adapter_bytes(deployment.model, deployment.plan, deployment.adapters)
 
 
 def _memory(deployment: Deployment, batch: Real, length: Real) -> Memory:
@@ -115,7 +127,8 @@ def memory_of(deployment: Deployment, held: Held, batch: Real, length: Real) -> 
     if deployment.engine.start_up:
         begun = start_up_of(deployment, held)
         reserve = gpu.memory - begun.weights - begun.activations - begun.kv_cache
-        return Memory(begun.weights, kv_cache, begun.activations, reserve, gpu.memory, prefixes)
+        weights = begun.weights - held.adapters
+        return Memory(weights, kv_cache, begun.activations, reserve, gpu.memory, prefixes, held.adapters)
     sequences = rank_batch(batch, plan.dp)
     return Memory(
         weights=held.weights,
@@ -124,6 +137,7 @@ def memory_of(deployment: Deployment, held: Held, batch: Real, length: Real) -> 
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
         prefixes=prefixes,
+        adapters=held.adapters,
     )
 
 
@@ -131,7 +145,7 @@ class StartUpMemory(NamedTuple, Generic[Number]):
     """Memory of the fullest GPU of a replica when its engine has started."""
 
     total: Number | float  # [B] of the GPU, as its driver reports it
-    weights: Number | float  # [B]
+    weights: Number | float  # [B] adapters included
     activations: Number | float  # [B] of one pass over the token budget, or of the sampler
     graphs: Number | float  # [B] CUDA graphs
     other: Number | float  # [B] CUDA context, workspaces, communication buffers
@@ -176,7 +190,8 @@ def start_up_of(deployment: Deployment, held: Held) -> StartUpMemory[Real]:
     """As `start_up_memory`, from what the layers hold."""
     engine, plan, rule = deployment.engine, deployment.plan, start_up_rule(deployment)
     share, total = engine.gpu_memory_utilization, deployment.gpu.memory - rule.driver
-    weights, graphs = held.weights + held.padding, _graph_bytes(deployment, rule, held.layers)
+    weights = held.weights + held.padding + held.adapters  # engines log adapters as part of the model
+    graphs = _graph_bytes(deployment, rule, held.layers)
     activations = _budget_activations(deployment, rule, held.token)
     linked = where(plan.num_gpus > 1, rule.linked, 0.0)
     if rule.share_of == OF_ALL:
@@ -287,6 +302,47 @@ def stage_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage
     return _section_bytes(count, quantization) + _end_bytes(model, plan, quantization, stage)
 
 
+def offloadable_bytes(deployment: Deployment, offload: Offload) -> Real:
+    """Weights on one GPU of the fullest stage that may stay in host memory: those of layers, or of their experts.
+
+    Args:
+        deployment: model, plan and quantization.
+        offload: what stays there.
+
+    Returns:
+        Bytes, without embeddings and LM head [B].
+
+    Source:
+        `stage_bytes`; vLLM offloads parameters of decoder layers alone, those that `cpu_offload_params` names.
+    """
+    model, plan, quantization = deployment.model, deployment.plan, deployment.quantization
+    counts = (stage_parameters(model, stage, plan.tp, plan.expert_ranks) for stage in model.stages(plan.pp))
+    if offload.is_experts:
+        counts = (ParameterCount(experts=count.experts) for count in counts)
+    return reduce(maximum, (_section_bytes(count, quantization) for count in counts))
+
+
+def offloaded_bytes(deployment: Deployment) -> Real:
+    r"""Weights of one GPU that stay in host memory.
+
+    .. math:: Q_h = \min(X, Q)
+
+    Args:
+        deployment: model, plan, quantization and offload, X bytes per GPU of the Q that may be.
+
+    Returns:
+        Bytes; zero without offload [B].
+
+    Source:
+        vLLM, model_executor/offloader/uva.py: parameters until their sum reaches `cpu_offload_gb`.
+    """
+    offload = deployment.offload
+    if offload is None:
+        return 0.0
+    most = offloadable_bytes(deployment, offload)
+    return most if offload.size is None else minimum(offload.size, most, "every weight that may is offloaded")
+
+
 def kv_bytes_per_sequence(
     model: Model, plan: Plan, quantization: ModelQuantization, length: Real, full_length: Real = 0.0
 ) -> Real:
@@ -383,7 +439,7 @@ def largest_of(deployment: Deployment, held: Held, length: Real) -> Real:
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
     per_sequence = plan.pp * cache + logits * deployment.queries
     per_token = held.token
-    fixed = held.weights + deployment.prefix_cache / plan.num_gpus
+    fixed = held.weights + deployment.prefix_cache / plan.num_gpus + held.adapters
     free = deployment.engine.gpu_memory_utilization * gpu.memory - fixed
     full_chunk = maximum(floor((free - CHUNK_TOKENS * per_token) / per_sequence), 0.0)
     # Batches whose tokens do not fill a chunk need less for activations.
@@ -398,6 +454,8 @@ def _deployed_weights(deployment: Deployment) -> Real:
         redundant = deployment.spread.redundant
         nbytes = weight_bytes(deployment.model, deployment.plan, deployment.quantization, redundant)
         nbytes = nbytes + _draft_weights(deployment)
+        if deployment.offload is not None:
+            nbytes = nbytes - offloaded_bytes(deployment)
         deployment.memo[_deployed_weights] = nbytes
     return nbytes
 

@@ -301,6 +301,7 @@ def add_model(assembly: Assembly, span: Span) -> None:
         _add_stream_mix(assembly)
     if model.ngrams is not None:
         _add_ngrams(assembly, model.ngrams)
+    before = len(assembly.kernels)
     if assembly.deployment.spread.two_batches and plan.ep > 1 and plan.dp > 1:  # else nothing is exchanged
         from roofline.physics.two_batches import add_layers
 
@@ -310,6 +311,14 @@ def add_model(assembly: Assembly, span: Span) -> None:
             MIXER_KINDS[type(mixer)].add_kernels(assembly, count, mixer, span)
         for count, ffn in model.ffns:
             NETWORK_KINDS[type(ffn)].add_kernels(assembly, count, ffn)
+    if assembly.deployment.offload is not None:
+        from roofline.physics.offload import read_from_host
+
+        read_from_host(assembly, before, is_decode=span.is_decode)
+    if assembly.deployment.adapters is not None:
+        from roofline.physics.adapters import add_adapters
+
+        add_adapters(assembly, assembly.deployment.adapters)
     _add_head(assembly)
     if not never(plan.pp > 1):
         _add_hand_over(assembly)

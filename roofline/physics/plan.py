@@ -19,6 +19,9 @@ DEFAULT_SKEW = 0.66
 #: Beyond these the occupancy law loses precision.
 LEAST_SKEW, MOST_SKEW = 0.01, MEGA
 
+#: Matrices that adapters may have: every linear layer; those of attention alone; all but the routed experts'.
+TARGETS = ALL_LINEAR, OF_ATTENTION, ALL_BUT_EXPERTS = "all", "attention", "dense"
+
 #: Kernels only: no host, no network, no queue.
 NO_ENGINE = Engine("none")
 
@@ -108,6 +111,25 @@ class Draft:
         return self.joined > 0
 
 
+class Adapters(NamedTuple):
+    """LoRA adapters that one replica serves together, and the slots in which its GPUs hold them."""
+
+    number: int  # of adapters; each request asks for one of them, all alike
+    rank: int
+    slots: int  # that memory is set aside for
+    slot_rank: int  # that each has room for, and that kernels compute
+    targets: str  # which matrices have them: one of `TARGETS`
+
+
+class Offload(NamedTuple):
+    """Weights that stay in host memory, and how they reach the multiplication."""
+
+    size: Real | None  # [B] per GPU; None: all that may stay there
+    is_experts: bool = False  # of routed experts alone; else of every layer
+    bandwidth: Real | None = None  # [B/s] from host memory to one GPU; None: the host link's
+    cpu_bandwidth: Real | None = None  # [B/s] of host memory, where the CPU multiplies them in decode
+
+
 class _HasMemo:
     """A cache on a frozen record; `replace` and copies start with an empty one."""
 
@@ -138,6 +160,8 @@ class Deployment(_HasMemo):
     draft: Draft | None = None  # None: one token per step
     prefix_cache: Real = 0.0  # [B] of one replica's memory, reserved for cached prefixes
     spread: Spread = PLAIN_SPREAD
+    adapters: Adapters | None = None  # None: the model as it is
+    offload: Offload | None = None  # None: all weights in GPU memory
 
     def at(self, plan: Plan) -> Deployment:
         """The deployment with another plan; the same object each time, so that programs are reused."""
@@ -184,7 +208,14 @@ class Deployment(_HasMemo):
             return None
         plan = Plan(self.plan.tp, 1, self.plan.ep if draft.model.is_moe else 1, self.plan.dp)
         return replace(
-            self, model=draft.model, quantization=draft.quantization, plan=plan, draft=None, spread=PLAIN_SPREAD
+            self,
+            model=draft.model,
+            quantization=draft.quantization,
+            plan=plan,
+            draft=None,
+            spread=PLAIN_SPREAD,
+            adapters=None,
+            offload=None,
         )
 
     @property

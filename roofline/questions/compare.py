@@ -257,10 +257,24 @@ def _words(deployment: Deployment) -> tuple[str, ...]:
         ", ".join(f"{name} {getattr(engine, name)}" for name in engine.stated),
         "ideal" if deployment.basis == "ideal" else "",
         proposed,
+        *_beside(deployment),
         "uniform routing" if skew is None else f"routing {skew:g}",
         "" if spread.redundant is None else f"eplb {spread.redundant:g}",
         "two batches" if spread.two_batches else "",
         "" if spread.exchange == DIRECT else f"all-to-all {spread.exchange}",
+    )
+
+
+def _beside(deployment: Deployment) -> tuple[str, str]:
+    """Adapters, and weights in host memory."""
+    if deployment.adapters is None and deployment.offload is None:
+        return "", ""
+    from roofline.serving.side_weights import adapters_text, offload_text
+
+    adapters, offload = deployment.adapters, deployment.offload
+    return (
+        "" if adapters is None else f"LoRA {adapters_text(adapters)}",
+        "" if offload is None else offload_text(offload),
     )
 
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Unpack, cast, overload
 
 from roofline.catalog.find import engines_with_arguments
 from roofline.numbers.operations import Json
-from roofline.numbers.quantity import counted, percent_figure, rounded
-from roofline.physics.memory import kv_bytes_per_token, start_up_memory
+from roofline.numbers.quantity import GIBI, counted, percent_figure, rounded
+from roofline.physics.memory import kv_bytes_per_token, offloaded_bytes, start_up_memory
 from roofline.physics.plan import Deployment
 from roofline.questions.fits import Fit, longest_that_starts
 from roofline.questions.inputs.arguments import scalar
@@ -476,12 +476,27 @@ _OF_DEPLOYMENT: Mapping[str, Callable[[Deployment], str]] = {
 }
 
 
+def _beside(deployment: Deployment, target: Target) -> Iterator[str]:
+    """Arguments for adapters and for weights in host memory, where they are known."""
+    adapters, offload = deployment.adapters, deployment.offload
+    if adapters is not None:
+        known = f"--enable-lora --max-loras {adapters.slots} --max-lora-rank {adapters.slot_rank}"
+        arguments = f"add {known} --lora-modules NAME=PATH" if target.engine == "vllm" else "state them by hand"
+        yield f"{adapters.number} LoRA adapters of rank {adapters.rank}: {arguments}"
+    if offload is not None:
+        size = offloaded_bytes(deployment) / GIBI
+        only = " --cpu-offload-params experts" if offload.is_experts else ""
+        arguments = f"add --cpu-offload-gb {size:.3g}{only}" if target.engine == "vllm" else "state them by hand"
+        yield f"weights in host memory: {arguments}"
+
+
 def _notes(deployment: Deployment, target: Target) -> Iterator[str]:
     """What of a case no argument states."""
     values = settings_of(deployment)
     form = values["weights"]
     if form is not None and (online_name(target, form) is None or not values["is_sixteen_bit"]):
         yield f"weights {form}: put a checkpoint that has them in place of {deployment.model.name}"
+    yield from _beside(deployment, target)
     if deployment.engine.network:
         yield "the round trip between client and server is not the server's to set"
 

@@ -84,6 +84,8 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield _speculation(start)
     yield _weights(start)
     yield _kv_cache(start)
+    yield from _merged(start)
+    yield from _resident(start)
     yield _bandwidth(start)
     yield from _more_gpus(start)
     yield from _router(start)
@@ -178,6 +180,25 @@ def _kv_cache(start: Start) -> Lever:
         return Lever("KV cache", reason=f"it is {now} already")
     choice = Choice(f"KV cache {_KV_FORMAT}", {"kv_cache_dtype": _KV_FORMAT})
     return Lever("KV cache", (choice,), cache_quality(_KV_FORMAT))
+
+
+def _merged(start: Start) -> Iterator[Lever]:
+    """The adapter added to the weights, where there is one alone."""
+    adapters, kind = start.prediction.deployment.adapters, "merged adapter"
+    if adapters is None:
+        return
+    if adapters.number > 1:
+        yield Lever(kind, reason=f"one copy of the weights can hold one adapter, not {adapters.number}")
+        return
+    merged = Choice("adapter merged into the weights", dict.fromkeys(("lora", "max_loras", "max_lora_rank")))
+    yield Lever(kind, (merged,), "the same up to the rounding of merged weights")
+
+
+def _resident(start: Start) -> Iterator[Lever]:
+    """All weights in GPU memory, where some are in host memory."""
+    if start.prediction.deployment.offload is not None:
+        changes = dict.fromkeys(("offload", "offload_bandwidth", "cpu_bandwidth"))
+        yield Lever("offload", (Choice("all weights in GPU memory", changes),))
 
 
 def _bandwidth(start: Start) -> Lever:

@@ -134,6 +134,12 @@ def predict(
     draft: str | Model | None = None,
     draft_tokens: int | str | None = None,
     acceptance: float | str | Iterable[float] | None = None,
+    lora: str | None = None,
+    max_loras: int | str | None = None,
+    max_lora_rank: int | str | None = None,
+    offload: float | str | None = None,
+    offload_bandwidth: float | str | None = None,
+    cpu_bandwidth: float | str | None = None,
     measured: str | Mapping[str, float | str] | None = None,
     slo: str | Mapping[str, float | str] | None = None,
     allow_oversize: bool = False,
@@ -217,6 +223,14 @@ def predict(
         draft_tokens: draft tokens per decode step [tokens].
         acceptance: probability that a draft token is accepted, given that all before it are: one number, one for each,
             or a text with these, with tokens per step (``2.8 tokens``), or with a published preset [1].
+        lora: LoRA adapters that are loaded, and their rank: ``8:16``; of all linear layers, or ``8:16:attention``,
+            ``8:16:dense`` (all but routed experts); None for none.
+        max_loras: slots for adapters in GPU memory; None for one each [1].
+        max_lora_rank: rank of a slot, which kernels compute; None for that of the adapters [1].
+        offload: weights that stay in host memory, per GPU: ``40GB``, ``experts`` or ``experts:40GB``; None for none
+            [B].
+        offload_bandwidth: at which a GPU reads them, ``50GB/s``; None for that of the GPU's link [B/s].
+        cpu_bandwidth: of host memory, where the CPU multiplies them in decode, ``80GB/s``; None for the GPU [B/s].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,
             `osl`, `prefix` and load it was taken at, where they differ.
         slo: limits on means or percentiles of ttft, tpot and e2el, and on a p99 over its median: a text such as
@@ -257,8 +271,8 @@ def predict(
         DeploymentOptions(
             model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
             engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
-            draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume, eplb,
-            two_batch_overlap, all_to_all,
+            draft_tokens, acceptance, lora, max_loras, max_lora_rank, offload, offload_bandwidth, cpu_bandwidth, derate,
+            set, gpu_price, price_file, specs, assume, eplb, two_batch_overlap, all_to_all,
         )
     )  # fmt: skip
     traffic = case.Traffic(isl, osl)
@@ -307,6 +321,7 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
         *base.lost,
         *deployments.draft_warnings(deployment),
         *deployments.spread_notes(deployment),
+        *deployments.notes_beside(deployment),
         *case.cache_notes(deployment, workload),
         *deployments.correction_notes(correction),
     )

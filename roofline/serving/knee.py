@@ -30,6 +30,7 @@ from roofline.physics.plan import Deployment, Plan
 from roofline.physics.programs import figures_of
 from roofline.serving.answers import data_frame, html_of, picture_of, rows_of_cases
 from roofline.serving.quantization import resolved_quantization
+from roofline.specs.gpu import ADAPTERS
 from roofline.specs.load import Load
 from roofline.specs.model import Model, MoeFfn
 from roofline.support.errors import BadInput, DoesNotFit, UnsupportedPrecision, shown
@@ -258,7 +259,7 @@ def _sides(decode: Pass) -> tuple[Real, ...]:
     compute: Real = 0.0
     memory: Real = 0.0
     for kernel in decode.kernels:
-        if kernel.kind.bears_weights:
+        if kernel.kind.bears_weights and kernel.part != ADAPTERS:
             compute = compute + kernel.count * kernel.terms.compute
             memory = memory + kernel.count * kernel.terms.overlapped
     return compute, memory
@@ -411,6 +412,7 @@ def does_not_fit(deployment: Deployment, batch: Real, length: Real) -> DoesNotFi
     need, plan = memory(deployment, batch, length), deployment.plan
     model, gpu = deployment.model, deployment.gpu
     cached = f" + cached prefixes {need.prefixes / GIGA:.1f} GB" if deployment.prefix_cache else ""
+    cached += f" + adapters {need.adapters / GIGA:.1f} GB" if deployment.adapters is not None else ""
     return DoesNotFit(
         f"{model.short_name} does not fit {gpu.name} at tp {plan.tp}, pp {plan.pp}, "
         f"batch {batch:.12g}, {length:.12g} tokens: "

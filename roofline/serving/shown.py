@@ -202,6 +202,21 @@ def _experts(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     return {"experts": balance_text(prediction)}
 
 
+def _lora(prediction: Prediction) -> str | None:
+    adapters = prediction.deployment.adapters
+    if adapters is None:
+        return None
+    from roofline.serving.side_weights import adapters_text
+
+    return adapters_text(adapters)
+
+
+def _offloaded(prediction: Prediction) -> Real:
+    from roofline.physics.memory import offloaded_bytes
+
+    return offloaded_bytes(prediction.deployment)
+
+
 #: Keys of knees, and of them in a row.
 KNEE_KEYS: Keys[Knees[Any, Any]] = {
     "ridge_knee": Key.number(
@@ -352,6 +367,17 @@ KEYS: Keys[Prediction] = {
     **taken(KNEE_KEYS, **{name: _of_knees(name) for name in KNEE_KEYS}),
     "weights_gb": Key.number("GB", "Weights on one GPU.", lambda p: _json_value(p.memory.weights, GIGA)),
     "kv_cache_gb": Key.number("GB", "KV cache on one GPU.", lambda p: _json_value(p.memory.kv_cache, GIGA)),
+    "lora": Key.text("Adapters and their rank, as in 8:16; null without any.", _lora),
+    "lora_gb": Key.number(
+        "GB",
+        "Slots of adapters on one GPU; null without any.",
+        lambda p: None if p.deployment.adapters is None else _json_value(p.memory.adapters, GIGA),
+    ),
+    "offload_gb": Key.number(
+        "GB",
+        "Weights of one GPU that stay in host memory; null without any.",
+        lambda p: None if p.deployment.offload is None else _json_value(_offloaded(p), GIGA),
+    ),
     "hbm_used_frac": Key.number(
         "1", "Share of the usable memory that is taken.", lambda p: _json_value(p.memory.used_fraction)
     ),
@@ -446,7 +472,7 @@ def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = No
 #: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
 _LEAST_FIRST = (
     "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
-    "derated", "what if", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
+    "derated", "what if", "output", "drafts", "adapters", "offload", "measured", "cost", "workload", "E2EL", "plan",
 )  # fmt: skip
 
 
@@ -463,6 +489,7 @@ def prediction_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[s
         **_said(prediction),
         **_load(prediction),
         **_sessions(prediction),
+        **_side_weights(prediction),
         "TTFT": (
             f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}",
             _percentiles(prediction, "ttft"),
@@ -708,6 +735,15 @@ def _engine(prediction: Prediction) -> str:
     }
     limits = [words[name] for name in engine.stated]
     return ", ".join([engine.name + (f" ({fitted})" if fitted else ""), *limits])
+
+
+def _side_weights(prediction: Prediction) -> dict[str, tuple[str, ...]]:
+    """Adapters, and weights in host memory."""
+    if prediction.deployment.adapters is None and prediction.deployment.offload is None:
+        return {}
+    from roofline.serving.side_weights import side_weight_facts
+
+    return side_weight_facts(prediction)
 
 
 def _measured(prediction: Prediction) -> dict[str, tuple[str, ...]]:

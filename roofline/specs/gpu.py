@@ -249,6 +249,7 @@ STATE_PREFILL = _untimed("state_prefill", "recurrence", "length", ATTENTION_PREF
 STATE_DECODE = _untimed("state_decode", "recurrence", "1", ELEMENTWISE)
 INDEXER = _untimed("indexer", "index scores", "index width", GEMM, group=_ATTENTION, launches=4)
 HOST = KernelKind("host", "host", goes_by_part=True)
+HOST_LINK = KernelKind("host_link", "offloaded weights", launches=0)
 
 #: All kinds by name.
 KINDS: Mapping[str, KernelKind] = {
@@ -256,7 +257,7 @@ KINDS: Mapping[str, KernelKind] = {
     for kind in (
         GEMM, ATTENTION_PREFILL, ATTENTION_DECODE, MLA_PREFILL, MLA_DECODE, MOE, ELEMENTWISE,
         ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, MOE_DISPATCH, MOE_COMBINE, P2P,
-        STATE_PREFILL, STATE_DECODE, INDEXER, HOST,
+        STATE_PREFILL, STATE_DECODE, INDEXER, HOST, HOST_LINK,
     )
 }  # fmt: skip
 #: Kinds that can be timed: by the one equation, and over a link.
@@ -266,7 +267,7 @@ COLLECTIVES = tuple(kind for kind in KINDS.values() if kind.is_collective)
 UNTIMED = tuple(kind for kind in KINDS.values() if kind.stand_in is not None)
 
 #: Parts of a model that kernels name.
-HEAD, ROUTER, NETWORK, LOADING = "head", "router", "network", "prefix loading"
+HEAD, ROUTER, NETWORK, LOADING, ADAPTERS = "head", "router", "network", "prefix loading", "adapters"
 
 
 def the(label: str) -> str:

@@ -35,6 +35,8 @@ CASES = (
     ("nemotron-h-56b", "h100-sxm", {"tp": 4, "basis": "ideal"}),
     ("deepseek-v3", "h200-sxm", {"tp": 8, "draft": "mtp", "draft_tokens": 2, "acceptance": "0.8,0.6"}),
     ("llama-3.1-8b", "rtx-4090", {"engine": "vllm", "quantization": "int4"}),
+    ("mixtral-8x7b", "h100-sxm", {"tp": 2, "lora": "8:16", "offload": "10GB"}),
+    ("gpt-oss-120b", "rtx-5090", {"offload": "experts"}),
 )
 READ = passes._time, passes._bound_times, verdict._variance, verdict._generic_variance, knee._sides, server._part_times
 MAKE = passes._prefill_kernels, passes._decode_kernels
@@ -213,6 +215,7 @@ HANDLED = {
     Deployment: (
         "model", "gpu", "plan", "quantization", "basis", "routing_skew", "replicas", "engine", "draft", "prefix_cache",
         "spread",
+        "adapters", "offload",
     ),
     Plan: ("tp", "pp", "ep", "dp"),
     ModelQuantization: (

@@ -31,6 +31,7 @@ from roofline.specs.gpu import (
     GEMM,
     HEAD,
     HOST,
+    HOST_LINK,
     INDEXER,
     KINDS,
     MOE_COMBINE,
@@ -65,7 +66,7 @@ def of_models():
 
 
 def test_passes_have_the_kinds_that_say_so_and_mixers_those_that_keep_something_for_a_sequence(of_models):
-    assert set.union(*of_models.values()) == {kind for kind in EVERY if kind.is_in_passes}
+    assert set.union(*of_models.values()) == {kind for kind in EVERY if kind.is_in_passes} - {HOST_LINK}
     for model, found in of_models.items():
         own = mixer_kinds(mixer for _, mixer in rl.load_model(model).mixers)
         assert set(own) == {kind for kind in found if kind.is_per_sequence}, model
@@ -107,7 +108,7 @@ def test_a_stand_in_is_timed_and_every_kind_but_the_host_is_or_has_one():
         for dtype in ("bf16", "fp8"):
             sets = rl.load_gpu("h100-sxm").calibration.kernels
             assert calibrated_set(sets, kind, dtype) == calibrated_set(sets, kind.stand_in, dtype)
-    assert [kind for kind in EVERY if not kind.columns and kind.stand_in is None] == [HOST]
+    assert [kind for kind in EVERY if not kind.columns and kind.stand_in is None] == [HOST, HOST_LINK]
 
 
 @each("kind", [*CALIBRATED, *COLLECTIVES], ids=str)

@@ -137,7 +137,7 @@ def predicted(structure: Structure, sample: Deployment, library: Library) -> tup
 
         return _Asked(call)
 
-    held = Memory(*(graph.input(f"m[{place}]") for place in range(len(Memory._fields))))
+    held = Memory(*(graph.input(f"m[{place}]") for place in range(_HELD)))
     prediction = _Ranged(
         case.deployment, case.workload, asked("prompts", "e"), asked("step", "e"), memory=held, served=under_load,
         allow_oversize=True,
@@ -145,6 +145,9 @@ def predicted(structure: Structure, sample: Deployment, library: Library) -> tup
     vars(prediction)["ideal"] = asked("prompts", "e.ideal"), asked("step", "e.ideal")
     return case, prediction
 
+
+#: Uses of memory that the page knows: all but adapters.
+_HELD = len(Memory._fields) - 1
 
 #: Figures of an answer, in the order in which its function returns them.
 FIGURES: dict[str, Callable[[Any], Any]] = {

@@ -362,7 +362,7 @@ def memory_of_cases() -> str:
         if rule is not None:
             numbers: dict[str, Any] = {name: graph.input(f"e.start.{name}") for name in START_UP}
             deployment = replace(deployment, engine=replace(deployment.engine, start_up=(replace(rule, **numbers),)))
-        held = memory.Held(*(graph.input(f"h.{name}") for name in memory.Held._fields))
+        held = memory.Held(**{name: graph.input(f"h.{name}") for name in memory.Held._fields if name != "adapters"})
         batch, length = graph.input("batch"), graph.input("length")
         outputs = [*memory.memory_of(deployment, held, batch, length)]
         parts.append(printed(f"memory_{place}", outputs, ("e", "h", "batch", "length")))

@@ -15,7 +15,7 @@ from roofline.physics.passes import eagle_head, mtp_module
 from roofline.physics.plan import PLAIN_SPREAD, Deployment, Draft, Plan
 from roofline.questions.inputs import arguments, case
 from roofline.questions.inputs.arguments import COUNTS, PLAIN, name_or_record, plain_value, scalar, several
-from roofline.questions.inputs.options import ALL
+from roofline.questions.inputs.options import ALL, SIDE_WEIGHTS
 from roofline.serving.knee import check_plan, plan_fault
 from roofline.serving.latency import SIGMA_TPOT, SIGMA_TTFT, Correction, Workload, request_passes, time_per_token
 from roofline.serving.prediction import Prediction
@@ -305,6 +305,15 @@ def draft_warnings(deployment: Deployment) -> list[str]:
     return notes
 
 
+def notes_beside(deployment: Deployment) -> tuple[str, ...]:
+    """Notes on adapters and on weights in host memory."""
+    if deployment.adapters is None and deployment.offload is None:
+        return ()
+    from roofline.questions.inputs.side_weights import side_weight_notes
+
+    return tuple(side_weight_notes(deployment))
+
+
 def _draft_model(name: str, specs: str | None) -> Model:
     try:
         model: Model = find.find_model(name, specs)[0]
@@ -397,6 +406,12 @@ class DeploymentOptions(NamedTuple):
     draft: Any
     draft_tokens: Any
     acceptance: Any
+    lora: Any
+    max_loras: Any
+    max_lora_rank: Any
+    offload: Any
+    offload_bandwidth: Any
+    cpu_bandwidth: Any
     derate: Any
     set: Any
     gpu_price: Any
@@ -511,6 +526,11 @@ def _deployed(options: DeploymentOptions) -> Deployed:
         deployment = replace(deployment, spread=spread)
     if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
         deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
+    beside = {name: value for name in SIDE_WEIGHTS if (value := getattr(asked, name)) is not None}
+    if beside:
+        from roofline.questions.inputs.side_weights import with_side_weights
+
+        deployment = with_side_weights(deployment, **beside)
     if asked.tp is not None:
         check_plan(model, plan, deployment.spread.redundant)
     return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)

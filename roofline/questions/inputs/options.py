@@ -229,6 +229,20 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "Share of proposed tokens kept: 0.8, .92,.86,.8 (one for each), '2.8 tokens' (per step), or "
                "deepseek-r1-mtp."),
     ),
+    "Adapters and host memory": (
+        Option("lora", ("--lora",), TEXT,
+               "LoRA adapters and their rank, e.g. 8:16; of fewer matrices 8:16:attention or 8:16:dense (no experts)."),
+        Option("max_loras", ("--max-loras",), COUNT, "Slots for adapters in GPU memory.", "one for each adapter"),
+        Option("max_lora_rank", ("--max-lora-rank",), COUNT, "Rank of a slot, which kernels compute.",
+               "that of the adapters"),
+        Option("offload", ("--offload", "--cpu-offload-gb"), TEXT,
+               "Weights per GPU that stay in host memory: 40GB (40 means GiB), experts, or experts:40GB.", "", "B"),
+        Option("offload_bandwidth", ("--offload-bandwidth",), BYTES_PER_SECOND,
+               "Bandwidth at which one GPU reads them, e.g. 50GB/s.", "the GPU's link", "B/s"),
+        Option("cpu_bandwidth", ("--cpu-bandwidth",), BYTES_PER_SECOND,
+               "Bandwidth of host memory, where the CPU multiplies them in decode, as llama.cpp does; e.g. 80GB/s.",
+               "the GPU reads them", "B/s"),
+    ),
     "Formats": (
         Option("quantization", ("-q", "--quantization", "--dtype"), FORMAT,
                "Number formats: {formats}; awq, gptq, w8a8, fp4 and the like are understood.",
@@ -270,6 +284,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
     ),
 }  # fmt: skip
 
+#: Options about weights beside those in GPU memory.
+SIDE_WEIGHTS = tuple(option.name for option in CASE["Adapters and host memory"])
 #: Options by name.
 OPTIONS: Mapping[str, Option] = {option.name: option for options in CASE.values() for option in options}
 
@@ -407,6 +423,12 @@ QUESTIONS: Mapping[str, Question] = {
             "draft",
             "draft_tokens",
             "acceptance",
+            "lora",
+            "max_loras",
+            "max_lora_rank",
+            "offload",
+            "offload_bandwidth",
+            "cpu_bandwidth",
             "quantization",
             "weights",
             "kv_cache_dtype",
@@ -504,6 +526,7 @@ QUESTIONS: Mapping[str, Question] = {
         {
             **{name: _ON_THE_PAGE for name in OPTIONS if name != "specs"},
             **dict.fromkeys(("eplb", "enable_eplb", "two_batch_overlap", "all_to_all"), _NOT_ON_THE_PAGE),
+            **dict.fromkeys(SIDE_WEIGHTS, "the page has neither adapters nor weights in host memory; ask predict"),
         },
         only=("specs",),
     ),

@@ -45,6 +45,12 @@ class _Shared(TypedDict, total=False):
     think: float | str | None
     grow: _Grow | None
     system: float | str | None
+    lora: str | None
+    max_loras: int | str | None
+    max_lora_rank: int | str | None
+    offload: float | str | None
+    offload_bandwidth: float | str | None
+    cpu_bandwidth: float | str | None
     derate: _Derate | None
     eplb: int | str | None
     two_batch_overlap: bool
@@ -222,6 +228,12 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     max_model_len: Many[int | str | None]
     draft: Many[str | None]
     acceptance: Many[float | str | None]
+    lora: Many[str | None]
+    max_loras: Many[int | str | None]
+    max_lora_rank: Many[int | str | None]
+    offload: Many[float | str | None]
+    offload_bandwidth: Many[float | str | None]
+    cpu_bandwidth: Many[float | str | None]
     measured: str | Mapping[str, float | str] | None
     slo: Slo | Iterable[Slo] | None
     allow_oversize: bool

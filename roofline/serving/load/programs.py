@@ -60,7 +60,7 @@ class _Case(NamedTuple):
         plan = one.plan.dp == 1, one.plan.pp == 1
         return (
             self.ask, engine_structure(one.engine), one.basis == "ideal", draft, plan, gpu, self.names,
-            self.several, lengths, workload.cold_start, cache, len(self.more),
+            self.several, lengths, workload.cold_start, cache, len(self.more), one.adapters is None,
         )  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property
 
-from roofline.numbers.operations import Real, always, comparable, floor, maximum, minimum, never, where
+from roofline.numbers.operations import Real, always, ceil, comparable, floor, maximum, minimum, never, where
 from roofline.numbers.quantity import BILLION, NANO
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import LAUNCHES, Pass, decode_pass, prefill_pass
@@ -198,6 +198,9 @@ class Server:
             total = 1.0 + (sequences - 1.0) * dp if self.users is None else self.users
             ranks = maximum(1.0, minimum(dp * 1.0, total))
         tokens = sequences * self.deployment.queries + prompt
+        if self.deployment.adapters is not None:  # whose kernels see the requests of a step, not its tokens alone
+            requests = ceil(maximum(sequences + minimum(prompt, 1.0), 1.0))
+            ranks, tokens = ranks * requests, tokens / requests
         return prefill_pass(self.deployment, ranks, tokens).figures(_linear_time)[0]
 
     def beside(self, sequences: Real, parts: StepParts) -> Real:
