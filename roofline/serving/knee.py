@@ -309,7 +309,7 @@ def check_count(name: str, count: object) -> None:
 
 def check_degrees(model: Model, plan: Plan) -> None:
     """Refuse invalid degrees, and more pipeline stages than layers."""
-    for name in ("tp", "pp", "ep", "dp"):
+    for name in ("tp", "pp", "ep", "dp", "cp", "dcp"):
         check_count(name, getattr(plan, name))
     check_count("tp x pp x dp", plan.num_gpus)
     if plan.pp > model.layers:
@@ -323,14 +323,14 @@ def check_plan(model: Model, plan: Plan) -> None:
     if fault is not None:
         choices = ", ".join(str(tp) for tp in possible_tp(model, _most_ranks(model)))
         raise BadInput(f"tp = {plan.tp} does not divide {model.short_name} ({fault}); choose from {choices}")
-    fault = _expert_fault(model, plan)
+    fault = _expert_fault(model, plan) or _context_fault(model, plan)
     if fault is not None:
         raise BadInput(fault)
 
 
 def plan_fault(model: Model, plan: Plan) -> str | None:
     """Why a plan does not divide a model; None if it does."""
-    return _tp_fault(model, plan.tp) or _expert_fault(model, plan)
+    return _tp_fault(model, plan.tp) or _expert_fault(model, plan) or _context_fault(model, plan)
 
 
 def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
@@ -384,7 +384,7 @@ def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
     model, plan = deployment.model, deployment.plan
     if possible_tp not in deployment.memo:
         plans = (replace(plan, tp=tp) for tp in possible_tp(model, widest_tp(deployment)))
-        deployment.memo[possible_tp] = [each for each in plans if _expert_fault(model, each) is None]
+        deployment.memo[possible_tp] = [each for each in plans if not (_expert_fault(model, each) or _context_fault(model, each))]
     for candidate in deployment.memo[possible_tp]:
         yield deployment.at(candidate)
 
@@ -506,13 +506,22 @@ def _expert_fault(model: Model, plan: Plan) -> str | None:
     return next((message for fails, message in expert_faults(model, plan) if fails), None)
 
 
+def _context_fault(model: Model, plan: Plan) -> str | None:
+    if not plan.splits_context:
+        return None
+    from roofline.serving.contexts import context_fault
+
+    return context_fault(model, plan)
+
+
 def expert_faults(model: Model, plan: Plan) -> Iterator[tuple[Real, str]]:
     """Conditions of expert parallelism: whether a plan fails each, and the message."""
     ep, is_spread = plan.ep, plan.ep > 1
     moes = [(count, ffn) for count, ffn in model.ffns if isinstance(ffn, MoeFfn)]
     layers = sum(count for count, _ in moes)
     yield where(is_spread, layers < 1, is_spread), f"ep = {ep} needs a mixture of experts; {model.short_name} is dense"
-    ranks = f"tp x dp = {plan.expert_ranks}, the ranks that hold the experts"
+    degrees = "tp x dp" if plan.cp == 1 else "tp x dp x cp"
+    ranks = f"{degrees} = {plan.expert_ranks}, the ranks that hold the experts"
     yield plan.expert_ranks % ep > 0, f"ep = {ep} must divide {ranks}"
     for count, ffn in moes:
         message = f"ep = {ep} must divide the {ffn.experts} experts of {model.short_name}"

@@ -265,6 +265,8 @@ COLLECTIVES = tuple(kind for kind in KINDS.values() if kind.is_collective)
 
 #: Parts of a model that kernels name.
 HEAD, ROUTER, NETWORK, LOADING = "head", "router", "network", "prefix loading"
+#: What attention exchanges whose tokens are on several ranks.
+CONTEXT = "context"
 
 
 def the(label: str) -> str:
