@@ -188,9 +188,7 @@ def add_after(assembly: Assembly, count: Real, shared: Shared, span: Span) -> No
         sums = _LSE_NBYTES * assembly.tokens * heads * plan.cp
         outputs = partial_bytes(assembly.tokens, heads, shared.output, 1)
         assembly.collective(f"sums all-gather, prompt ranks{tag}", ALL_GATHER, count, sums, plan.cp, stride=apart)
-        assembly.collective(
-            f"outputs all-reduce, prompt ranks{tag}", ALL_REDUCE, count, outputs, plan.cp, stride=apart
-        )
+        assembly.collective(f"outputs all-reduce, prompt ranks{tag}", ALL_REDUCE, count, outputs, plan.cp, stride=apart)
 
 
 def _add_queries(assembly: Assembly, count: Real, shared: Shared, takes_place: Real | None) -> None:
@@ -207,6 +205,8 @@ def _add_merge(assembly: Assembly, count: Real, shared: Shared, takes_place: Rea
     sums = _LSE_NBYTES * assembly.tokens * shared.heads * dcp * dcp  # of all heads, from every shard
     outputs = partial_bytes(assembly.tokens, shared.heads, shared.output, dcp)
     weighing = Work(activation_bytes=2.0 * outputs + sums)
-    assembly.elementwise(f"outputs, weighted{shared.tag}", count if takes_place is None else count * takes_place, weighing)
+    assembly.elementwise(
+        f"outputs, weighted{shared.tag}", count if takes_place is None else count * takes_place, weighing
+    )
     assembly.collective(f"sums all-gather{shared.tag}", ALL_GATHER, count, sums, dcp, takes_place)
     assembly.collective(f"outputs reduce-scatter{shared.tag}", REDUCE_SCATTER, count, outputs, dcp, takes_place)

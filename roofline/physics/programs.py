@@ -415,7 +415,15 @@ def _of_ranks(deployment: Deployment) -> Hashable:
     own = link.kind == PCIE, link.in_switch_reduction, link.peer_bandwidth is None, calibration
     if not is_within_domain(deployment):
         return (*own, plan, kept_for(gpu, _shape))
-    return (*own, plan.tp == 1, plan.pp, plan.dp, plan.shards, plan.cp, "all" if plan.ep == plan.expert_ranks else plan.ep)
+    return (
+        *own,
+        plan.tp == 1,
+        plan.pp,
+        plan.dp,
+        plan.shards,
+        plan.cp,
+        "all" if plan.ep == plan.expert_ranks else plan.ep,
+    )
 
 
 def is_within_domain(deployment: Deployment) -> bool:

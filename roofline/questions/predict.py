@@ -30,7 +30,7 @@ from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
-from roofline.specs.written import Pool, pool_text
+from roofline.specs.written import DEGREES, Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.support.progress import each
 from roofline.support.records import NamedTuple, replace
@@ -115,6 +115,8 @@ def predict(
     pp: int = 1,
     ep: int = 1,
     dp: int = 1,
+    cp: int = 1,
+    dcp: int = 1,
     num_gpus: int | None = None,
     quantization: str | None = None,
     weights: str | None = None,
@@ -187,6 +189,8 @@ def predict(
         pp: pipeline-parallel degree [1].
         ep: expert-parallel degree [1].
         dp: data-parallel degree of the attention [1].
+        cp: ranks that split the tokens of each prompt, with all weights of their tp rank [1].
+        dcp: ranks of tp that split the KV cache of each sequence [1].
         num_gpus: GPUs of all replicas; None for one replica [1].
         quantization: preset of formats, e.g. ``fp8``.
         weights: number format of the weights.
@@ -245,8 +249,8 @@ def predict(
         allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
     base = deployed_case(
         DeploymentOptions(
-            model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
-            engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
+            model, gpu, tp, pp, ep, dp, cp, dcp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing,
+            basis, engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
             draft_tokens, acceptance, derate, set, gpu_price, price_file, specs, assume,
         )
     )  # fmt: skip
@@ -632,7 +636,7 @@ def refused_row(model: str | Model, gpu: str | Gpu, error: RooflineError, **opti
     """Row of the JSON contract with nulls and the reason; `fits` is false where memory is the reason, else null."""
     record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
-    values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS, RUN)}
+    values = {name: options.get(name, DEFAULTS.get(name)) for name in (*DEGREES, *DEFAULTS, *LOADS, RUN)}
     kind = lasting(values)
     if not kind.is_burst:
         values["batch"] = options.get("batch")

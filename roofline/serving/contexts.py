@@ -59,19 +59,23 @@ def _cache_fault(model: Model, plan: Plan) -> str | None:
         return f"dcp = {dcp} is not modelled for the compressed attention of {model.short_name}; choose dcp = 1"
     copies = copies_of_cache(model, tp)
     if not copies and not any(is_sharded(mixer) for mixer in _mixers(model)):
-        return f"dcp = {dcp} shares a KV cache of whole sequences, which {model.short_name} does not have; choose dcp = 1"
+        return (
+            f"dcp = {dcp} shares a KV cache of whole sequences, which {model.short_name} does not have; choose dcp = 1"
+        )
     if _removes(model, tp, dcp):
         return None
     choices = possible_dcp(model, tp)
     heads = max(_kv_heads(mixer) for mixer in _mixers(model) if is_sharded(mixer))
-    of_heads = f"{heads} KV heads" if heads > 1 else "KV cache, which all heads share,"
-    held = f"is on {copies} ranks" if heads == 1 else "are on one rank each" if copies <= 1 else f"are on {copies} ranks each"
+    if heads == 1:
+        held = f"the latent KV cache of {model.short_name} is on all {tp} ranks"
+    elif copies > 1:
+        held = f"each of the {heads} KV heads of {model.short_name} is on {copies} ranks"
+    else:
+        held = f"the {heads} KV heads of {model.short_name} are on one rank each"
     what = "one of" if len(choices) > 1 else "only"
     more = f", or tp = {heads * dcp}" if heads > 1 and copies < dcp else ""
-    return (
-        f"dcp = {dcp} does not fit tp = {tp}: the {of_heads} of {model.short_name} {held}; choose {what} dcp = "
-        f"{', '.join(map(str, choices))}{more}"
-    )
+    allowed = ", ".join(map(str, choices))
+    return f"dcp = {dcp} does not fit tp = {tp}: {held}; choose {what} dcp = {allowed}{more}"
 
 
 def _removes(model: Model, tp: int, dcp: int) -> bool:
@@ -92,5 +96,3 @@ def _kv_heads(mixer: Mixer) -> int:
 
 def _mixers(model: Model) -> list[Mixer]:
     return [mixer for count, mixer in model.mixers if count]
-
-

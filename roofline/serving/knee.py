@@ -384,7 +384,9 @@ def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
     model, plan = deployment.model, deployment.plan
     if possible_tp not in deployment.memo:
         plans = (replace(plan, tp=tp) for tp in possible_tp(model, widest_tp(deployment)))
-        deployment.memo[possible_tp] = [each for each in plans if not (_expert_fault(model, each) or _context_fault(model, each))]
+        deployment.memo[possible_tp] = [
+            each for each in plans if not (_expert_fault(model, each) or _context_fault(model, each))
+        ]
     for candidate in deployment.memo[possible_tp]:
         yield deployment.at(candidate)
 

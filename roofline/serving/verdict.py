@@ -328,7 +328,9 @@ def deployment_name(deployment: Deployment) -> str:
     """Model, weights, GPU and plan, by which a profile knows the deployments that it was fitted to."""
     sections, plan = deployment.quantization.sections, deployment.plan
     weights = sections["experts" if deployment.model.is_moe else "linear"].format
-    degrees = (f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) != 1)
+    degrees = (
+        f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp", "cp", "dcp") if getattr(plan, name) != 1
+    )
     return " ".join((deployment.model.short_name, weights, "on", deployment.gpu.name, *degrees))
 
 
