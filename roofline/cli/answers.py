@@ -46,7 +46,7 @@ _OPTION_TEXTS = {
     "assume": "read as {}",
 }
 #: Keys of a row that say what runs where.
-PLAN_KEYS = ("gpu", "num_gpus", "tp", "pp", "ep", "dp")
+PLAN_KEYS = ("gpu", "num_gpus", *DEGREES)
 #: Options of a prompt cache by what they say of it.
 _CACHE = {
     "cache_bandwidth": ("at {}", "B/s"),

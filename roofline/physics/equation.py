@@ -439,6 +439,8 @@ def spread_out(gpu: Gpu, ranks: Real, stride: Real) -> Gpu:
 
     The GPU itself where all of them are in one node.
     """
+    if type(gpu.node) is float and gpu.node == math.inf:  # of a program, within the domain
+        return gpu
     leaves = above(ranks * stride, gpu.node, "ranks that are apart leave the node")
     if never(leaves):
         return gpu

@@ -41,8 +41,8 @@ def _prompt_fault(model: Model, plan: Plan) -> str | None:
     for mixer in _mixers(model):
         if STATE_PREFILL in MIXER_KINDS[type(mixer)].reading or isinstance(mixer, ShortConv):
             return (
-                f"cp = {plan.cp} splits the tokens of a prompt, and {model.short_name} has recurrent layers, whose state "
-                "goes through them one after the other; choose another plan"
+                f"cp = {plan.cp} splits the tokens of a prompt, and {model.short_name} has recurrent layers, whose "
+                "state goes through them one after the other; choose another plan"
             )
         if isinstance(mixer, Csa):
             return f"cp = {plan.cp} is not modelled for the compressed attention of {model.short_name}; choose cp = 1"

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from roofline.numbers.operations import Real, always, comparable, floor, maximum, minimum, never, where
 from roofline.numbers.quantity import BILLION, NANO
+from roofline.physics.equation import Kernel
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import LAUNCHES, Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
@@ -197,7 +198,8 @@ class Server:
         if not always(dp == 1):
             total = 1.0 + (sequences - 1.0) * dp if self.users is None else self.users
             ranks = maximum(1.0, minimum(dp * 1.0, total))
-        tokens = sequences * self.deployment.queries + prompt
+        decoded, cp = sequences * self.deployment.queries, self.deployment.plan.cp
+        tokens = (decoded if cp == 1 else decoded * cp) + prompt  # all ranks of a prompt compute each decode token
         return prefill_pass(self.deployment, ranks, tokens).figures(_linear_time)[0]
 
     def beside(self, sequences: Real, parts: StepParts) -> Real:
