@@ -160,7 +160,7 @@ class Stated(NamedTuple):
 def stated(target: Target, values: Mapping[str, Any]) -> Iterator[Stated]:
     """Settings of a case in the arguments of an engine, in the order of the table; what has none is left out.
 
-    `values` are those of a case: degrees, max_num_seqs and the like, formats of the weights and of the KV cache, a draft with its
+    `values` are those of a case: degrees, max_num_seqs and the like, formats of weights and KV cache, a draft with its
     tokens.
     """
     tp, dp, ep, cp, dcp = (int(values.get(name) or 1) for name in ("tp", "dp", "ep", "cp", "dcp"))

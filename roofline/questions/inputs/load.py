@@ -159,8 +159,8 @@ def replicas(plan: Plan, num_gpus: int) -> int:
         of_prompts = f" x cp {plan.cp}" if plan.cp != 1 else ""
         raise BadInput(
             f"num_gpus = {num_gpus} must be a multiple of {plan.num_gpus}, the GPUs that one replica needs "
-            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp}{of_prompts}); give more GPUs, another plan, or smaller formats "
-            "(-q fp8)"
+            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp}{of_prompts}); give more GPUs, another plan, or smaller "
+            "formats (-q fp8)"
         )
     return whole
 
