@@ -1,4 +1,4 @@
-"""Which models and plans context parallelism is for, and from which lengths on it pays."""
+"""Which models and plans context parallelism is for."""
 
 from __future__ import annotations
 

@@ -143,6 +143,8 @@ def verdict(
 def unchecked(deployment: Deployment, workload: Workload, under_load: Served | None) -> list[tuple[Real, str]]:
     """Conditions outside what was checked, with words for them."""
     known = [] if is_within(deployment, workload) else [*beyond(deployment, workload)]
+    if deployment.plan.splits_context:
+        known.append((workload.osl > 0.0, "context parallelism, which no run of the fits had"))
     if under_load is None:
         return known
     from roofline.serving.load.equations import outside

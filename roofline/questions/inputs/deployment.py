@@ -42,6 +42,8 @@ from roofline.support.records import NamedTuple, replace
 
 #: Options of `predict` that a pool may state.
 POOLED = (*DEGREES, "quantization")
+#: Degrees of a plan, in the order in which they are shown.
+PLAN_DEGREES = DEGREES
 
 _OPEN = {"pp": 1, "ep": 1, "dp": 1, "cp": 1, "dcp": 1}  # defaults of `predict`, which a pool may replace
 
