@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.numbers.operations import Real, above
+from roofline.numbers.operations import Real, above, minimum
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.equation import Work
 from roofline.physics.kernels import Span, pairs
@@ -121,6 +121,36 @@ def partial_bytes(tokens: Real, heads: Real, width: Real, ranks: Real) -> Real:
     return ACTIVATION_NBYTES * tokens * ranks * heads * width
 
 
+def exchanged_bytes(new: Real, cached: Real, shared: Shared) -> Real:
+    r"""What ranks that share prompts exchange for one layer: new keys and values, and cached ones or the queries.
+
+    .. math:: 2 f N + \min\left(w P,\ (2 (w_q + w_o) + 4) h N\right)
+
+    Args:
+        new: tokens N of all prompts computed now [tokens].
+        cached: tokens P that are in the caches of the ranks [tokens].
+        shared: values f of the keys and values of a new token, bytes w of a cached one, h heads with queries of w_q
+            and outputs of w_o values.
+
+    Returns:
+        Bytes, gathered on every rank [B].
+
+    Valid:
+        An engine that chooses the smaller exchange. Queries that go to the cached tokens come back as partial outputs.
+
+    Source:
+        Pass-KV and pass-Q of "Context Parallelism for Scalable Million-Token Inference", arXiv:2411.01783, algorithm 1.
+
+    >>> exchanged_bytes(100.0, 1e6, Shared(heads=2, query=64, output=64, fresh=128, cached=256.0))
+    77600.0
+    """
+    fresh = ACTIVATION_NBYTES * shared.fresh * new
+    if not shared.is_sharded:
+        return fresh
+    queries = (ACTIVATION_NBYTES * (shared.query + shared.output) + _LSE_NBYTES) * shared.heads * new
+    return fresh + minimum(shared.cached * cached, queries, "queries go to the cached tokens, or those to the queries")
+
+
 class Shared(NamedTuple):
     """What attention exchanges with the ranks that hold other tokens."""
 
@@ -159,8 +189,7 @@ def add_before(assembly: Assembly, count: Real, shared: Shared, span: Span) -> N
             return
         cached = assembly.sequences * span.cached * shared.cached
         if plan.cp != 1:
-            fresh = ACTIVATION_NBYTES * assembly.sequences * span.new * shared.fresh
-            tensor = fresh + cached if shared.is_sharded else fresh
+            tensor = exchanged_bytes(assembly.sequences * span.new, assembly.sequences * span.cached, shared)
             assembly.collective(f"KV all-gather{tag}", ALL_GATHER, count, tensor, plan.cp, stride=assembly.tp)
         if not shared.is_sharded or plan.dcp == 1:
             return

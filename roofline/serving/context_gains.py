@@ -44,8 +44,8 @@ def paying_prompt(deployment: Deployment) -> float | None:
         deployment: with a plan of several ranks that split prompts.
 
     >>> import roofline as rl
-    >>> split = rl.predict("llama-3.1-70b", "h100-sxm", tp=2, cp=4).deployment
-    >>> 1.0 < paying_prompt(split) < 100_000.0
+    >>> split = rl.predict("llama-3.1-70b", "h100-sxm", tp=8, cp=2).deployment
+    >>> 1.0 < paying_prompt(split) < 10_000.0
     True
     """
     plan = deployment.plan
