@@ -106,11 +106,12 @@ CHAPTERS = {
     "physics/layers/attention": "gqa_prefill gqa_decode local_kv_heads index_scores",
     "physics/layers/latent": "mla_prefill mla_decode mla_extend mla_absorb mla_crossover csa_pairs csa_attention "
     "compressed_values",
+    "physics/context": "zigzag_pairs partial_bytes exchanged_bytes",
     "physics/layers/recurrent": "channels state_bytes short_conv recurrence gdn_state kda_state lightning_state "
     "mamba2_state mamba1_state conv_bytes gated_conv",
     "physics/layers/networks": "distinct_experts fullest_rank fullest_touched experts",
     "physics/passes": "crossings prefill_pass decode_pass",
-    "physics/layers/kinds": "mixer_parameters cache_bytes",
+    "physics/layers/kinds": "mixer_parameters cache_bytes shard_bytes",
     "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch start_up_memory "
     "layer_parameters stage_parameters final_parameters parameters active_parameters "
     "mtp_parameters stream_parameters ngram_parameters",
@@ -774,6 +775,9 @@ ALWAYS: dict[str, Any] = {
     **dict.fromkeys(("positions", "layer_input", "layer_vocab", "altup", "laurel", "stream_rank"), 0),
     **dict.fromkeys(("launch", "launch_decode"), 0.0),
     "run": None,
+    **dict.fromkeys(("plan.cp", "plan.dcp", "plan.shards"), 1),
+    "plan.splits_context": False,
+    "plan.token_ranks": lambda v: v.dp,
     "model.streams": 1,
     "queries": 1.0,
     "memo": lambda _: {},
@@ -889,6 +893,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("CSA", {"mixer": Csa, **COMPRESSED, "indexer": Indexer}),
         Case("recurrent", {"mixer": Gdn}),
     ),
+    "shard_bytes": (Case("without an indexer", {"mixer": Gqa}),),
+    "zigzag_pairs": (Case("", {"mixer": Gqa}),),
     "weight_bytes": (
         Case("pp = 1", {}, MEMORY_OF_STAGE),
         Case("pp = 1, tied", {"tied": True}, MEMORY_OF_STAGE),

@@ -141,14 +141,14 @@ def exchanged_bytes(new: Real, cached: Real, shared: Shared) -> Real:
     Source:
         Pass-KV and pass-Q of "Context Parallelism for Scalable Million-Token Inference", arXiv:2411.01783, algorithm 1.
 
-    >>> exchanged_bytes(100.0, 1e6, Shared(heads=2, query=64, output=64, fresh=128, cached=256.0))
+    >>> exchanged_bytes(100.0, 1e6, Shared(heads=2, query=64, output=64, fresh=128, cached_nbytes=256.0))
     77600.0
     """
     fresh = ACTIVATION_NBYTES * shared.fresh * new
     if not shared.is_sharded:
         return fresh
     queries = (ACTIVATION_NBYTES * (shared.query + shared.output) + _LSE_NBYTES) * shared.heads * new
-    return fresh + minimum(shared.cached * cached, queries, "queries go to the cached tokens, or those to the queries")
+    return fresh + minimum(shared.cached_nbytes * cached, queries, "queries go to the cached tokens, or those to the queries")
 
 
 class Shared(NamedTuple):
@@ -158,7 +158,7 @@ class Shared(NamedTuple):
     query: Real  # values of a query, of one head
     output: Real  # values of an output of attention, of one head
     fresh: Real  # values that a new token has for other ranks: keys and values, in 16 bits
-    cached: Real  # [B] of a cached token on this rank
+    cached_nbytes: Real  # [B] of a cached token on this rank
     tag: str = ""
     is_sharded: bool = True  # whether ranks share the cached tokens; windows are kept whole
     gathers: bool = False  # prompts gather the cached tokens of other shards, and not the queries for them
@@ -187,7 +187,7 @@ def add_before(assembly: Assembly, count: Real, shared: Shared, span: Span) -> N
             if shared.is_sharded:
                 _add_queries(assembly, count, shared, None)
             return
-        cached = assembly.sequences * span.cached * shared.cached
+        cached = assembly.sequences * span.cached * shared.cached_nbytes
         if plan.cp != 1:
             tensor = exchanged_bytes(assembly.sequences * span.new, assembly.sequences * span.cached, shared)
             assembly.collective(f"KV all-gather{tag}", ALL_GATHER, count, tensor, plan.cp, stride=assembly.tp)
