@@ -778,6 +778,7 @@ ALWAYS: dict[str, Any] = {
     **dict.fromkeys(("plan.cp", "plan.dcp", "plan.shards"), 1),
     "plan.splits_context": False,
     "plan.token_ranks": lambda v: v.dp,
+    "plan.sequence_gpus": lambda v: v.tp * v.pp,
     "model.streams": 1,
     "queries": 1.0,
     "memo": lambda _: {},

@@ -148,7 +148,7 @@ def exchanged_bytes(new: Real, cached: Real, shared: Shared) -> Real:
     if not shared.is_sharded:
         return fresh
     queries = (ACTIVATION_NBYTES * (shared.query + shared.output) + _LSE_NBYTES) * shared.heads * new
-    return fresh + minimum(shared.cached_nbytes * cached, queries, "queries go to the cached tokens, or those to the queries")
+    return fresh + minimum(shared.cached_nbytes * cached, queries, "queries or cached tokens are the smaller exchange")
 
 
 class Shared(NamedTuple):

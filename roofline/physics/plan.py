@@ -48,6 +48,12 @@ class Plan:
         return self.cp * self.dcp
 
     @property
+    def sequence_gpus(self) -> int:
+        """GPUs that hold the tokens of one sequence, each its part or a copy."""
+        gpus = self.tp * self.pp
+        return gpus if self.cp == 1 else gpus * self.cp
+
+    @property
     def splits_context(self) -> bool:
         """Whether several ranks have tokens of one sequence."""
         return not self.cp == self.dcp == 1

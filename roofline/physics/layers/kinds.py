@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from roofline.numbers.operations import Real
 from roofline.physics.assembly import MixerKind, NetworkKind
@@ -124,7 +124,7 @@ def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: Real, tp: Real = 1) -> Re
     return MIXER_KINDS[type(mixer)].cache_bytes(mixer, tokens, kv_nbytes, tp)
 
 
-def is_sharded(mixer: Mixer) -> bool:
+def is_sharded(mixer: Mixer) -> TypeGuard[Gqa | Mla]:
     """Whether ranks that share a context share the cache of the layer; windows and states are kept whole on each."""
     return isinstance(mixer, Mla) or (isinstance(mixer, Gqa) and not is_kept_whole(mixer))
 
