@@ -213,7 +213,7 @@ HANDLED = {
     Deployment: (
         "model", "gpu", "plan", "quantization", "basis", "routing_skew", "replicas", "engine", "draft", "prefix_cache"
     ),
-    Plan: ("tp", "pp", "ep", "dp"),
+    Plan: ("tp", "pp", "ep", "dp", "cp", "dcp"),
     ModelQuantization: (
         "sections", "kv_format", "kv_nbytes", "kv_key", "attention_peak", "sixteen_bit_peak", "notes"
     ),
