@@ -106,6 +106,7 @@ CHAPTERS = {
     "physics/layers/attention": "gqa_prefill gqa_decode local_kv_heads index_scores",
     "physics/layers/latent": "mla_prefill mla_decode mla_extend mla_absorb mla_crossover csa_pairs csa_attention "
     "compressed_values",
+    "physics/context": "zigzag_pairs partial_bytes exchanged_bytes",
     "physics/layers/recurrent": "channels state_bytes short_conv recurrence gdn_state kda_state lightning_state "
     "mamba2_state mamba1_state conv_bytes gated_conv",
     "physics/layers/networks": "distinct_experts fullest_rank fullest_touched balanced_rank touched_copies experts",
@@ -113,7 +114,7 @@ CHAPTERS = {
     "physics/two_batches": "exposed",
     "physics/adapters": "distinct_adapters shrink expand",
     "physics/passes": "crossings prefill_pass decode_pass",
-    "physics/layers/kinds": "mixer_parameters cache_bytes",
+    "physics/layers/kinds": "mixer_parameters cache_bytes shard_bytes",
     "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch start_up_memory "
     "layer_parameters stage_parameters final_parameters parameters active_parameters "
     "mtp_parameters stream_parameters ngram_parameters",
@@ -789,6 +790,10 @@ ALWAYS: dict[str, Any] = {
     **dict.fromkeys(("launch", "launch_decode"), 0.0),
     "run": None,
     "spread": PLAIN_SPREAD,
+    **dict.fromkeys(("plan.cp", "plan.dcp", "plan.shards"), 1),
+    "plan.splits_context": False,
+    "plan.token_ranks": lambda v: v.dp,
+    "plan.sequence_gpus": lambda v: v.tp * v.pp,
     "model.streams": 1,
     "queries": 1.0,
     "memo": lambda _: {},
@@ -914,6 +919,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("CSA", {"mixer": Csa, **COMPRESSED, "indexer": Indexer}),
         Case("recurrent", {"mixer": Gdn}),
     ),
+    "shard_bytes": (Case("without an indexer", {"mixer": Gqa}),),
+    "zigzag_pairs": (Case("", {"mixer": Gqa}),),
     "weight_bytes": (
         Case("pp = 1", ORDERED, MEMORY_OF_STAGE),
         Case("pp = 1, tied", {**ORDERED, "tied": True}, MEMORY_OF_STAGE),

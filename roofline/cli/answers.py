@@ -22,7 +22,7 @@ from roofline.questions.inputs.case import (
     lasting,
     preset_name,
 )
-from roofline.questions.inputs.deployment import pool_of
+from roofline.questions.inputs.deployment import PLAN_DEGREES, pool_of
 from roofline.questions.inputs.sessions import sessions_of
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, ROW_KEYS, meets
 from roofline.support.records import replace
@@ -45,7 +45,7 @@ _OPTION_TEXTS = {
     "assume": "read as {}",
 }
 #: Keys of a row that say what runs where.
-PLAN_KEYS = ("gpu", "num_gpus", "tp", "pp", "ep", "dp")
+PLAN_KEYS = ("gpu", "num_gpus", *PLAN_DEGREES)
 #: Options of a prompt cache by what they say of it.
 _CACHE = {
     "cache_bandwidth": ("at {}", "B/s"),
@@ -124,14 +124,14 @@ def plan_of(row: Row) -> str:
     """Text such as ``tp4``, ``tp8 ep8 dp8`` or ``tp2 x4`` (replicas)."""
     if row.get("tp") is None:
         return "-"
-    degrees = [f"{name}{row[name]}" for name in ("tp", "pp", "ep", "dp") if name == "tp" or (row.get(name) or 1) > 1]
+    degrees = [f"{name}{row[name]}" for name in PLAN_DEGREES if name == "tp" or (row.get(name) or 1) > 1]
     replicas = (row.get("num_gpus") or ranks_of(row)) // ranks_of(row)
     return " ".join([*degrees, *([f"x{replicas}"] if replicas > 1 else [])])
 
 
 def ranks_of(row: Row) -> int:
     """GPUs of one replica."""
-    return (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1)
+    return (row.get("tp") or 1) * (row.get("pp") or 1) * (row.get("dp") or 1) * (row.get("cp") or 1)
 
 
 def deployed_text(row: Row) -> str:
@@ -244,7 +244,7 @@ def _has_plan(options: Mapping[str, Any], gpus: Sequence[str]) -> bool:
     pools = [pool for name in gpus if (pool := pool_of(name, options.get("specs"))) is not None]
     asked = [options, *(pool.options for pool in pools)]
     is_counted = any(each.get(name) is not None for each in asked for name in ("num_gpus", "tp"))
-    is_split = any((each.get(name) or 1) not in (1, [1], (1,)) for each in asked for name in ("pp", "ep", "dp"))
+    is_split = any((each.get(name) or 1) not in (1, [1], (1,)) for each in asked for name in PLAN_DEGREES[1:])
     return is_counted or is_split or any(pool.replicas is not None for pool in pools)
 
 

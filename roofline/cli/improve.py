@@ -73,7 +73,20 @@ _CHANGES = {
 }
 _SHORT = {"ttft_p50_change": "p50"}
 _READ = (
-    *("model", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "ttft_ms", "slo_verdict", "usd_per_m_output_tok"),
+    *(
+        "model",
+        "gpu",
+        "num_gpus",
+        "tp",
+        "pp",
+        "ep",
+        "dp",
+        "cp",
+        "dcp",
+        "ttft_ms",
+        "slo_verdict",
+        "usd_per_m_output_tok",
+    ),
     *("lever", "levers", "goodput", "goodput_usd_per_m_output_tok", "lever_usd_per_request", "quality", "reason"),
     "warnings",
 )

@@ -48,6 +48,7 @@ from roofline.questions.check import (
 )
 from roofline.questions.diagnosis import HEALTHY, MOST_SERVERS
 from roofline.questions.inputs.case import BASES
+from roofline.questions.inputs.deployment import PLAN_DEGREES
 from roofline.questions.sweeps import MeasuredSweep, sweeps_of
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import replace
@@ -476,7 +477,7 @@ def _title(run: MeasurementCheck) -> list[str]:
     measured, deployment = run.measured, run.expected.deployment
     plan, loads = deployment.plan, ("batch", "concurrency", "request_rate", "num_prompts")
     load = next(f"{name} {getattr(measured, name):g}" for name in loads if getattr(measured, name) is not None)
-    degrees = ", ".join(f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1)
+    degrees = ", ".join(f"{name} {getattr(plan, name)}" for name in PLAN_DEGREES if getattr(plan, name) > 1)
     if deployment.replicas > 1:
         whole = "" if measured.tp else f" (--tp {deployment.num_gpus} if one ran on all GPUs)"
         degrees = f"{deployment.replicas} replicas of {degrees or 'tp 1'}{whole}"

@@ -554,7 +554,7 @@ def _cell(value: Any) -> str:
 
 
 _LOAD = ("isl", "osl", "batch", "concurrency", "request_rate")
-_PLAN = ("model", "gpu", "num_gpus", "tp", "ep", "dp")
+_PLAN = ("model", "gpu", "num_gpus", "tp", "ep", "dp", "cp", "dcp")
 _TAIL = ("basis", "warnings")
 
 _GPUS = _Kind("gpu", rl.gpus, listing.gpu_rows, listing.gpu_row, catalog.find_gpu)

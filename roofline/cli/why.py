@@ -51,6 +51,7 @@ from roofline.questions import catalog
 from roofline.questions import why as questions
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, LASTING
+from roofline.questions.inputs.deployment import PLAN_DEGREES
 from roofline.questions.inputs.options import TIME
 from roofline.questions.why import RESULTS, UNITS, Sensitivities, Sensitivity, Solution
 from roofline.support.errors import BadInput, RooflineError
@@ -357,7 +358,7 @@ def _row(solution: Solution, *, people: bool) -> dict[str, Any]:
         row["limited_by"] = named if is_target else solution.limited_by
         row["method_text"] = solution.method if solution.is_met else "-"
         deployment = solution.base.deployment
-        plan = {name: getattr(deployment.plan, name) for name in ("pp", "ep", "dp")}
+        plan = {name: getattr(deployment.plan, name) for name in PLAN_DEGREES[1:]}
         row |= {"num_gpus": deployment.num_gpus, **plan}
     return row
 

@@ -19,6 +19,7 @@ from roofline.physics.equation import (
     kernel_time,
     link_roof,
     roof,
+    spread_out,
     tuned,
 )
 from roofline.physics.kernels import Span, gemm
@@ -60,7 +61,9 @@ def rank_batch(batch: Real, dp: Real) -> Real:
 class Assembly:
     """Collects the kernels of one pass on the fullest rank; `count` is how often a kernel runs in the pass."""
 
-    def __init__(self, deployment: Deployment, batch: Real, new: Real, queries: Real = 1.0) -> None:
+    def __init__(
+        self, deployment: Deployment, batch: Real, new: Real, queries: Real = 1.0, *, is_prompt: bool = False
+    ) -> None:
         self.deployment = deployment
         self.queries = queries  # tokens per sequence that a decode step computes and samples
         self.model, self.plan, self.gpu = deployment.model, deployment.plan, deployment.gpu
@@ -70,6 +73,10 @@ class Assembly:
         self.sequences = rank_batch(batch, deployment.plan.dp)
         self.tokens = self.sequences * new  # of the fullest data-parallel rank
         self.pooled = batch * new  # of all data-parallel ranks, which the experts share
+        if self.plan.cp != 1:  # ranks split prompts, and each computes all tokens of a decode step
+            self.tokens, self.pooled = (
+                (self.tokens / self.plan.cp, self.pooled) if is_prompt else (self.tokens, self.pooled * self.plan.cp)
+            )
         self.engine = deployment.effective_engine
         self.kernels: list[Kernel] = []
         self.decodes = False  # or computes prompts
@@ -135,15 +142,25 @@ class Assembly:
         self.collective(name, ALL_REDUCE, count, self.stream_bytes, self.tp)
 
     def collective(
-        self, name: str, collective: KernelKind, count: Real, tensor: Real, ranks: Real, takes_place: Real | None = None
+        self,
+        name: str,
+        collective: KernelKind,
+        count: Real,
+        tensor: Real,
+        ranks: Real,
+        takes_place: Real | None = None,
+        stride: Real = 1,
     ) -> None:
-        """Add a collective over a tensor [B], if `takes_place`; None: if there are several ranks."""
+        """Add a collective over a tensor [B], if `takes_place`; None: if there are several ranks.
+
+        Its ranks are `stride` GPUs apart.
+        """
         if takes_place is None:
             takes_place = above(ranks, 1, _SINGLE_RANK)
         if never(takes_place):
             return
         ranks, count = where(takes_place, ranks, 2), where(takes_place, count, 0)
-        limits = self._link_roof(collective, ranks)
+        limits = self._link_roof(collective, ranks, stride)
         work = Work(link_bytes=kernels.sent_bytes(collective, tensor, ranks))
         terms = collective_time(work, limits)
         if collective is ALL_REDUCE and self.engine.all_reduce:
@@ -172,7 +189,11 @@ class Assembly:
             self._roofs[kind, key, peak, self._starts_hidden] = limits
         return Kernel(name, kind, key, count, work, limits, kernel_time(work, limits), self._part)
 
-    def _link_roof(self, collective: KernelKind, ranks: Real) -> LinkRoof:
+    def _link_roof(self, collective: KernelKind, ranks: Real, stride: Real) -> LinkRoof:
+        if not (type(stride) is int and stride == 1):
+            apart = spread_out(self.gpu, ranks, stride)
+            if apart is not self.gpu:
+                return link_roof(apart, self.deployment.basis, collective, ranks)
         if type(ranks) is not int:
             return link_roof(self.gpu, self.deployment.basis, collective, ranks)
         limits = self._link_roofs.get((collective, ranks))

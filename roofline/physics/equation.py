@@ -14,6 +14,7 @@ from roofline.numbers.operations import (
     at_most,
     ceil,
     comparable,
+    floor,
     maximum,
     minimum,
     never,
@@ -431,6 +432,25 @@ def link_roof(gpu: Gpu, basis: str, collective: KernelKind, ranks: Real) -> Link
     reduces = where(inside, in_switch, inside)
     doubled = doublings(2 if collective is P2P else ranks)  # a hand-over is between two ranks
     return LinkRoof(bandwidth, ranks, efficiency, least, doubled, reduces)
+
+
+def spread_out(gpu: Gpu, ranks: Real, stride: Real) -> Gpu:
+    """The GPU as ranks see it that are so many GPUs apart: a node holds fewer of them, each with its own port.
+
+    The GPU itself where all of them are in one node.
+    """
+    if type(gpu.node) is float and gpu.node == math.inf:  # of a program, within the domain
+        return gpu
+    leaves = above(ranks * stride, gpu.node, "ranks that are apart leave the node")
+    if never(leaves):
+        return gpu
+
+    def held(domain: Real) -> Real:
+        return maximum(floor(domain / stride, "ranks that are apart leave the node"), 1)
+
+    link = replace(gpu.link, domain=where(leaves, held(gpu.link.domain), gpu.link.domain))
+    host = None if gpu.host_domain is None else where(leaves, held(gpu.host_domain), gpu.host_domain)
+    return replace(gpu, link=link, host_domain=host)
 
 
 def link_efficiency(gpu: Gpu, collective: KernelKind, link: str | None = None) -> CollectiveEfficiency:

@@ -14,7 +14,14 @@ from roofline.physics.assembly import (
     lookup_parameters,
     rank_batch,
 )
-from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS, cache_bytes, mixer_parameters
+from roofline.physics.layers.kinds import (
+    MIXER_KINDS,
+    NETWORK_KINDS,
+    cache_bytes,
+    is_sharded,
+    mixer_parameters,
+    shard_bytes,
+)
 from roofline.physics.plan import Deployment, ModelQuantization, Offload, Plan
 from roofline.physics.programs import figures_of
 from roofline.specs.engine import OF_ALL, OF_FREE, StartUp
@@ -367,6 +374,11 @@ def kv_bytes_per_sequence(
     """
     nbytes, tp = quantization.kv_nbytes, plan.tp
     per_layer = {mixer: kept_bytes(mixer, length, nbytes, tp, full_length) for _, mixer in model.mixers}
+    if plan.splits_context:
+        per_layer = {
+            mixer: shard_bytes(mixer, length, nbytes, tp, plan.shards) if is_sharded(mixer) else whole
+            for mixer, whole in per_layer.items()
+        }
     stages = (sum(count * per_layer[mixer] for count, mixer in stage.mixers) for stage in model.stages(plan.pp))
     return reduce(maximum, stages)
 

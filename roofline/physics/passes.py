@@ -146,7 +146,7 @@ def crossings(plan: Plan, domain: Real) -> Real:
     """
     if never(plan.pp > 1):
         return 0.0
-    crossed = floor((plan.pp - 1) * plan.tp * plan.dp / domain, _MOVES)
+    crossed = floor((plan.pp - 1) * plan.tp * plan.token_ranks / domain, _MOVES)
     return minimum(plan.pp - 1, crossed, _MOVES)
 
 
@@ -172,7 +172,7 @@ def prefill_pass(deployment: Deployment, batch: Real, new: Real, cached: Real = 
 
 
 def _prefill_kernels(deployment: Deployment, batch: Real, new: Real, cached: Real) -> tuple[Kernel, ...]:
-    assembly = Assembly(deployment, batch, new)
+    assembly = Assembly(deployment, batch, new, is_prompt=True)
     add_model(assembly, Span(new, cached))
     if deployment.draft is not None:  # the draft model needs a cache of the prompt too
         assembly.kernels += _draft_kernels(deployment, batch, new, Span(new, cached)).kernels
@@ -278,7 +278,7 @@ def _draft_kernels(deployment: Deployment, batch: Real, new: Real, span: Span) -
     drafting, draft = deployment.drafting, deployment.draft
     if drafting is None or draft is None:
         return Pass(())
-    assembly = Assembly(drafting, batch, new)
+    assembly = Assembly(drafting, batch, new, is_prompt=not span.is_decode)
     if draft.is_module:
         assembly.gemm("join", 1, drafting.model.hidden, draft.joined * drafting.model.hidden, "linear")
     add_model(assembly, span)

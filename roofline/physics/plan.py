@@ -28,25 +28,51 @@ NO_ENGINE = Engine("none")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Parallel degrees of one replica: tp shards attention, tp x dp ranks share the experts, pp splits the layers."""
+    """Parallel degrees of one replica: tp shards attention, tp x dp x cp ranks share the experts, pp splits the layers.
+
+    cp splits the tokens of a prompt over ranks of their own, dcp the cached tokens of a sequence over ranks of tp.
+    """
 
     tp: int = 1
     pp: int = 1
     ep: int = 1
     dp: int = 1
+    cp: int = 1
+    dcp: int = 1
+
+    @property
+    def token_ranks(self) -> int:
+        """Ranks with tokens of their own: of data parallelism, and of a prompt."""
+        return self.dp if self.cp == 1 else self.dp * self.cp
+
+    @property
+    def shards(self) -> int:
+        """Ranks that share the cached tokens of a sequence."""
+        return self.cp * self.dcp
+
+    @property
+    def sequence_gpus(self) -> int:
+        """GPUs that hold the tokens of one sequence, each its part or a copy."""
+        gpus = self.tp * self.pp
+        return gpus if self.cp == 1 else gpus * self.cp
+
+    @property
+    def splits_context(self) -> bool:
+        """Whether several ranks have tokens of one sequence."""
+        return not self.cp == self.dcp == 1
 
     @property
     def num_gpus(self) -> int:
-        return self.tp * self.pp * self.dp
+        return self.tp * self.pp * self.token_ranks
 
     @property
     def expert_ranks(self) -> int:
-        return self.tp * self.dp
+        return self.tp * self.token_ranks
 
     @property
     def expert_tp(self) -> Real:
-        """Ranks that share one expert; ep divides tp x dp."""
-        return self.tp * self.dp / self.ep
+        """Ranks that share one expert; ep divides tp x dp x cp."""
+        return self.tp * self.token_ranks / self.ep
 
 
 #: Exchanges of tokens with experts: every copy straight to its rank, ranks alike; once to each node, and on over its
@@ -206,7 +232,9 @@ class Deployment(_HasMemo):
         draft = self.draft
         if draft is None or draft.model is None or draft.quantization is None:
             return None
-        plan = Plan(self.plan.tp, 1, self.plan.ep if draft.model.is_moe else 1, self.plan.dp)
+        plan = replace(self.plan, pp=1, ep=self.plan.ep if draft.model.is_moe else 1)
+        if plan.dcp != 1 and not draft.is_module:  # another model, whose KV heads may be as many as the ranks
+            plan = replace(plan, dcp=1)
         return replace(
             self,
             model=draft.model,

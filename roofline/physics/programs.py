@@ -305,7 +305,7 @@ class Parameters:
             return plan
         tp: Any = self.number(plan.tp, ("plan", "tp"))
         self._graph.know(tp, 1, is_above=True)
-        ranks = tp * plan.dp
+        ranks = tp * plan.token_ranks
         self._graph.know(ranks, 1, is_above=True)
         return replace(plan, tp=tp, ep=ranks if plan.ep == plan.expert_ranks else plan.ep)
 
@@ -416,7 +416,15 @@ def _of_ranks(deployment: Deployment) -> Hashable:
     own = link.kind == PCIE, link.in_switch_reduction, link.peer_bandwidth is None, calibration
     if not is_within_domain(deployment):
         return (*own, plan, kept_for(gpu, _shape))
-    return (*own, plan.tp == 1, plan.pp, plan.dp, "all" if plan.ep == plan.expert_ranks else plan.ep)
+    return (
+        *own,
+        plan.tp == 1,
+        plan.pp,
+        plan.dp,
+        plan.shards,
+        plan.cp,
+        "all" if plan.ep == plan.expert_ranks else plan.ep,
+    )
 
 
 def is_within_domain(deployment: Deployment) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import reduce
 
 from roofline.numbers.operations import Real, ceil, floor, maximum, minimum
-from roofline.physics.layers.kinds import MIXER_KINDS, cache_bytes
+from roofline.physics.layers.kinds import MIXER_KINDS, cache_bytes, is_sharded, shard_bytes
 from roofline.physics.memory import kv_bytes_per_sequence, start_up_rule
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import OF_ALL, StartUp
@@ -88,6 +88,9 @@ def _layer_request(deployment: Deployment, rule: StartUp, mixer: Mixer, length: 
     """KV cache of one request in one layer, in whole blocks [B]."""
     nbytes, tp, block = deployment.quantization.kv_nbytes, deployment.plan.tp, float(rule.block)
     whole = block * ceil(length / block)
+    shards = deployment.plan.shards
+    if shards != 1 and is_sharded(mixer):
+        return shard_bytes(mixer, shards * block * ceil(length / (shards * block)), nbytes, tp, shards)
     if not isinstance(mixer, Gqa):
         if MIXER_KINDS[type(mixer)].is_attention:
             return cache_bytes(mixer, whole, nbytes, tp)

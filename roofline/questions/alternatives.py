@@ -21,7 +21,7 @@ from roofline.specs.formats import FORMATS
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import BETWEEN_TOKENS, binding_text
-from roofline.specs.written import Pool, pool_text
+from roofline.specs.written import DEGREES, Pool, pool_text
 from roofline.support.records import NamedTuple
 
 # The next smaller model of a line, and the next GPU with more bandwidth, from the catalog.
@@ -122,7 +122,7 @@ def _version(model: Model) -> float:
 POOLS = ("prefill", "decode")
 
 _MOST_SPLITS = 7
-_NOT_OF_POOLS = ("gpu", "tp", "pp", "ep", "dp", "num_gpus", "gpu_price")
+_NOT_OF_POOLS = ("gpu", *DEGREES, "num_gpus", "gpu_price")
 _HALF, _QUARTER = 2, 4
 
 
@@ -143,7 +143,7 @@ def splits(gpu: str | Gpu, plan: Plan, replicas: int) -> Iterator[tuple[str, dic
     """
     pool = pool_of(gpu)
     name = pool.gpu if pool is not None else gpu.name if isinstance(gpu, Gpu) else gpu
-    degrees = {degree: getattr(plan, degree) for degree in ("pp", "ep", "dp") if getattr(plan, degree) > 1}
+    degrees = {degree: getattr(plan, degree) for degree in DEGREES[1:] if getattr(plan, degree) > 1}
     divisions = [(plan.tp, int(replicas))]
     if replicas == 1:
         divisions = [] if degrees else [(plan.tp // less, less) for less in (_HALF, _QUARTER) if plan.tp % less == 0]

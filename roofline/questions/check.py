@@ -52,7 +52,7 @@ from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load, Queue
 from roofline.specs.names import name_fault
 from roofline.specs.workload import OF_REQUESTS, Measurement, key_of
-from roofline.specs.written import Pool, pool_text
+from roofline.specs.written import DEGREES, Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, check_known, shown
 from roofline.support.progress import each
 from roofline.support.reading import RESULT_BYTES
@@ -143,7 +143,7 @@ def of_command(command: str | None, options: Mapping[str, Any]) -> tuple[dict[st
     engine, _, version = case.pop("engine").partition("@")
     case = {**case, "engine": engine, **({"engine_version": version} if version else {})}
     if case.get("ep") == ALL:
-        case["ep"] = int(case.get("tp", 1)) * int(case.get("dp", 1))
+        case["ep"] = int(case.get("tp", 1)) * int(case.get("dp", 1)) * int(case.get("cp", 1))
     case.pop("num_gpus", None)
     stated = {SPELLINGS.get(name, name): value for name, value in options.items() if value is not None}
     known = {name: value for name, value in case.items() if name in _STATED}
@@ -837,7 +837,7 @@ CHECK_KEYS: Keys[MeasurementCheck] = {
     ),
     **_stated(KEYS, "engine"),
     "engine_version": Key.text("Version of the engine that was measured.", _value_stated("engine_version")),
-    **taken(KEYS, **{name: _degree(name) for name in ("tp", "pp", "ep", "dp")}),
+    **taken(KEYS, **{name: _degree(name) for name in DEGREES}),
     **_stated(SHARED, "quantization"),
     **_stated(KEYS, "kv_cache_dtype", "isl", "osl", "prefix", "batch", "concurrency", "request_rate"),
     "num_prompts": Key.number("requests", "Requests of the run.", _value_stated("num_prompts")),

@@ -311,7 +311,9 @@ class _Reader:
 
     def _plan(self) -> Iterator[tuple[str, Any]]:
         """Degrees, in the words of a case."""
-        tp, pp, dp, ranks = (int(_whole(self._taken(name)) or 1) for name in ("tp", "pp", "dp", "ranks"))
+        tp, pp, dp, ranks, cp, dcp = (
+            int(_whole(self._taken(name)) or 1) for name in ("tp", "pp", "dp", "ranks", "cp", "dcp")
+        )
         ep = self._taken("ep")
         engine, attention = self.target.engine, bool(self._taken("attention_dp"))
         replicas = 1
@@ -321,9 +323,10 @@ class _Reader:
             else:
                 replicas = ranks
             tp = _share(tp, dp, "--tp-size", "--attn-dp-size")
+            tp = _share(tp, cp, "--tp-size", "--attn-cp-size")
         elif engine == "trtllm" and self._taken("dp") is True:
             tp, dp = 1, tp
-        for name, value in (("tp", tp), ("pp", pp), ("dp", dp)):
+        for name, value in (("tp", tp), ("pp", pp), ("dp", dp), ("cp", cp), ("dcp", dcp)):
             if value > 1 or name == "tp":
                 yield name, value
         if engine == "vllm":
@@ -333,7 +336,7 @@ class _Reader:
             yield "ep", ep
         if replicas > 1:
             self.notes.append(f"{replicas} data-parallel ranks are replicas of their own")
-            yield "num_gpus", replicas * tp * pp * dp
+            yield "num_gpus", replicas * tp * pp * dp * cp
         self.ranks = dp
 
     def _experts(self) -> Iterator[tuple[str, Any]]:

@@ -53,7 +53,7 @@ from roofline.serving.verdict import assumed_kernels
 from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys
 from roofline.specs.model import Model
-from roofline.specs.written import Pool, pool_text
+from roofline.specs.written import DEGREES, Pool, pool_text
 from roofline.support.errors import BadInput, RooflineError, UnknownName, UnsupportedPrecision, check_known, shown
 from roofline.support.records import NamedTuple, dataclass, replace
 
@@ -281,7 +281,7 @@ def _beside(deployment: Deployment) -> tuple[str, str]:
 def _pool_label(deployment: Deployment) -> str:
     """GPU, plan and weight format in pool notation."""
     plan, copies = deployment.plan, deployment.replicas
-    degrees = {name: degree for name in ("pp", "ep", "dp") if (degree := getattr(plan, name)) != 1}
+    degrees = {name: degree for name in DEGREES[1:] if (degree := getattr(plan, name)) != 1}
     weights = summary(deployment.model, deployment.quantization)[0]
     pool = Pool(deployment.gpu.name, tp=plan.tp, quantization=weights, replicas=None if copies == 1 else copies)
     return pool_text(replace(pool, **degrees))

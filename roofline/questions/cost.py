@@ -615,8 +615,8 @@ def _refused(one: OneGpu, error: RooflineError) -> GpuCost | None:
 def _case_row(prediction: Prediction) -> dict[str, Any]:
     """Keys of a row that do not depend on the load."""
     keys = (
-        "model", "model_id", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "isl", "osl", "prefix", "isl_cv", "osl_cv",
-        "load", "weight_dtype", "kv_cache_dtype", "compute_dtype", "basis", "basis_detail", "engine", "fits",
+        "model", "model_id", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "cp", "dcp", "isl", "osl", "prefix", "isl_cv",
+        "osl_cv", "load", "weight_dtype", "kv_cache_dtype", "compute_dtype", "basis", "basis_detail", "engine", "fits",
         "weights_gb", "usd_per_hour", "usd_per_hour_low", "usd_per_hour_high", "price_source",
     )  # fmt: skip
     return dict(row_of(prediction, keys))

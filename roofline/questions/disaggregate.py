@@ -83,7 +83,7 @@ from roofline.specs.workload import (
     limits_text,
     metric_and_level,
 )
-from roofline.specs.written import Pool, pool_text
+from roofline.specs.written import DEGREES, Pool, pool_text
 from roofline.support.errors import BadInput, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -265,7 +265,7 @@ class Disaggregation(Answer[dict[str, Json]]):
         for role in ("prefill", "decode"):
             deployment = getattr(self.pools, role)
             plan = deployment.plan
-            degrees = {name: getattr(plan, name) for name in ("pp", "ep", "dp") if getattr(plan, name) > 1}
+            degrees = {name: getattr(plan, name) for name in DEGREES[1:] if getattr(plan, name) > 1}
             copies = deployment.replicas if deployment.replicas > 1 else None
             formats = self.formats.get(role)
             pool = Pool(deployment.gpu.name, plan.tp, **degrees, quantization=formats, replicas=copies)

@@ -29,6 +29,7 @@ from roofline.serving.quantization import summary
 from roofline.serving.verdict import HALF_WIDTH
 from roofline.specs.load import RUN
 from roofline.specs.workload import OF_REQUESTS
+from roofline.specs.written import DEGREES
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
@@ -515,7 +516,7 @@ def _server(run: Run) -> str:
     """Name of the server of a run."""
     deployment, measured = run.expected.deployment, run.measured
     plan = deployment.plan
-    degrees = [f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) > 1]
+    degrees = [f"{name} {getattr(plan, name)}" for name in DEGREES if getattr(plan, name) > 1]
     weights, cache, _ = summary(deployment.model, deployment.quantization)
     name, version = deployment.effective_engine.name, measured.engine_version
     engine = name if "@" in name or version is None else f"{name} {version}"

@@ -26,6 +26,7 @@ from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST
 from roofline.specs.gpu import ANNOUNCED, Gpu
 from roofline.specs.keys import Key, Keys, cells, taken
 from roofline.specs.model import Mla, Model
+from roofline.specs.written import DEGREES
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
@@ -310,10 +311,10 @@ def _deployment(model: Model, gpu: Any, case: Mapping[str, Any]) -> Deployment:
     degrees = chosen.options.get("tp"), chosen.options.get("num_gpus")
     if degrees[0] is not None or degrees[1] is None:
         return _at(model, gpu, case, degrees[0] or 1)
-    counts = {"num_gpus": degrees[1], **{name: chosen.options.get(name, 1) for name in ("pp", "dp")}}
+    counts = {"num_gpus": degrees[1], **{name: chosen.options.get(name, 1) for name in ("pp", "dp", "cp")}}
     for name, count in counts.items():
         check_count(name, count)
-    per_tp = counts["pp"] * counts["dp"]
+    per_tp = counts["pp"] * counts["dp"] * counts["cp"]
     tps = [tp for tp in range(1, degrees[1] // per_tp + 1) if degrees[1] % (tp * per_tp) == 0]
     if not tps:
         raise BadInput(f"num_gpus = {degrees[1]} must be a multiple of pp x dp = {per_tp}")
@@ -583,7 +584,7 @@ class _Tried(NamedTuple):
         plan = self.deployment.plan
         shorter: list[str] = []
         for tp in _DEGREES:
-            wider = plan.__class__(tp, plan.pp, plan.ep, plan.dp)
+            wider = replace(plan, tp=tp)
             copies = self.deployment.spread.redundant
             if not plan.tp < tp <= max(self.deployment.gpu.node, 8) or plan_fault(self.deployment.model, wider, copies):
                 continue
@@ -633,7 +634,7 @@ class _Tried(NamedTuple):
 
 def smallest_gpu(deployment: Deployment, case: Mapping[str, Any], *, is_eager: bool) -> str | None:
     """The GPU with the least memory, one of which is enough for a case; None where none is."""
-    alone = replace(deployment.plan, tp=1, pp=1, ep=1, dp=1)
+    alone = replace(deployment.plan, **dict.fromkeys(DEGREES, 1))
     weights = start_up_memory(deployment.at(alone)).weights
     specs = case.get("specs")
     for name in _by_memory(specs):
@@ -669,7 +670,7 @@ def _by_memory(specs: str | None) -> tuple[str, ...]:
 
 def _on(deployment: Deployment, gpu: Gpu, case: Mapping[str, Any]) -> Deployment:
     """The same on another GPU, with the engine's defaults there."""
-    options = {name: value for name, value in case.items() if name not in {"tp", "pp", "ep", "dp", "num_gpus"}}
+    options = {name: value for name, value in case.items() if name not in {*DEGREES, "num_gpus"}}
     return predict(deployment.model, gpu, **{**options, "tp": 1, "isl": 1, "osl": 1, "allow_oversize": True}).deployment
 
 

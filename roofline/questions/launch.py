@@ -13,7 +13,7 @@ from roofline.catalog.find import engines_with_arguments
 from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIBI, counted, percent_figure, rounded
 from roofline.physics.memory import kv_bytes_per_token, offloaded_bytes, start_up_memory
-from roofline.physics.plan import Deployment
+from roofline.physics.plan import Deployment, Plan
 from roofline.questions.fits import Fit, longest_that_starts
 from roofline.questions.inputs.arguments import scalar
 from roofline.questions.inputs.case import engine as engine_of
@@ -57,7 +57,7 @@ _PROGRAMS: Mapping[str, tuple[str, ...]] = {
 SETTINGS_FILE = "trtllm.yaml"
 _TRTLLM_FILE = "--extra_llm_api_options"
 _SETTINGS = ("max_num_seqs", "max_num_batched_tokens", "max_model_len", "gpu_memory_utilization")
-_PLAIN_DEGREES = {"tp": 1, "pp": 1, "dp": 1, "ranks": 1, "ep": 1}
+_PLAIN_DEGREES = {"tp": 1, "pp": 1, "dp": 1, "ranks": 1, "ep": 1, "cp": 1, "dcp": 1}
 
 #: Keys of a row: a setting of a launch text.
 LAUNCH_KEYS: Keys[Line] = {
@@ -509,9 +509,13 @@ def _case_text(deployment: Deployment) -> str:
     plan = deployment.plan
     degrees = [
         f"tp {plan.tp}",
-        *(f"{name} {value}" for name, value in (("pp", plan.pp), ("dp", plan.dp), ("ep", plan.ep)) if value > 1),
+        *(f"{name} {value}" for name, value in _beyond_tp(plan) if value > 1),
     ]
     return f"{deployed_text(deployment)} ({', '.join(degrees)}), weights {form}"
+
+
+def _beyond_tp(plan: Plan) -> tuple[tuple[str, int], ...]:
+    return ("pp", plan.pp), ("dp", plan.dp), ("ep", plan.ep), ("cp", plan.cp), ("dcp", plan.dcp)
 
 
 def comment(text: str) -> str:

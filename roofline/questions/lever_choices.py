@@ -7,7 +7,7 @@ from contextlib import suppress
 from math import ceil
 from typing import Any
 
-from roofline.numbers.quantity import rounded
+from roofline.numbers.quantity import KIBI, rounded
 from roofline.physics.memory import kv_bytes_per_token
 from roofline.questions.alternatives import (
     CHECK,
@@ -20,6 +20,8 @@ from roofline.questions.alternatives import (
     weights_quality,
     wider_gpu,
 )
+from roofline.serving.contexts import possible_dcp
+from roofline.serving.knee import plan_fault
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import resolved_quantization, summary
 from roofline.specs.arrivals import RANDOM, ROUND_ROBIN
@@ -28,12 +30,13 @@ from roofline.specs.formats import FORMATS, number_format
 from roofline.specs.model import MoeFfn
 from roofline.specs.workload import LAWS
 from roofline.support.errors import RooflineError
-from roofline.support.records import NamedTuple
+from roofline.support.records import NamedTuple, replace
 
 _CACHED, _HIT = 0.5, 0.6  # shares of the prompt, and of the requests
 _SHORTER = 0.75  # of the answer
 _LIGHTER = 0.8  # of the load
 _TWICE = 2
+_LONG_PROMPT = 32.0 * KIBI  # [tokens] from which several ranks may share one
 _SIXTEEN_BIT, _BYTE = 1.5, 0.75  # least size of a value in 16-bit formats, in 8-bit formats [B]
 _EIGHT_BITS = ("fp8", "int8")
 _KV_FORMAT = "fp8"
@@ -92,6 +95,7 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield _expert_parallelism(start)
     yield from _balanced_experts(start)
     yield from _two_batches(start)
+    yield from _context_parallelism(start)
     yield _separate_pools(start)
     yield _shorter_answers(start)
     yield from _budgets(start)
@@ -280,6 +284,22 @@ def _two_batches(start: Start) -> Iterator[Lever]:
         return
     way = Choice("two half batches a step", {"two_batch_overlap": True})
     yield Lever("two-batch overlap", (way,), excludes="expert parallelism")
+
+
+def _context_parallelism(start: Start) -> Iterator[Lever]:
+    """Shards of the cache where ranks keep copies of it; twice the GPUs, which split long prompts."""
+    deployment = start.prediction.deployment
+    model, plan = deployment.model, deployment.plan
+    degrees = possible_dcp(model, plan.tp)[1:]
+    if plan.dcp == 1 and degrees:
+        ways = tuple(Choice(f"dcp {dcp}: the KV cache split over {dcp} ranks", {"dcp": dcp}) for dcp in degrees)
+        yield Lever("decode context parallelism", ways)
+    wider = replace(plan, cp=_TWICE * plan.cp)
+    if start.prediction.workload.isl < _LONG_PROMPT or plan_fault(model, wider) is not None:
+        return
+    changes = {"cp": wider.cp, "num_gpus": _TWICE * deployment.num_gpus}
+    way = Choice(f"cp {wider.cp}: prompts split over {_TWICE} times the GPUs", changes)
+    yield Lever("context parallel prefill", (way,), excludes="more GPUs")
 
 
 def _separate_pools(start: Start) -> Lever:

@@ -61,7 +61,8 @@ if TYPE_CHECKING:
 #: Figures by default: what one user gets, and what one GPU gives.
 X, Y = "tok_s_user", "output_tok_s_gpu"
 
-_PLAN = ("tp", "pp", "ep", "dp")
+_PLAN = ("tp", "pp", "ep", "dp", "cp", "dcp")
+_COUNTED = ("pp", "dp", "cp", "dcp")
 _FORMATS = ("quantization", "weights", "kv_cache_dtype")
 _LABELS = {
     "tok_s_user": "tokens/s per user",
@@ -428,7 +429,7 @@ def _deployments(model: Any, record: Model, gpus: Any, options: Mapping[str, Any
                 named = {"model": model, "gpu": kind if isinstance(kind, Gpu) else gpu.name.rstrip(CHANGED), **plan}
                 case = {**named, **chosen.options, **plan}
                 if replicas is not None:
-                    case["num_gpus"] = replicas * math.prod(plan.get(name, 1) for name in ("tp", "pp", "dp"))
+                    case["num_gpus"] = replicas * math.prod(plan.get(name, 1) for name in ("tp", "pp", "dp", "cp"))
                 cases.append(_Case(gpu.name, {option: value for option, value in case.items() if value is not None}))
     return cases
 
@@ -437,14 +438,16 @@ def _plans(model: Model, gpu: Gpu, options: Mapping[str, Any]) -> list[dict[str,
     """Degrees to try: every plan within the scale-up domain where no tp is stated, else none but those stated."""
     degrees = {name: options.get(name) for name in _PLAN}
     ep, num_gpus = degrees["ep"], options.get("num_gpus")
-    if degrees["tp"] is not None or not COUNTS.issuperset(map(type, (degrees["pp"], degrees["dp"], num_gpus))):
+    if degrees["tp"] is not None or not COUNTS.issuperset(map(type, (*(degrees[name] for name in _COUNTED), num_gpus))):
         return [{}]  # as stated, to be judged by `predict`
-    if any(count is not None and count < 1 for count in (degrees["pp"], degrees["dp"], num_gpus)):
+    if any(count is not None and count < 1 for count in (*(degrees[name] for name in _COUNTED), num_gpus)):
         return [{"tp": 1}]  # likewise
-    fixed = Degrees(None, degrees["pp"] or 1, None if ep == ALL else ep, degrees["dp"])
+    fixed = Degrees(
+        None, degrees["pp"] or 1, None if ep == ALL else ep, degrees["dp"], degrees["cp"] or 1, degrees["dcp"] or 1
+    )
     plans = []
     for plan in possible_plans(model, gpu.node, math.inf, fixed):
-        ranks = plan.tp * plan.dp
+        ranks = plan.expert_ranks
         is_even = num_gpus is None or num_gpus % plan.num_gpus == 0
         is_asked = plan.ep in (1, ranks) if ep is None else plan.ep == (ranks if ep == ALL else ep)
         if is_even and is_asked:

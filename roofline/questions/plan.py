@@ -76,7 +76,7 @@ if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import Loaded, Many, PlanAims, PlanOptions, Slo
 
 
-_DEGREES = ("tp", "pp", "ep", "dp")
+_DEGREES = ("tp", "pp", "ep", "dp", "cp", "dcp")
 _LOADS_OF_REPLICAS = (*LASTING, RUN)  # loads that replicas share
 _MOST_PLANS = 100  # of each kind of GPU
 _MOST_SPEND = BILLION  # USD/h
@@ -647,7 +647,7 @@ def _degrees(model: Model, options: dict[str, Any]) -> Degrees:
     fixed = Degrees(**degrees)
     degrees = {name: degree for name, degree in fixed._asdict().items() if degree is not None}
     check_degrees(model, Plan(**degrees))
-    if fixed != Degrees(pp=fixed.pp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
+    if fixed != Degrees(pp=fixed.pp, cp=fixed.cp) and not possible_plans(model, MOST_RANKS, MOST_RANKS, fixed):
         check_plan(model, Plan(**{"dp": fixed.ep or 1, **degrees}))
         raise BadInput(f"no plan of {model.short_name} has {degrees_text(fixed)}; leave one of them out")
     return fixed

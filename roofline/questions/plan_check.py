@@ -34,7 +34,7 @@ from roofline.support.records import dataclass, field
 if TYPE_CHECKING:
     from roofline.questions.inputs.signatures import CheckOptions
 
-_DEGREES = ("tp", "pp", "ep", "dp")
+_DEGREES = ("tp", "pp", "ep", "dp", "cp", "dcp")
 #: What a plan states of its deployment that a result may leave out.
 _OF_PLAN = ("model", "gpu", "engine", *_DEGREES, "quantization", "kv_cache_dtype", "isl", "osl", "prefix")
 _LOADS = tuple(KIND_OF)

@@ -96,7 +96,7 @@ def _replicas(role: str, case: PoolCase, gpus: Sequence[str | Gpu], presets: Seq
     for gpu in gpus:
         record = gpu_of(gpu, case.options.get("specs"))
         for preset, plan in product(presets, possible_plans(case.model, record.node, math.inf, Degrees())):
-            ranks = plan.tp * plan.dp
+            ranks = plan.expert_ranks
             if plan.ep not in (1, ranks) or (plan.dp > 1 and (role == "prefill" or plan.ep == 1)):
                 continue  # attention is copied on decode ranks that share all experts alone
             degrees = {"tp": plan.tp, "pp": plan.pp, "ep": plan.ep, "dp": plan.dp}

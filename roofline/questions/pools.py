@@ -29,7 +29,7 @@ from roofline.support.records import NamedTuple, dataclass, replace
 
 # The two pools as callers write them: their deployments, the link between them, and GPU prices.
 
-_NO_GPUS = r"^0+\s*[x*\u00d7]|[x*\u00d7]0+$|:(?:tp|pp|dp)0"
+_NO_GPUS = r"^0+\s*[x*\u00d7]|[x*\u00d7]0+$|:(?:tp|pp|dcp|dp|cp)0"
 _MOST_PRICE = 1000.0  # USD per GPU-hour
 _LEAST_LINK = MEGA  # [B/s]
 

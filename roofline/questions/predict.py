@@ -30,7 +30,7 @@ from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load, lasting
 from roofline.specs.model import Model
 from roofline.specs.workload import Limits
-from roofline.specs.written import Pool, pool_text
+from roofline.specs.written import DEGREES, Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, Overloaded, RooflineError, UnknownName, UnsupportedPrecision
 from roofline.support.progress import each
 from roofline.support.records import NamedTuple, replace
@@ -118,6 +118,8 @@ def predict(
     eplb: int | str | None = None,
     two_batch_overlap: bool = False,
     all_to_all: str | None = None,
+    cp: int = 1,
+    dcp: int = 1,
     num_gpus: int | None = None,
     quantization: str | None = None,
     weights: str | None = None,
@@ -203,6 +205,8 @@ def predict(
         all_to_all: how tokens reach their experts: ``direct`` (each copy by itself), ``per-node`` (once to each node),
             or ``deepep`` (per-node for prompts), with ``:4`` where the experts of a token are on 4 nodes at most; None
             for direct.
+        cp: ranks that split the tokens of each prompt, with all weights of their tp rank [1].
+        dcp: ranks of tp that split the KV cache of each sequence [1].
         num_gpus: GPUs of all replicas; None for one replica [1].
         quantization: preset of formats, e.g. ``fp8``.
         weights: number format of the weights.
@@ -269,8 +273,8 @@ def predict(
         allow_oversize = arguments.scalars(allow_oversize=allow_oversize)[0]
     base = deployed_case(
         DeploymentOptions(
-            model, gpu, tp, pp, ep, dp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing, basis,
-            engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
+            model, gpu, tp, pp, ep, dp, cp, dcp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing,
+            basis, engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
             draft_tokens, acceptance, lora, max_loras, max_lora_rank, offload, offload_bandwidth, cpu_bandwidth, derate,
             set, gpu_price, price_file, specs, assume, eplb, two_batch_overlap, all_to_all,
         )
@@ -659,7 +663,7 @@ def refused_row(model: str | Model, gpu: str | Gpu, error: RooflineError, **opti
     """Row of the JSON contract with nulls and the reason; `fits` is false where memory is the reason, else null."""
     record, _ = deployments.found_model(model, options)
     options = arguments.plain_options(deployments.choice(gpu, {"isl": DEFAULTS["isl"], **options}).options)
-    values = {name: options.get(name, DEFAULTS.get(name)) for name in ("tp", "pp", "ep", "dp", *DEFAULTS, *LOADS, RUN)}
+    values = {name: options.get(name, DEFAULTS.get(name)) for name in (*DEGREES, *DEFAULTS, *LOADS, RUN)}
     kind = lasting(values)
     if not kind.is_burst:
         values["batch"] = options.get("batch")

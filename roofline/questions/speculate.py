@@ -41,7 +41,8 @@ class _Drafted(NamedTuple):
 
 
 _OF_A_PREDICTION = (
-    "model", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "batch", "concurrency", "request_rate", "draft", "draft_tokens",
+    "model", "gpu", "num_gpus", "tp", "pp", "ep", "dp", "cp", "dcp", "batch", "concurrency", "request_rate", "draft",
+    "draft_tokens",
     "tokens_per_step", "ttft_ms", "tpot_ms", "itl_ms", "tok_s_user", "output_tok_s_gpu",
 )  # fmt: skip
 _OWN: Keys[_Drafted] = {

@@ -28,6 +28,7 @@ from roofline.serving.shown import KEYS, deployed_text
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import Load, Rate, Users
 from roofline.specs.workload import Measurement
+from roofline.specs.written import DEGREES
 from roofline.support.errors import Overloaded, RooflineError
 from roofline.support.records import NamedTuple, dataclass, replace
 
@@ -209,7 +210,7 @@ class MeasuredSweep(Answer[dict[str, Json]]):
     def title(self) -> str:
         """Deployment, lengths and loads."""
         first, plan = self.runs[0].measured, self.deployment.plan
-        names = ("tp", "pp", "ep", "dp")
+        names = DEGREES
         degrees = [f"{name} {getattr(plan, name)}" for name in names if name == "tp" or getattr(plan, name) > 1]
         lengths = [f"{name} {getattr(first, name):g}" for name in ("isl", "osl") if getattr(first, name) is not None]
         named = f"{self.span} ({self.home})" if self.home else self.span
@@ -705,7 +706,7 @@ SWEEP_KEYS: Keys[MeasuredSweep] = {
     "sources": Key.texts("Runs of the sweep, by load.", lambda s: [point.measured.source for point in s.points]),
     **taken(KEYS, model=lambda s: s.deployment.model.short_name, gpu=lambda s: s.deployment.gpu.name),
     **taken(KEYS, num_gpus=lambda s: s.deployment.num_gpus),
-    **taken(KEYS, **{name: _degree(name) for name in ("tp", "pp", "ep", "dp")}),
+    **taken(KEYS, **{name: _degree(name) for name in DEGREES}),
     **taken(KEYS, isl=_value_stated("isl"), osl=_value_stated("osl")),
     **taken(KEYS, load=lambda s: s.kind.name),
     "loads": Key.integer("1", "Number of different loads of the sweep.", lambda s: len(s.loads)),

@@ -31,7 +31,7 @@ from roofline.specs.gpu import Gpu
 from roofline.specs.load import RUN, Rate, stated
 from roofline.specs.model import Model
 from roofline.specs.workload import LAWS
-from roofline.specs.written import PromptShare
+from roofline.specs.written import DEGREES, PromptShare
 from roofline.support.errors import (
     BadInput,
     DoesNotFit,
@@ -57,7 +57,7 @@ _MOST_BYTES = int(8 * GIGA)  # of a table in memory
 _NUMBER_BYTES, _WORD_BYTES = 8, 4  # of a row in a column
 _NUMERIC = ("number", "integer")
 _FEW = 5  # rows at either end of a table in a notebook
-_DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
+_DEGREES = (*DEGREES, "num_gpus")
 #: Keys whose whole numbers are plain integers in rows, and those of them that always are.
 _WHOLE = ("isl", "osl", "batch", "concurrency", "prefix", "memory_knee", "slo_knee")
 _ALWAYS_WHOLE = ("memory_knee", "slo_knee")

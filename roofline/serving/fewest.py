@@ -39,6 +39,8 @@ class Degrees(NamedTuple):
     pp: int = 1
     ep: int | None = None
     dp: int | None = None
+    cp: int = 1
+    dcp: int = 1
 
 
 class Candidate(NamedTuple):
@@ -77,16 +79,16 @@ def possible_plans(model: Model, domain: int, batch: float, fixed: Degrees) -> l
     """Plans of one replica within a scale-up domain, fewest GPUs first.
 
     tp takes every degree that divides the model. Mixtures of experts also try dp in powers of two up to the number of
-    sequences, and every ep that divides tp x dp. Pipeline stages may lie in other domains. Fixed degrees may exceed the
-    domain.
+    sequences, and every ep that divides tp x dp x cp. Pipeline stages and the ranks that split a prompt may lie in
+    other domains. Fixed degrees may exceed the domain.
     """
     ranks = min(domain, MOST_RANKS)
     widest = max(ranks // (fixed.dp or 1), 1)
     plans = [
-        Plan(tp, fixed.pp, ep, dp)
+        Plan(tp, fixed.pp, ep, dp, fixed.cp, fixed.dcp)
         for tp in (possible_tp(model, widest) if fixed.tp is None else [fixed.tp])
         for dp in (_data_degrees(model, ranks // tp, batch) if fixed.dp is None else [fixed.dp])
-        for ep in (_expert_degrees(model, tp * dp) if fixed.ep is None else [fixed.ep])
+        for ep in (_expert_degrees(model, tp * dp * fixed.cp) if fixed.ep is None else [fixed.ep])
     ]
     return sorted((plan for plan in plans if plan_fault(model, plan) is None), key=lambda plan: plan.num_gpus)
 

@@ -310,7 +310,7 @@ def check_count(name: str, count: object) -> None:
 
 def check_degrees(model: Model, plan: Plan) -> None:
     """Refuse invalid degrees, and more pipeline stages than layers."""
-    for name in ("tp", "pp", "ep", "dp"):
+    for name in ("tp", "pp", "ep", "dp", "cp", "dcp"):
         check_count(name, getattr(plan, name))
     check_count("tp x pp x dp", plan.num_gpus)
     if plan.pp > model.layers:
@@ -324,14 +324,14 @@ def check_plan(model: Model, plan: Plan, redundant: float | None = None) -> None
     if fault is not None:
         choices = ", ".join(str(tp) for tp in possible_tp(model, _most_ranks(model)))
         raise BadInput(f"tp = {plan.tp} does not divide {model.short_name} ({fault}); choose from {choices}")
-    fault = _expert_fault(model, plan, redundant)
+    fault = _expert_fault(model, plan, redundant) or _context_fault(model, plan)
     if fault is not None:
         raise BadInput(fault)
 
 
 def plan_fault(model: Model, plan: Plan, redundant: float | None = None) -> str | None:
     """Why a plan does not divide a model, of whose experts there may be copies; None if it does."""
-    return _tp_fault(model, plan.tp) or _expert_fault(model, plan, redundant)
+    return _tp_fault(model, plan.tp) or _expert_fault(model, plan, redundant) or _context_fault(model, plan)
 
 
 def smallest_tp(deployment: Deployment, batch: Real, length: Real) -> int | None:
@@ -386,7 +386,9 @@ def candidates_of(deployment: Deployment) -> Iterator[Deployment]:
     if possible_tp not in deployment.memo:
         plans = (replace(plan, tp=tp) for tp in possible_tp(model, widest_tp(deployment)))
         redundant = deployment.spread.redundant
-        deployment.memo[possible_tp] = [each for each in plans if _expert_fault(model, each, redundant) is None]
+        deployment.memo[possible_tp] = [
+            each for each in plans if not (_expert_fault(model, each, redundant) or _context_fault(model, each))
+        ]
     for candidate in deployment.memo[possible_tp]:
         yield deployment.at(candidate)
 
@@ -511,6 +513,14 @@ def _expert_fault(model: Model, plan: Plan, redundant: float | None = None) -> s
     return next((message for fails, message in expert_faults(model, plan, redundant) if fails), None)
 
 
+def _context_fault(model: Model, plan: Plan) -> str | None:
+    if not plan.splits_context:
+        return None
+    from roofline.serving.contexts import context_fault
+
+    return context_fault(model, plan)
+
+
 def expert_faults(model: Model, plan: Plan, redundant: float | None = None) -> Iterator[tuple[Real, str]]:
     """Conditions of expert parallelism: whether a plan fails each, and the message.
 
@@ -520,7 +530,8 @@ def expert_faults(model: Model, plan: Plan, redundant: float | None = None) -> I
     moes = [(count, ffn) for count, ffn in model.ffns if isinstance(ffn, MoeFfn)]
     layers = sum(count for count, _ in moes)
     yield where(is_spread, layers < 1, is_spread), f"ep = {ep} needs a mixture of experts; {model.short_name} is dense"
-    ranks = f"tp x dp = {plan.expert_ranks}, the ranks that hold the experts"
+    degrees = "tp x dp" if plan.cp == 1 else "tp x dp x cp"
+    ranks = f"{degrees} = {plan.expert_ranks}, the ranks that hold the experts"
     yield plan.expert_ranks % ep > 0, f"ep = {ep} must divide {ranks}"
     for count, ffn in moes:
         message, fails = f"ep = {ep} must divide the {ffn.experts} experts of {model.short_name}", ffn.experts % ep > 0

@@ -165,7 +165,7 @@ def _is_end(key: str, keys: Iterable[str]) -> bool:
 def _plan(row: _Row) -> str:
     if row.get("tp") is None:
         return ""
-    degrees = SimpleNamespace(**{name: row.get(name, 1) for name in ("tp", "pp", "ep", "dp")})
+    degrees = SimpleNamespace(**{name: row.get(name, 1) for name in ("tp", "pp", "ep", "dp", "cp", "dcp")})
     return plan_text(degrees, row.get("weight_dtype") or row.get("quantization"))
 
 

@@ -211,7 +211,7 @@ def cached_prefixes(deployment: Deployment, prefix: Real, size: Real) -> Real:
         Arithmetic.
     """
     plan = deployment.plan
-    return size / (prefix_bytes(deployment, prefix) * plan.tp * plan.pp)
+    return size / (prefix_bytes(deployment, prefix) * plan.sequence_gpus)
 
 
 def hit_rate(deployment: Deployment, prefix: Real, cache: PromptCache) -> Real:

@@ -259,6 +259,8 @@ KEYS: Keys[Prediction] = {
     "pp": Key.integer("1", "Pipeline-parallel degree.", lambda p: p.deployment.plan.pp),
     "ep": Key.integer("1", "Expert-parallel degree.", lambda p: p.deployment.plan.ep),
     "dp": Key.integer("1", "Data-parallel degree of the attention.", lambda p: p.deployment.plan.dp),
+    "cp": Key.integer("1", "Ranks that split the tokens of each prompt.", lambda p: p.deployment.plan.cp),
+    "dcp": Key.integer("1", "Ranks of tp that split the cache of each sequence.", lambda p: p.deployment.plan.dcp),
     "isl": Key.number("tokens", "Prompt length, or its mean.", lambda p: _integral(p.workload.isl), is_open=False),
     "osl": Key.number("tokens", "Answer length, or its mean.", lambda p: _integral(p.workload.osl), is_open=False),
     "prefix": Key.number(
@@ -843,7 +845,7 @@ def _percent(share: Real) -> str:
 
 # How a deployment, a plan, a latency beside its limit and a verdict read, wherever an answer is put into words.
 
-_DEGREES = ("tp", "pp", "ep", "dp")
+_DEGREES = ("tp", "pp", "ep", "dp", "cp", "dcp")
 
 
 def gpus_text(gpu: str, count: Real | None) -> str:
@@ -863,7 +865,7 @@ def deployed_text(deployment: Deployment, formats: str = "") -> str:
 
 def degrees_text(degrees: Any, always: tuple[str, ...] = ()) -> str:
     """Parallel degrees that are stated and not 1, and those that are `always` said: text such as ``tp 8, ep 8``."""
-    texts = {name: span_text(getattr(degrees, name)) for name in _DEGREES}
+    texts = {name: span_text(getattr(degrees, name, 1)) for name in _DEGREES}
     return ", ".join(f"{name} {text}" for name, text in texts.items() if name in always or text not in ("1", "-"))
 
 

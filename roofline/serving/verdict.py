@@ -143,6 +143,8 @@ def verdict(
 def unchecked(deployment: Deployment, workload: Workload, under_load: Served | None) -> list[tuple[Real, str]]:
     """Conditions outside what was checked, with words for them."""
     known = [] if is_within(deployment, workload) else [*beyond(deployment, workload)]
+    if deployment.plan.splits_context:
+        known.append((workload.osl > 0.0, "context parallelism, which no run of the fits had"))
     if under_load is None:
         return known
     from roofline.serving.load.equations import outside
@@ -328,7 +330,9 @@ def deployment_name(deployment: Deployment) -> str:
     """Model, weights, GPU and plan, by which a profile knows the deployments that it was fitted to."""
     sections, plan = deployment.quantization.sections, deployment.plan
     weights = sections["experts" if deployment.model.is_moe else "linear"].format
-    degrees = (f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp") if getattr(plan, name) != 1)
+    degrees = (
+        f"{name} {getattr(plan, name)}" for name in ("tp", "pp", "ep", "dp", "cp", "dcp") if getattr(plan, name) != 1
+    )
     return " ".join((deployment.model.short_name, weights, "on", deployment.gpu.name, *degrees))
 
 

@@ -268,6 +268,8 @@ UNTIMED = tuple(kind for kind in KINDS.values() if kind.stand_in is not None)
 
 #: Parts of a model that kernels name.
 HEAD, ROUTER, NETWORK, LOADING, ADAPTERS = "head", "router", "network", "prefix loading", "adapters"
+#: What attention exchanges whose tokens are on several ranks.
+CONTEXT = "context"
 
 
 def the(label: str) -> str:

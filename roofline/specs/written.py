@@ -494,7 +494,7 @@ def ownership_of_text(text: str) -> dict[str, float]:
 # A pool of GPUs in one word: GPU, count, plan, number format and replicas.
 
 #: Parallel degrees that a pool may state.
-DEGREES = ("tp", "pp", "ep", "dp")
+DEGREES = ("tp", "pp", "ep", "dp", "cp", "dcp")
 
 #: What a pool looks like.
 POOL_EXAMPLE = "8xh100, b200:tp4 or b200:tp4:fp8x2 (GPU, plan, format, replicas)"
@@ -505,8 +505,8 @@ _BEHIND = r"(\S.*?)\s*[x\u00d7*]\s*([0-9]{1,6})"
 _SPACED = r"([0-9]{1,6})\s+(\S.*)"
 _BARE = r"([0-9]{1,4})\s*([a-wyz][^:]*)(:.*)?"
 _TIMES = r"(.*?)[x\u00d7*]([0-9]{1,6})"
-_PLAN = r"(?:(?:tp|pp|ep|dp)=?[0-9]{1,6})+"
-_DEGREE = r"(tp|pp|ep|dp)=?([0-9]+)"
+_PLAN = r"(?:(?:tp|pp|ep|dcp|dp|cp)=?[0-9]{1,6})+"
+_DEGREE = r"(tp|pp|ep|dcp|dp|cp)=?([0-9]+)"
 _NATIVE = "native"  # the checkpoint's own formats
 _LONGEST = 500  # characters
 
@@ -523,6 +523,8 @@ class Pool:
     quantization: str | None = None  # preset of number formats
     num_gpus: int | None = None  # GPUs of all replicas
     replicas: int | None = None
+    cp: int | None = None
+    dcp: int | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -544,7 +546,7 @@ def pool_of_text(text: str) -> Pool:
     """A pool from text; plan and number format come in any order, replicas last.
 
     >>> pool_of_text("b200:tp4:fp8x2")
-    Pool(gpu='b200', tp=4, pp=None, ep=None, dp=None, quantization='fp8', num_gpus=None, replicas=2)
+    Pool(gpu='b200', tp=4, pp=None, ep=None, dp=None, quantization='fp8', num_gpus=None, replicas=2, cp=None, dcp=None)
     """
     whole = shown(text)
     if len(text) > _LONGEST:
@@ -656,7 +658,7 @@ def _agreeing(fields: dict[str, Any], whole: str) -> dict[str, Any]:
     """The fields of a pool whose parts agree; GPU count and replicas together imply a tp that is not fields."""
     if "num_gpus" not in fields or "replicas" not in fields:
         return fields
-    others = fields.get("pp", 1) * fields.get("dp", 1)
+    others = fields.get("pp", 1) * fields.get("dp", 1) * fields.get("cp", 1)
     gpus_each, rest = divmod(fields["num_gpus"], fields["replicas"])
     tp, more = divmod(gpus_each, others)
     if rest or more or not tp or fields.get("tp", tp) != tp:

@@ -217,7 +217,7 @@ HANDLED = {
         "spread",
         "adapters", "offload",
     ),
-    Plan: ("tp", "pp", "ep", "dp"),
+    Plan: ("tp", "pp", "ep", "dp", "cp", "dcp"),
     ModelQuantization: (
         "sections", "kv_format", "kv_nbytes", "kv_key", "attention_peak", "sixteen_bit_peak", "notes"
     ),

@@ -251,7 +251,14 @@ class PageAssembly(Assembly):
         return Kernel(name, kind, key, count, work, roof, Terms(*terms), self._part)
 
     def collective(
-        self, name: str, collective: KernelKind, count: Real, tensor: Real, ranks: Real, takes_place: Real | None = None
+        self,
+        name: str,
+        collective: KernelKind,
+        count: Real,
+        tensor: Real,
+        ranks: Real,
+        takes_place: Real | None = None,
+        stride: Real = 1,  # noqa: ARG002  a page has no ranks that are apart
     ) -> None:
         """Add a collective over a tensor [B], if `takes_place`; None: if there are several ranks."""
         if takes_place is None:

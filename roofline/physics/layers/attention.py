@@ -279,16 +279,55 @@ def _gqa_add_kernels(assembly: Assembly, count: Real, mixer: Gqa, span: Span) ->
         index_heads = indexer.heads * local_kv_heads(mixer, tp) / mixer.kv_heads
         keys = _index_nbytes(mixer, nbytes)
         scores = index_scores(indexer, index_heads, assembly.sequences, span, keys, indexer.ratio)
-        assembly.sixteen_bit("index scores", count, INDEXER, scores)
-    if span.is_decode:
-        work = gqa_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
+        assembly.sixteen_bit("index scores", count, INDEXER, own_scores(assembly, span, scores))
+    if assembly.plan.splits_context:
+        _add_shared(assembly, count, mixer, span)
     else:
-        work = gqa_prefill(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
-    assembly.attention("attention" + tag, count, GQA.reading[span.is_decode], work)
+        if span.is_decode:
+            work = gqa_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
+        else:
+            work = gqa_prefill(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
+        assembly.attention("attention" + tag, count, GQA.reading[span.is_decode], work)
     add_gates(assembly, count, mixer, heads * mixer.v_head_dim, tag)
     assembly.multiply("o" + tag, count, matrices["o"])
     if not always(assembly.model.parallel):  # in parallel layers, the network's all-reduce sums both
         assembly.all_reduce("attention all-reduce" + tag, where(assembly.model.parallel, 0, count))
+
+
+def own_scores(assembly: Assembly, span: Span, scores: Work) -> Work:
+    """Index scores of the tokens of this rank; in a decode step every rank scores the whole context."""
+    if assembly.plan.cp == 1 or span.is_decode:
+        return scores
+    from roofline.physics.context import of_prompt
+
+    return of_prompt(assembly.plan, scores, scores.activation_bytes)
+
+
+def is_kept_whole(mixer: Gqa) -> bool:
+    """Whether all ranks of a sequence keep the same tokens, as only the last ones are needed."""
+    return mixer.window is not None or mixer.chunk is not None
+
+
+def _add_shared(assembly: Assembly, count: Real, mixer: Gqa, span: Span) -> None:
+    """Add attention whose tokens are on several ranks, and what it exchanges with them."""
+    from roofline.physics.context import Shared, add_after, add_before, decode_tp, of_prompt, of_shard
+
+    plan, tp, nbytes, indexer = assembly.plan, assembly.tp, assembly.quantization.kv_nbytes, own_indexer(mixer)
+    heads, width = mixer.heads / tp, mixer.head_dim + mixer.v_head_dim
+    fresh = 0.0 if mixer.kv_shared else local_kv_heads(mixer, tp) * width
+    fresh = fresh if indexer is None else fresh + indexer.dim / indexer.ratio
+    cached = _kv_nbytes(mixer, nbytes, tp)
+    shared = Shared(heads, mixer.head_dim, mixer.v_head_dim, fresh, cached, _tag(mixer), not is_kept_whole(mixer))
+    add_before(assembly, count, shared, span)
+    if span.is_decode:
+        ranks = decode_tp(plan, shared, tp)
+        work = gqa_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, ranks)
+        work = of_shard(plan, shared, work)
+    else:
+        work = gqa_prefill(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
+        work = of_prompt(plan, work, ACTIVATION_NBYTES * assembly.sequences * span.new * heads * width)
+    assembly.attention("attention" + shared.tag, count, GQA.reading[span.is_decode], work)
+    add_after(assembly, count, shared, span)
 
 
 def add_gates(assembly: Assembly, count: Real, mixer: Gqa | Mla, width: Real, tag: str = "") -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from importlib import import_module
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from roofline.numbers.operations import Real
 from roofline.physics.assembly import MixerKind, NetworkKind
-from roofline.physics.layers.attention import own_indexer
+from roofline.physics.layers.attention import is_kept_whole, own_indexer
 from roofline.specs.gpu import INDEXER, KINDS, KernelKind
 from roofline.specs.model import (
     CrossAttention,
@@ -30,6 +30,7 @@ from roofline.specs.model import (
     NoMixer,
     ShortConv,
 )
+from roofline.support.records import replace
 
 _Kind = TypeVar("_Kind", MixerKind, NetworkKind)
 
@@ -121,6 +122,42 @@ def cache_bytes(mixer: Mixer, tokens: Real, kv_nbytes: Real, tp: Real = 1) -> Re
         DeepSeek-V3.2 report, 2025-12 (index keys), arXiv:2412.06464, 2405.21060, 2312.00752, 2401.04658 (states).
     """
     return MIXER_KINDS[type(mixer)].cache_bytes(mixer, tokens, kv_nbytes, tp)
+
+
+def is_sharded(mixer: Mixer) -> TypeGuard[Gqa | Mla]:
+    """Whether ranks that share a context share the cache of the layer; windows and states are kept whole on each."""
+    return isinstance(mixer, Mla) or (isinstance(mixer, Gqa) and not is_kept_whole(mixer))
+
+
+def shard_bytes(mixer: Gqa | Mla, tokens: Real, kv_nbytes: Real, tp: Real, shards: Real) -> Real:
+    r"""KV cache of one sequence in one layer on one of the GPUs that share its tokens.
+
+    .. math:: \frac{kv}{s} + i
+
+    Args:
+        mixer: attention that keeps whole sequences.
+        tokens: length of the sequence [tokens].
+        kv_nbytes: bytes per cached value [B].
+        tp: tensor-parallel degree [1].
+        shards: GPUs s that share the tokens [1].
+
+    Returns:
+        Bytes [B]: a share of the keys and values kv, and all keys i of an indexer, which every rank has.
+
+    Valid:
+        Tokens are dealt one by one, so that shards differ by one token at most.
+
+    Source:
+        vLLM pull request 23734 (interleaved cache); SGLang pull request 31821 (index keys on every rank).
+
+    >>> shard_bytes(Gqa(heads=8, kv_heads=1, head_dim=64, v_head_dim=64), 1000.0, 2.0, 8, 4)
+    64000.0
+    """
+    whole = cache_bytes(mixer, tokens, kv_nbytes, tp)
+    if own_indexer(mixer) is None:
+        return whole / shards
+    attended = cache_bytes(replace(mixer, indexer=None), tokens, kv_nbytes, tp)
+    return attended / shards + (whole - attended)
 
 
 def mixer_kinds(mixers: Iterable[Mixer]) -> tuple[KernelKind, ...]:

@@ -17,7 +17,7 @@ from roofline.physics.assembly import (
 )
 from roofline.physics.equation import Kernel, Work
 from roofline.physics.kernels import WINDOW_FILLED, Span, causal_pairs, gemm, grouped_gemm, pairs, windowed_pairs
-from roofline.physics.layers.attention import add_gates, add_scores, index_scores, own_indexer
+from roofline.physics.layers.attention import add_gates, add_scores, index_scores, own_indexer, own_scores
 from roofline.specs.gpu import ATTENTION_PREFILL, GEMM, MLA_DECODE, MLA_PREFILL
 from roofline.specs.model import Csa, Mla
 
@@ -229,7 +229,9 @@ def _mla_add_kernels(assembly: Assembly, count: Real, mixer: Mla, span: Span) ->
     matrices = _mla_projections.on_rank(mixer, assembly.hidden, assembly.tp)
     _add_down(assembly, count, mixer, span, matrices)
     nbytes, tp = assembly.quantization.kv_nbytes, assembly.tp
-    if span.is_decode:
+    if assembly.plan.splits_context:
+        _add_shared(assembly, count, mixer, span, matrices["kv_b"])
+    elif span.is_decode:
         latent = mla_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, tp)
         assembly.kernels += _absorbed(assembly, count, mixer, latent)
     else:
@@ -255,7 +257,24 @@ def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span, matrices:
     if indexer is not None:
         assembly.multiply("index q", count, matrices["index q"])
         scores = index_scores(indexer, indexer.heads, assembly.sequences, span, index, indexer.ratio)
-        add_scores(assembly, count, scores)
+        add_scores(assembly, count, own_scores(assembly, span, scores))
+
+
+def _add_shared(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: Multiplication) -> None:
+    """Add attention whose tokens are on several ranks, and what it exchanges with them: latents, or latent queries."""
+    from roofline.physics.context import Shared, add_after, add_before, decode_tp, of_shard
+
+    plan, tp, nbytes, indexer = assembly.plan, assembly.tp, assembly.quantization.kv_nbytes, own_indexer(mixer)
+    latent = _latent(mixer)
+    fresh = latent if indexer is None else latent + indexer.dim / indexer.ratio
+    shared = Shared(mixer.heads / tp, latent, mixer.kv_rank, fresh, latent * nbytes, gathers=True)
+    add_before(assembly, count, shared, span)
+    if span.is_decode:
+        work = mla_decode(mixer, assembly.sequences, span.new, span.cached, nbytes, decode_tp(plan, shared, tp))
+        assembly.kernels += _absorbed(assembly, count, mixer, of_shard(plan, shared, work))
+    else:
+        _add_prompt(assembly, count, mixer, span, kv_b)
+    add_after(assembly, count, shared, span)
 
 
 def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: Multiplication) -> None:
@@ -264,6 +283,8 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
     scheme = quantization.sections["attention"]
     expand = gemm(assembly.sequences * (cached + new), kv_b.columns, kv_b.inner, scheme)
     scores = mla_prefill(mixer, assembly.sequences, new, cached, tp)
+    if assembly.plan.cp != 1:
+        scores = _own_prompt(assembly, scores, span, mixer.heads * (mixer.nope + mixer.rope + mixer.v))
     expanded = [
         assembly.matrix_kernel("kv_b", count, expand, "attention"),
         assembly.attention_kernel("attention", count, MLA_PREFILL, scores),
@@ -272,11 +293,21 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
         assembly.kernels += expanded
         return
     latent = mla_extend(mixer, assembly.sequences, new, cached, quantization.kv_nbytes, tp)
+    if assembly.plan.cp != 1:
+        latent = _own_prompt(assembly, latent, span, mixer.heads * (2.0 * mixer.kv_rank + mixer.rope))
     absorbed = _absorbed(assembly, count, mixer, latent)
     with_prefix = where(cached > 0.0, sum(kernel.time for kernel in expanded), 0.0)
     is_absorbed = below(sum(kernel.time for kernel in absorbed), with_prefix, _SWITCHES)
     assembly.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
     assembly.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
+
+
+def _own_prompt(assembly: Assembly, work: Work, span: Span, width: Real) -> Work:
+    """Attention of the tokens of this rank; query and output of a token have so many values in all heads."""
+    from roofline.physics.context import of_prompt
+
+    queries = ACTIVATION_NBYTES * width / assembly.tp * assembly.sequences * span.new
+    return of_prompt(assembly.plan, work, queries)
 
 
 def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list[Kernel]:

@@ -433,7 +433,7 @@ def _shared_network(ffn: MoeFfn) -> DenseFfn:
 
 def _moe_inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
     """Routed copies of a token and their activations, and the shared experts' width."""
-    copies = ffn.chosen * plan.dp / plan.ep
+    copies = ffn.chosen * plan.token_ranks / plan.ep
     inside = len(_expert_matrices(ffn)) * ffn.width / plan.expert_tp
     return copies * (2.0 * _expert_width(ffn, hidden) + inside) + ffn.shared_width / plan.tp
 
@@ -446,7 +446,7 @@ def _moe_add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     assembly.elementwise("top-k", count, kernels.top_k(tokens, ffn.experts + ffn.zero_experts))
     if ffn.latent is not None:
         assembly.multiply("to latent", count, matrices["to latent"])
-    width, is_spread = _expert_width(ffn, assembly.hidden), plan.dp > 1
+    width, is_spread = _expert_width(ffn, assembly.hidden), plan.token_ranks > 1
     _add_dispatch(assembly, count, ffn, width, is_spread)
     scheme = assembly.quantization.sections["experts"]
     skew, redundant = assembly.deployment.routing_skew, assembly.deployment.spread.redundant

@@ -266,6 +266,10 @@ def _constant_notes(deployment: Deployment, requested: str) -> Iterator[list[str
         )
     yield notes
     notes = [*_link_warnings(deployment)]
+    if deployment.plan.splits_context:
+        from roofline.serving.context_gains import context_notes
+
+        notes += context_notes(deployment)
     if gpu.exp_rate is None and deployment.basis != "ideal":
         notes.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
     yield [*notes, *_version_notes(deployment), *_fitted_elsewhere(deployment), *_stand_ins(deployment)]
@@ -300,9 +304,10 @@ def _version_notes(deployment: Deployment) -> Iterator[str]:
 def _link_warnings(deployment: Deployment) -> Iterator[str]:
     """Notes on links that cross the scale-up domain, or whose speed is uncertain."""
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
-    ranks, link = max(plan.tp, plan.expert_ranks if model.is_moe else 1), gpu.link
+    attending = plan.tp if plan.cp == 1 else plan.tp * plan.cp
+    ranks, link = max(attending, plan.expert_ranks if model.is_moe else 1), gpu.link
     bridged = gpu.host_domain is not None and ranks > link.domain
-    if deployment.basis != "ideal" and (bridged or (link.kind == PCIE and plan.tp * plan.dp > 1)):
+    if deployment.basis != "ideal" and (bridged or (link.kind == PCIE and plan.tp * plan.token_ranks > 1)):
         beyond = f" beyond the {link.domain}-GPU {link.kind} bridge" if bridged else ""
         yield f"{gpu.name}: collectives{beyond} run over PCIe; their time depends on the server and is uncertain"
     others = f"; in other nodes: {', '.join(gpu.other_nodes)}" if gpu.other_nodes else ""

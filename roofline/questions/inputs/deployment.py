@@ -42,8 +42,10 @@ from roofline.support.records import NamedTuple, replace
 
 #: Options of `predict` that a pool may state.
 POOLED = (*DEGREES, "quantization")
+#: Degrees of a plan, in the order in which they are shown.
+PLAN_DEGREES = DEGREES
 
-_OPEN = {"pp": 1, "ep": 1, "dp": 1}  # defaults of `predict`, which a pool may replace
+_OPEN = {"pp": 1, "ep": 1, "dp": 1, "cp": 1, "dcp": 1}  # defaults of `predict`, which a pool may replace
 
 
 class GpuChoice(NamedTuple):
@@ -182,6 +184,8 @@ class Opened(NamedTuple):
     pp: int
     ep: int
     dp: int
+    cp: int
+    dcp: int
     num_gpus: int | None
     quantization: str | None
     copies: int | None  # replicas, where the plan is still open
@@ -189,7 +193,7 @@ class Opened(NamedTuple):
 
 def opened(pool: Pool, **options: Any) -> Opened:
     chosen = choice(pool, options)
-    rest = {name: chosen.options[name] for name in ("tp", "pp", "ep", "dp", "num_gpus", "quantization")}
+    rest = {name: chosen.options[name] for name in (*DEGREES, "num_gpus", "quantization")}
     if isinstance(chosen.gpu, Pool):
         return Opened(chosen.gpu.gpu, **rest, copies=chosen.gpu.replicas)
     return Opened(pool.gpu, **rest, copies=None)
@@ -198,7 +202,7 @@ def opened(pool: Pool, **options: Any) -> Opened:
 def fixed_count(pool: Pool, options: Mapping[str, Any]) -> int:
     """GPUs of all replicas of a pool whose plan is known."""
     per_replica = 1
-    for name in ("tp", "pp", "dp"):
+    for name in ("tp", "pp", "dp", "cp"):
         degree = scalar(options.get(name, 1))
         if type(degree) is not int:
             raise BadInput(f"{name} = {shown(degree)} must be a single whole number beside {pool_text(pool)!r}")
@@ -390,6 +394,8 @@ class DeploymentOptions(NamedTuple):
     pp: Any
     ep: Any
     dp: Any
+    cp: Any
+    dcp: Any
     num_gpus: Any
     quantization: Any
     weights: Any
@@ -423,7 +429,7 @@ class DeploymentOptions(NamedTuple):
     all_to_all: Any = None
 
 
-_DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
+_DEGREES = (*DEGREES, "num_gpus")
 _SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len")
 _WORDS = ("quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", *_SETTINGS)
 
@@ -507,15 +513,15 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     if asked.ep == ALL:
         tp = _tp_of_all(asked) if asked.tp is None and copies is None else asked.tp
         if tp is None:
-            raise BadInput(f"ep = {ALL} puts experts on every tp x dp rank; state the tp, or the number of GPUs")
-        asked = asked._replace(tp=tp, ep=tp * asked.dp)
+            raise BadInput(f"ep = {ALL} puts experts on every tp x dp x cp rank; state the tp, or the number of GPUs")
+        asked = asked._replace(tp=tp, ep=tp * asked.dp * asked.cp)
     gpu, gpu_notes = found_gpu(asked.gpu, {"specs": specs, "set": asked.set})
     settings = {name: getattr(asked, name) for name in _SETTINGS}
     profile = case.engine(asked.engine, asked.network, specs, gpu, **settings)
     gpu = case.priced(gpu, asked.gpu_price, asked.price_file, specs)
     gpu, lost = case.derated(gpu, case.losses_of(asked.derate))
     chosen = resolved_quantization(model, gpu, asked.quantization, asked.weights, asked.kv_cache_dtype, asked.compute)
-    plan = Plan(1 if asked.tp is None else asked.tp, asked.pp, asked.ep, asked.dp)
+    plan = Plan(1 if asked.tp is None else asked.tp, asked.pp, asked.ep, asked.dp, asked.cp, asked.dcp)
     skew = case.routing_skew(asked.routing)
     gpu = find.run_by(gpu, profile)
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, asked.basis), skew, engine=profile)
@@ -538,7 +544,7 @@ def _deployed(options: DeploymentOptions) -> Deployed:
 
 def _tp_of_all(asked: DeploymentOptions) -> int | None:
     """The tp that makes one replica of all GPUs; None where their number is not given, or no multiple of the rest."""
-    tp, rest = divmod(asked.num_gpus or 0, asked.pp * asked.dp)
+    tp, rest = divmod(asked.num_gpus or 0, asked.pp * asked.dp * asked.cp)
     return tp if tp and not rest else None
 
 

@@ -20,6 +20,8 @@ ARGUMENTS: Mapping[str, Mapping[str, str]] = {
     "tp": {"vllm": "--tensor-parallel-size", "sglang": "--tp-size", "trtllm": "--tp_size"},
     "pp": {"vllm": "--pipeline-parallel-size", "sglang": "--pp-size", "trtllm": "--pp_size"},
     "dp": {"vllm": "--data-parallel-size", "sglang": "--attn-dp-size", "trtllm": "enable_attention_dp"},
+    "cp": {"vllm": "--prefill-context-parallel-size", "sglang": "--attn-cp-size"},
+    "dcp": {"vllm": "--decode-context-parallel-size", "sglang": "--dcp-size"},
     "ranks": {"sglang": "--dp-size"},  # before SGLang 0.5.22, with the switch that shares the experts among them
     "attention_dp": {"sglang": "--enable-dp-attention"},
     "ep": {"vllm": "--enable-expert-parallel", "sglang": "--ep-size", "trtllm": "--ep_size"},
@@ -169,11 +171,11 @@ class Stated(NamedTuple):
 def stated(target: Target, values: Mapping[str, Any]) -> Iterator[Stated]:
     """Settings of a case in the arguments of an engine, in the order of the table; what has none is left out.
 
-    `values` are those of a case: tp, pp, ep and dp, max_num_seqs and the like, formats of the weights and of the KV
-    cache, a draft with its tokens.
+    `values` are those of a case: degrees, max_num_seqs and the like, formats of weights and KV cache, a draft with its
+    tokens.
     """
-    tp, dp, ep = (int(values.get(name) or 1) for name in ("tp", "dp", "ep"))
-    ranks = tp * dp
+    tp, dp, ep, cp, dcp = (int(values.get(name) or 1) for name in ("tp", "dp", "ep", "cp", "dcp"))
+    ranks = tp * dp * cp
     engine = target.engine
     for setting in ARGUMENTS:
         argument = target.argument(setting)
@@ -184,6 +186,9 @@ def stated(target: Target, values: Mapping[str, Any]) -> Iterator[Stated]:
             value = tp if engine == "vllm" else ranks
         elif setting == "dp":
             value = dp if engine != "trtllm" else dp > 1 or None
+        elif setting in {"cp", "dcp"}:
+            value = {"cp": cp, "dcp": dcp}[setting]
+            value = None if value == 1 else value
         elif setting == "ranks":
             value = dp if target.argument("dp") is None else None
         elif setting == "attention_dp":
@@ -214,9 +219,12 @@ def stated(target: Target, values: Mapping[str, Any]) -> Iterator[Stated]:
 
 def fault_of(target: Target, values: Mapping[str, Any]) -> str | None:
     """Why an engine cannot be told to run a case; None where it can."""
-    tp, dp, ep = (int(values.get(name) or 1) for name in ("tp", "dp", "ep"))
-    if target.engine == "vllm" and ep not in {1, tp * dp}:
-        return f"{target.title} has experts on one rank or on all {tp * dp}, not ep {ep}"
+    tp, dp, ep, cp, dcp = (int(values.get(name) or 1) for name in ("tp", "dp", "ep", "cp", "dcp"))
+    if target.engine == "vllm" and ep not in {1, tp * dp * cp}:
+        return f"{target.title} has experts on one rank or on all {tp * dp * cp}, not ep {ep}"
+    for name, degree in (("cp", cp), ("dcp", dcp)):
+        if degree > 1 and target.argument(name) is None:
+            return f"{target.title} has no option here for {name} {degree}"
     if target.engine == "trtllm" and dp > 1 and tp > 1:
         return f"{target.title} has attention on every rank or shared by all, not tp {tp} beside dp {dp}"
     cache = values.get("kv_cache_dtype")
@@ -305,6 +313,8 @@ def settings_of(deployment: Deployment) -> dict[str, Any]:
         "eplb": deployment.spread.redundant,
         "two_batch_overlap": deployment.spread.two_batches or None,
         "all_to_all": deployment.spread.exchange,
+        "cp": plan.cp,
+        "dcp": plan.dcp,
         "max_num_seqs": engine.max_num_seqs,
         "max_num_batched_tokens": engine.max_num_batched_tokens,
         "max_model_len": engine.max_model_len,
@@ -424,6 +434,8 @@ _ALWAYS = (
     "eplb",
     "two_batch_overlap",
     "all_to_all",
+    "cp",
+    "dcp",
     "weights",
     "is_sixteen_bit",
     "kv_cache_dtype",

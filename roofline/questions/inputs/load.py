@@ -18,6 +18,7 @@ from roofline.serving.knee import (
     check_plan,
     does_not_fit,
     least_enough,
+    plan_fault,
     possible_tp,
     score_of_load,
     widest_tp,
@@ -133,7 +134,11 @@ def at_tp(deployment: Deployment, tp: float, num_gpus: int | None = None) -> Dep
     plan = deployment.plan
     if tp:
         return deployment.at(replace(plan, tp=int(tp)))
-    possible = [tp for tp in possible_tp(deployment.model, widest_tp(deployment)) if (tp * plan.dp) % plan.ep == 0]
+    possible = [
+        tp for tp in possible_tp(deployment.model, widest_tp(deployment)) if (tp * plan.token_ranks) % plan.ep == 0
+    ]
+    if plan.splits_context:
+        possible = [tp for tp in possible if plan_fault(deployment.model, replace(plan, tp=tp)) is None]
     whole = [degree for degree in possible if num_gpus is None or num_gpus % replace(plan, tp=degree).num_gpus == 0]
     widest = deployment.at(replace(plan, tp=(whole or possible or [1])[-1]))
     check_plan(widest.model, widest.plan, widest.spread.redundant)
@@ -151,9 +156,11 @@ def replicas(plan: Plan, num_gpus: int) -> int:
     check_count("num_gpus", num_gpus)
     whole, rest = divmod(num_gpus, plan.num_gpus)
     if rest or not whole:
+        of_prompts = f" x cp {plan.cp}" if plan.cp != 1 else ""
         raise BadInput(
             f"num_gpus = {num_gpus} must be a multiple of {plan.num_gpus}, the GPUs that one replica needs "
-            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp}); give more GPUs, another plan, or smaller formats (-q fp8)"
+            f"(tp {plan.tp} x pp {plan.pp} x dp {plan.dp}{of_prompts}); give more GPUs, another plan, or smaller "
+            "formats (-q fp8)"
         )
     return whole
 

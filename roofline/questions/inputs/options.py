@@ -200,7 +200,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("pp", ("--pp", "-pp", "--pipeline-parallel-size", "--pp-size"), COUNT, "Pipeline-parallel degree.", "1",
                each="Pipeline-parallel degrees."),
         Option("ep", ("--ep", "--expert-parallel-size", "--ep-size", "--moe-expert-parallel-size"), EXPERTS,
-               "Expert-parallel degree; all: on every tp x dp rank.", "1", each="Expert-parallel degrees."),
+               "Expert-parallel degree; all: on every tp x dp x cp rank.", "1", each="Expert-parallel degrees."),
         Option("enable_expert_parallel", ("--enable-expert-parallel",), FLAG, "The same as --ep all."),
         Option("dp", ("--dp", "-dp", "--data-parallel-size", "--dp-size"), COUNT,
                "Data-parallel degree of the attention.", "1", each="Data-parallel degrees of the attention."),
@@ -216,6 +216,12 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                Value("way[:nodes]"),
                "How tokens reach experts: direct (each copy by itself), per-node (once to each node), or deepep "
                "(per-node for prompts); per-node:4 if experts of a token are on 4 nodes at most.", "direct"),
+        Option("cp", ("--cp", "-pcp", "--prefill-context-parallel-size"), COUNT,
+               "Ranks that split the tokens of each prompt; each has all weights of its tp rank.", "1",
+               each="Ranks that split the tokens of each prompt."),
+        Option("dcp", ("--dcp", "-dcp", "--decode-context-parallel-size", "--dcp-size"), COUNT,
+               "Ranks of tp that split the KV cache of each sequence, where they would hold copies.", "1",
+               each="Ranks of tp that split the KV cache of each sequence."),
         Option("num_gpus", ("--num-gpus", "--total-gpus"), COUNT, "GPUs in total, split into replicas.", "one replica"),
         Option("allow_oversize", ("--allow-oversize",), FLAG, "Predict even if the memory does not suffice."),
     ),
@@ -334,8 +340,8 @@ _MOST_PER_GPU = {"tp": "Tensor-parallel degree.  [default: the most requests per
 _SEARCHED = "Tensor-parallel degree.  [default: searched]"
 #: Options of which several values make rows that show the difference.
 LISTED = (
-    "isl", "osl", "prefix", "concurrency", "request_rate", "batch", "tp", "pp", "ep", "dp", "num_gpus", "draft_tokens",
-    "quantization", "weights", "kv_cache_dtype",
+    "isl", "osl", "prefix", "concurrency", "request_rate", "batch", "tp", "pp", "ep", "dp", "cp", "dcp", "num_gpus",
+    "draft_tokens", "quantization", "weights", "kv_cache_dtype",
 )  # fmt: skip
 #: What a result may leave out, with helps and kinds of values where these differ from those of a case.
 _STATED_OF_A_RUN = (
@@ -388,6 +394,8 @@ QUESTIONS: Mapping[str, Question] = {
             "pp",
             "ep",
             "dp",
+            "cp",
+            "dcp",
             "draft_tokens",
             "max_num_batched_tokens",
             "max_num_seqs",
@@ -419,6 +427,8 @@ QUESTIONS: Mapping[str, Question] = {
             "dp",
             "eplb",
             "enable_eplb",
+            "cp",
+            "dcp",
             "num_gpus",
             "draft",
             "draft_tokens",
@@ -502,7 +512,7 @@ QUESTIONS: Mapping[str, Question] = {
     "disaggregate": Question(
         {
             "batch": "a burst has no pools to fill; give users or a rate",
-            **dict.fromkeys(("tp", "pp", "ep", "enable_expert_parallel", "dp", "num_gpus"), _OF_A_POOL),
+            **dict.fromkeys(("tp", "pp", "ep", "enable_expert_parallel", "dp", "cp", "dcp", "num_gpus"), _OF_A_POOL),
             "measured": _ONE,
             "allow_oversize": "a pool that does not fit serves nobody",
             "arrivals": _POISSON_POOLS,

@@ -77,6 +77,8 @@ class _Plain(_Shared, total=False):
     pp: int
     ep: int
     dp: int
+    cp: int
+    dcp: int
     num_gpus: int | None
     weights: str | None
     kv_cache_dtype: str | None
@@ -146,6 +148,8 @@ class _Plans(TypedDict, total=False):
     pp: Many[int | str]
     ep: Many[int | str]
     dp: Many[int | str]
+    cp: Many[int | str]
+    dcp: Many[int | str]
     num_gpus: Many[int | str | None]
     quantization: Many[str | None]
     weights: Many[str | None]
@@ -263,6 +267,8 @@ class FitOptions(TypedDict, total=False):
     pp: int
     ep: int
     dp: int
+    cp: int
+    dcp: int
     num_gpus: int | None
     quantization: str | None
     weights: str | None

@@ -77,8 +77,8 @@ def kv_transfer_time(pools: Pools, tokens: Real) -> Real:
     """
     sender, receiver = pools.prefill, pools.decode
     received = kv_bytes_per_sequence(receiver.model, receiver.plan, receiver.quantization, tokens)
-    gpus = receiver.plan.tp * receiver.plan.pp
-    sent = received * gpus / (sender.plan.tp * sender.plan.pp)
+    gpus = receiver.plan.sequence_gpus
+    sent = received * gpus / sender.plan.sequence_gpus
     return maximum(received, sent) / pools.link.bandwidth
 
 

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from roofline.numbers.operations import Real, always, ceil, comparable, floor, maximum, minimum, never, where
 from roofline.numbers.quantity import BILLION, NANO
+from roofline.physics.equation import Kernel
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import LAUNCHES, Pass, decode_pass, prefill_pass
 from roofline.physics.plan import Deployment
@@ -14,7 +15,7 @@ from roofline.physics.programs import figures_of
 from roofline.serving.latency import EQUAL, Lengths, chunks, prompt_chunk, steps_of_answer
 from roofline.serving.prompts import PromptKind, computed, prompt_kinds
 from roofline.specs.engine import Engine, PromptCache
-from roofline.specs.gpu import HEAD, HOST
+from roofline.specs.gpu import CONTEXT, HEAD, HOST
 from roofline.support.records import NamedTuple, dataclass
 
 #: Schedulers: a step decodes all sequences and gives the rest of its budget to prompts (vLLM, TensorRT-LLM); or prompts
@@ -197,7 +198,8 @@ class Server:
         if not always(dp == 1):
             total = 1.0 + (sequences - 1.0) * dp if self.users is None else self.users
             ranks = maximum(1.0, minimum(dp * 1.0, total))
-        tokens = sequences * self.deployment.queries + prompt
+        decoded, cp = sequences * self.deployment.queries, self.deployment.plan.cp
+        tokens = (decoded if cp == 1 else decoded * cp) + prompt  # all ranks of a prompt compute each decode token
         if self.deployment.adapters is not None:  # whose kernels see the requests of a step, not its tokens alone
             requests = ceil(maximum(sequences + minimum(prompt, 1.0), 1.0))
             ranks, tokens = ranks * requests, tokens / requests
@@ -223,7 +225,7 @@ def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[R
 
 def times_of_chunks(engine: Engine, count: Real, chunk: Pass) -> tuple[Real, ...]:
     """The numbers of `PromptTimes`, of so many chunks of which one is the mean."""
-    attention = count * sum(kernel.time for kernel in chunk.kernels if kernel.kind.is_per_sequence)
+    attention = count * sum(kernel.time for kernel in chunk.kernels if _is_of_attention(kernel))
     head = sum(kernel.time for kernel in chunk.kernels if kernel.part == HEAD)
     lag = sum(kernel.time for kernel in chunk.kernels if kernel.name == LAUNCHES)
     return attention, head, count * chunk.time, engine.launch * chunk.launches, count * lag
@@ -235,7 +237,12 @@ def attention_time(deployment: Deployment, cached: Real, new: Real, prompts: Rea
 
 
 def _per_sequence(passed: Pass) -> tuple[Real, ...]:
-    return (sum(kernel.time for kernel in passed.kernels if kernel.kind.is_per_sequence),)
+    return (sum(kernel.time for kernel in passed.kernels if _is_of_attention(kernel)),)
+
+
+def _is_of_attention(kernel: Kernel) -> bool:
+    """Whether it reads the tokens of each sequence, or exchanges what attention needs of other ranks."""
+    return kernel.kind.is_per_sequence or kernel.part == CONTEXT
 
 
 def _step_parts(passed: Pass) -> StepParts:
@@ -254,7 +261,7 @@ def _part_times(passed: Pass) -> tuple[Real, ...]:
         time = kernel.time
         if kernel.kind is HOST:
             host = host + time
-        elif kernel.kind.is_per_sequence or kernel.part == HEAD:
+        elif _is_of_attention(kernel) or kernel.part == HEAD:
             apart = apart + time
         else:
             linear = linear + time

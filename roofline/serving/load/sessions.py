@@ -178,7 +178,7 @@ def tier_tokens(deployment: Deployment, workload: Workload) -> Real:
     cache, plan = _cache(workload), deployment.plan
     if cache.tier == HBM or cache.size is None:
         return 0.0 if cache.tier == HBM else float("inf")
-    whole = prefix_bytes(deployment, workload.prefix) * plan.tp * plan.pp  # of a context, on all GPUs that hold it
+    whole = prefix_bytes(deployment, workload.prefix) * plan.sequence_gpus  # of a context, on all GPUs that hold it
     return cache.size / (plan.dp * plan.pp) / whole * workload.prefix
 
 
