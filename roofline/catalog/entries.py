@@ -154,9 +154,12 @@ def si_value(field: str, text: object) -> tuple[float, str] | None:
     return None
 
 
+_WITHOUT_UNITS = ("sources", "encoders")
+
+
 def with_si(content: Mapping[str, Any]) -> dict[str, Any]:
     """A specification with `si_value` and `si_unit` added to its figures; those of a price are by key."""
-    return {key: item if key == "sources" else _add_si(str(key), item) for key, item in content.items()}
+    return {key: item if key in _WITHOUT_UNITS else _add_si(str(key), item) for key, item in content.items()}
 
 
 def _add_si(field: str, value: Any) -> Any:

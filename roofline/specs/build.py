@@ -10,6 +10,7 @@ from roofline.specs.arguments import Argument, Arguments
 from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride, StartUp
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import UNLINKED, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link, Price
+from roofline.specs.media import Step, Tower
 from roofline.specs.model import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Model, Ngrams
 from roofline.specs.names import declared
 from roofline.specs.workload import NamedWorkload
@@ -74,6 +75,7 @@ def model_record(document: Mapping[str, Any]) -> Model:
         "stated_active": _count(published, "active"),
         "mtp_layers": document.get("mtp", {}).get("layers", 0),
         "ngrams": Ngrams(**document["ngrams"]) if "ngrams" in document else None,
+        "encoders": tuple(map(_tower, document.get("encoders", ()))),
     }
     return Model(**{**_fields(Model, document), **derived})
 
@@ -210,6 +212,11 @@ def _count(parameters: Mapping[str, Any], field: str) -> float | None:
 def _group(group: Mapping[str, Any]) -> Group:
     pattern = group.get("pattern") or [group]
     return Group(group["repeat"], tuple(Layer(_mixer(layer["mixer"]), _ffn(layer["ffn"])) for layer in pattern))
+
+
+def _tower(document: Mapping[str, Any]) -> Tower:
+    values = _fields(Tower, document)
+    return Tower(**{**values, **{part: tuple(Step(**step) for step in values[part]) for part in ("stem", "projector")}})
 
 
 def _mixer(fields: Mapping[str, Any]) -> Mixer:

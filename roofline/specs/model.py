@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 
 from roofline.numbers.operations import Real
+from roofline.specs.media import Tower
 from roofline.support.records import NamedTuple, dataclass
 
 
@@ -52,6 +53,7 @@ class Model:
     stream_rank: int = 0  # rank of the gate that mixes residual streams; 0: one full matrix
     stream_average: bool = False  # streams are averaged before the head, not weighted
     ngrams: Ngrams | None = None  # n-gram embeddings, in addition to the token's
+    encoders: tuple[Tower, ...] = ()  # towers of images and audio, which text leaves idle; in no parameter total
 
     def __repr__(self) -> str:
         kind = "mixture of experts" if self.is_moe else "dense"
