@@ -217,7 +217,7 @@ def of_record(
     those that may be None in the record). `rules` hold for the fields together. `figures` are types of fields whose
     files state their source too.
     """
-    hints = get_type_hints(record, include_extras=True)
+    hints = get_type_hints(record, localns={"Tower": Tower}, include_extras=True)
     members: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
     for field in fields(record):
         hint, default = hints[field.name], field.default

@@ -12,6 +12,9 @@ from roofline.specs.media import AUDIO, PADDED, VISION, Media, Part, Tower
 from roofline.support.records import NamedTuple
 
 
+_LARGE = 2  # times the most tokens of an image, above which LFM2-VL tiles it
+
+
 class Grid(NamedTuple):
     """How a tower sees one image."""
 
@@ -198,7 +201,7 @@ def _aspect(tower: Tower, width: int, height: int) -> Grid:
         rows = (most / shape) ** 0.5
         columns = rows * shape
     near = product(*((int(number), -int(-number // 1)) for number in (rows, columns)))
-    grids = [grid for grid in sorted(set(near)) if min(grid) >= 1 and grid[0] * grid[1] <= most]
+    grids = [grid for grid in sorted(set(near), reverse=True) if min(grid) >= 1 and grid[0] * grid[1] <= most]
     if not grids:
         grids = [(max(round(rows), 1), max(round(columns), 1))]
     return Grid(*min(grids, key=lambda grid: abs(grid[0] / grid[1] - height / width)))
@@ -253,7 +256,7 @@ def _thumbnail(tower: Tower, width: int, height: int) -> Grid:
     """One image where it is small, else tiles of the nearest shape and a thumbnail of it; LFM2-VL."""
     small = _area(tower, width, height)
     area = [max(round(length / (tower.patch * tower.merge)), 1) for length in (height, width)]
-    if area[0] * area[1] <= 2 * tower.most_tokens:
+    if tower.most_tiles == 1 or area[0] * area[1] <= _LARGE * tower.most_tokens:
         return small
     grids = list(_tilings(max(tower.least_tiles, 2), tower.most_tiles))
     rows, columns = _nearest_shape(grids, width, height, tower.side)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real
 from roofline.numbers.quantity import MEGA
@@ -11,6 +11,9 @@ from roofline.specs.engine import Acceptance, Engine
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.support.records import NamedTuple, dataclass, replace
+
+if TYPE_CHECKING:
+    from roofline.specs.media import Media
 
 #: Routing skew c: fitted on MoE kernels timed with power-law routing
 #: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.
@@ -119,6 +122,7 @@ class Deployment(_HasMemo):
     engine: Engine = NO_ENGINE
     draft: Draft | None = None  # None: one token per step
     prefix_cache: Real = 0.0  # [B] of one replica's memory, reserved for cached prefixes
+    media: Media | None = None  # images, video and audio of each request; None: text alone
 
     def at(self, plan: Plan) -> Deployment:
         """The deployment with another plan; the same object each time, so that programs are reused."""
@@ -164,7 +168,7 @@ class Deployment(_HasMemo):
         if draft is None or draft.model is None or draft.quantization is None:
             return None
         plan = Plan(self.plan.tp, 1, self.plan.ep if draft.model.is_moe else 1, self.plan.dp)
-        return replace(self, model=draft.model, quantization=draft.quantization, plan=plan, draft=None)
+        return replace(self, model=draft.model, quantization=draft.quantization, plan=plan, draft=None, media=None)
 
     @property
     def num_gpus(self) -> int:

@@ -400,7 +400,7 @@ def structure(deployment: Deployment) -> Hashable:
             _of_ranks(deployment), gpu.exp_rate is None, gpu.calibration is None, tunings,
             kept_for(deployment.engine, _shape), _identity_of(deployment.model),
             _of_quantization(deployment.quantization), deployment.basis == "ideal", deployment.routing_skew,
-            _of_draft(deployment.draft), deployment.prefix_cache,
+            _of_draft(deployment.draft), deployment.prefix_cache, deployment.media,
         )  # fmt: skip
         known = deployment.memo[structure] = _interned(key)
     return known

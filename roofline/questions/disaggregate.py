@@ -23,6 +23,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import check_settings, found_model, pool_of
 from roofline.questions.inputs.flags import pool_flags
+from roofline.questions.inputs.media import MEDIA, media_of, with_media
 from roofline.questions.inputs.options import understood
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
@@ -193,12 +194,16 @@ def pool_case(
     isl, osl, lengths, cold_start, *_ = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
     one_case("disaggregate", sum(workload.numbers.values()), "lengths and load")
+    held = media_of(record, *(plain.get(name) for name in MEDIA))
+    workload = with_media(workload, held)
     if workload.load.is_run and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
     plain["cold_start"] = None  # belongs to the load
     engine = plain.get("engine") or DEFAULT_ENGINE
     decode_options = {**plain, "engine": decode_engine or engine}
     prefill_options = {**plain, "engine": prefill_engine or engine}
+    if held is not None:  # the prefill pool encodes; the other one gets their KV cache with that of the text
+        decode_options |= {**dict.fromkeys(MEDIA), "isl": float(isl) + held.tokens}
     if lengths is None or lengths.rows is None:  # not a trace
         prefill_options |= {"osl": 1, "osl_cv": None}
     return PoolCase(record, workload, limits or Limits(), plain, prefill_options, decode_options, model_notes)
@@ -606,7 +611,7 @@ POOL_KEYS: Keys[Disaggregation] = {
     "decode_gpus": Key.integer("1", "GPUs of the decode pool.", lambda d: d.pools.decode.num_gpus),
     **taken(
         KEYS,
-        isl=lambda d: float(d.workload.isl),
+        isl=lambda d: float(d.workload.text),
         osl=lambda d: float(d.workload.osl),
         prefix=lambda d: float(d.workload.prefix),
         isl_cv=lambda d: None if d.workload.lengths is None else d.workload.lengths.prompts.cv,

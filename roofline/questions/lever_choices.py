@@ -109,7 +109,7 @@ def _smaller_model(start: Start) -> Lever:
 
 def _prompt_cache(start: Start) -> Lever:
     """A shared prefix, where the case has none."""
-    kind, isl = "prompt cache", float(start.prediction.workload.isl)
+    kind, isl = "prompt cache", float(start.prediction.workload.text)
     times, cache = start.prediction.session_times, start.prediction.workload.cache
     if times is not None and cache is not None and cache.tier == HBM:
         if float(times.found.hit) > _ALL_FOUND:

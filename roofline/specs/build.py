@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.quantity import count_from_text, from_text
 from roofline.specs.arguments import Argument, Arguments
 from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride, StartUp
 from roofline.specs.formats import COMPUTE
 from roofline.specs.gpu import UNLINKED, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link, Price
-from roofline.specs.media import Step, Tower
 from roofline.specs.model import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Model, Ngrams
 from roofline.specs.names import declared
 from roofline.specs.workload import NamedWorkload
 from roofline.support.records import replace
+
+if TYPE_CHECKING:
+    from roofline.specs.media import Tower
 
 #: Section of a checkpoint -> its number format where a file states none.
 DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
@@ -215,6 +217,8 @@ def _group(group: Mapping[str, Any]) -> Group:
 
 
 def _tower(document: Mapping[str, Any]) -> Tower:
+    from roofline.specs.media import Step, Tower
+
     values = _fields(Tower, document)
     return Tower(**{**values, **{part: tuple(Step(**step) for step in values[part]) for part in ("stem", "projector")}})
 

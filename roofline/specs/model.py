@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 from roofline.numbers.operations import Real
-from roofline.specs.media import Tower
 from roofline.support.records import NamedTuple, dataclass
+
+if TYPE_CHECKING:
+    from roofline.specs.media import Tower
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

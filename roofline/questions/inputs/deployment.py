@@ -394,8 +394,13 @@ class DeploymentOptions(NamedTuple):
     price_file: Any
     specs: Any
     assume: Any
+    images: Any = None
+    image_size: Any = None
+    video_frames: Any = None
+    audio: Any = None
 
 
+_OF_MEDIA = 4  # the last options
 _DEGREES = ("tp", "pp", "ep", "dp", "num_gpus")
 _SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len")
 _WORDS = ("quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", *_SETTINGS)
@@ -494,6 +499,10 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     deployment = Deployment(model, gpu, plan, chosen, basis_of(gpu, asked.basis), skew, engine=profile)
     if any(value is not None for value in (asked.draft, asked.draft_tokens, asked.acceptance)):
         deployment = drafted(deployment, asked.draft, asked.draft_tokens, asked.acceptance, specs)
+    if any(value is not None for value in asked[-_OF_MEDIA:]):
+        from roofline.questions.inputs.media import media_of
+
+        deployment = replace(deployment, media=media_of(model, *asked[-_OF_MEDIA:]))
     if asked.tp is not None:
         check_plan(model, plan)
     return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)
@@ -533,6 +542,8 @@ def correction(deployment: Deployment, workload: Workload, measured: Any) -> Cor
     if missing:
         raise BadInput(f"measured must state its {' and '.join(missing)}; the case has several")
     values = {name: measured.get(name, numbers.get(name)) for name in needed}
+    if "isl" in measured:
+        values["isl"] = values["isl"] + workload.media
     cache = workload.cache if values["prefix"] else None
     own_workload = case.workload(**{"batch": None, **values}, cache=cache)
     from roofline.serving.load.steady import mean_latencies
