@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from roofline.numbers.operations import Real, ceil, maximum
+from roofline.numbers.operations import Real, ceil, maximum, minimum
 from roofline.physics import kernels
 from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly
 from roofline.physics.equation import Kernel, Work
@@ -13,6 +13,7 @@ from roofline.specs.media import Part, Step, Tower
 
 _NBYTES = 2.0  # weights and activations of towers are 16-bit, whatever the format of the language model
 _TILE = 128.0  # head width at which the serial depth of prompt attention is calibrated
+_BUDGET = 8192.0  # tokens of a step where the engine states none
 _STREAMS = 4.0  # values of the tower's width per patch that are alive together
 
 
@@ -125,30 +126,36 @@ def encoder_bytes(deployment: Deployment) -> Real:
 
 
 def encoder_workspace(deployment: Deployment) -> Real:
-    r"""Memory that encoding one request takes beside the weights: activations, and embeddings until they are used.
+    r"""Memory that encoding takes beside the weights: activations of a step, and embeddings until they are used.
 
     .. math:: 2 T \left(4 H + \frac{W}{tp}\right) + 2 S\, D
 
     Args:
-        deployment: with the media of a request, and plan.
+        deployment: with the media of a request, engine and plan.
 
     Returns:
-        An estimate: T patches of a tower of width H with networks of width W, and the S tokens of all media at the
-        width D of the model [B]; zero where requests are text.
+        An estimate: T patches of a tower of width H with networks of width W, and S tokens at the width D of the
+        model [B]; zero where requests are text.
+
+    Valid:
+        A step encodes what becomes its token budget, or one image or recording if that is more; S is as many.
 
     Source:
-        As `activation_bytes` of the language model; vLLM keeps the embeddings in its encoder cache.
+        As `activation_bytes` of the language model; max_num_encoder_input_tokens and encoder_cache_size of vLLM's
+        SchedulerConfig, both the token budget by default.
     """
     if deployment.media is None:
         return 0.0
+    budget = deployment.engine.max_num_batched_tokens
     widest: Real = 0.0
     embedded: Real = 0.0
     for part in deployment.media.parts:
-        tower = part.tower
+        tower, of_one = part.tower, part.merged / part.sequences
+        step = minimum(1.0 * part.merged, maximum(_BUDGET if budget is None else 1.0 * budget, of_one))
         inner = (2.0 if tower.gated else 1.0) * tower.width / deployment.plan.tp
-        alive = ACTIVATION_NBYTES * part.sequences * part.patches * (_STREAMS * tower.hidden + inner)
-        widest = maximum(widest, alive)
-        embedded = embedded + ACTIVATION_NBYTES * part.merged * deployment.model.hidden
+        patches = step / of_one * part.patches
+        widest = maximum(widest, ACTIVATION_NBYTES * patches * (_STREAMS * tower.hidden + inner))
+        embedded = embedded + ACTIVATION_NBYTES * step * deployment.model.hidden
     return widest + embedded
 
 

@@ -85,13 +85,15 @@ class Workload:
     @property
     def numbers(self) -> dict[str, Any]:
         """Its numbers by their names, for `at`."""
-        lengths = {"isl": self.isl, "osl": self.osl, self.load.option: self.load.amount, "prefix": self.prefix}
+        lengths = {"isl": self.text, "osl": self.osl, self.load.option: self.load.amount, "prefix": self.prefix}
         return lengths | {name: getattr(self.load, name) for name in self.load.inputs}
 
     def at(self, numbers: Mapping[str, Any]) -> Workload:
         """The workload with other numbers, by their names among `numbers`."""
         own = {name: numbers[name] for name in self.load.options if name in numbers}
         lengths = {name: value for name, value in numbers.items() if name not in own}
+        if self.media and "isl" in lengths:
+            lengths["isl"] = lengths["isl"] + self.media
         return replace(self, load=self.load.having(own), **lengths)
 
 

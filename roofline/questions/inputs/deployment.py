@@ -542,10 +542,10 @@ def correction(deployment: Deployment, workload: Workload, measured: Any) -> Cor
     if missing:
         raise BadInput(f"measured must state its {' and '.join(missing)}; the case has several")
     values = {name: measured.get(name, numbers.get(name)) for name in needed}
-    if "isl" in measured:
-        values["isl"] = values["isl"] + workload.media
     cache = workload.cache if values["prefix"] else None
     own_workload = case.workload(**{"batch": None, **values}, cache=cache)
+    if workload.media:
+        own_workload = replace(own_workload, isl=own_workload.isl + workload.media, media=workload.media)
     from roofline.serving.load.steady import mean_latencies
 
     predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, own_workload), strict=True))

@@ -15,7 +15,7 @@ from roofline.questions.inputs.arguments import plain_value, scalar, several
 from roofline.serving.latency import Workload
 from roofline.specs.media import AUDIO, USUAL_SIZE, VISION, Media
 from roofline.specs.model import Model
-from roofline.specs.written import number_of_text, read_as, time_of_text, whole_of_text
+from roofline.specs.written import read_as, time_of_text, whole_of_text
 from roofline.support.errors import BadInput, RooflineError, shown
 from roofline.support.records import replace
 
@@ -70,9 +70,6 @@ def media_notes(deployment: Deployment) -> Iterator[str]:
     )
     if deployment.plan.tp > 1:
         yield f"encoder sharded over tp {deployment.plan.tp}, the default of vLLM (--mm-encoder-tp-mode weights)"
-    longest = deployment.engine.max_num_batched_tokens
-    if longest is not None and media.tokens > longest:
-        yield f"media of {media.tokens:,} tokens exceed the {longest:,} tokens of a step: they are encoded in one go"
 
 
 def _count(name: str, value: Any) -> int:
@@ -105,7 +102,7 @@ def _size(value: Any) -> tuple[int, int]:
     sides: list[Any]
     if isinstance(plain, str):
         match = _SIZE.fullmatch(plain)
-        sides = list(map(int, match.groups())) if match else [read_as("image_size: ", number_of_text, plain)] * 2
+        sides = list(map(int, match.groups())) if match else [plain]
     elif isinstance(plain, Sequence):
         sides = several("image_size", plain)
     else:
