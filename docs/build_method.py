@@ -110,6 +110,7 @@ CHAPTERS = {
     "mamba2_state mamba1_state conv_bytes gated_conv",
     "physics/layers/networks": "distinct_experts fullest_rank fullest_touched experts",
     "physics/passes": "crossings prefill_pass decode_pass",
+    "physics/encoders": "encoder_attention",
     "physics/layers/kinds": "mixer_parameters cache_bytes",
     "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch start_up_memory "
     "layer_parameters stage_parameters final_parameters parameters active_parameters "
@@ -765,7 +766,7 @@ OPENED = ("channels", "local")
 #: What parameters and fields are where a case says nothing.
 ALWAYS: dict[str, Any] = {
     **dict.fromkeys(
-        ("peer_bandwidth", "host_domain", "calibration", "draft", "drafting", "ngrams", "cold_start"), None
+        ("peer_bandwidth", "host_domain", "calibration", "draft", "drafting", "ngrams", "cold_start", "media"), None
     ),
     **dict.fromkeys(("max_num_seqs", "server.users", "workload.cache"), None),
     "start_up": (),

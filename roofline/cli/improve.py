@@ -532,7 +532,9 @@ _BUSY = (("encode", "encode_util"), ("prefill", "prefill_util"), ("decode", "dec
     help="Pool that computes prompts, e.g. b200:tp4x2 (GPU, plan, replicas).",
 )
 @click.option("--decode", type=GPU, required=True, help="Pool that writes answers, e.g. h200:tp8:fp8x3.")
-@click.option("--encode", type=GPU, help="Pool that encodes images and audio, e.g. h100:x2.  [default: the prefill pool]")
+@click.option(
+    "--encode", type=GPU, help="Pool that encodes images and audio, e.g. h100:x2.  [default: the prefill pool]"
+)
 @click.option("--prefill-engine", type=suggested("engine", engine_names), help="Engine of the prefill pool alone.")
 @click.option("--decode-engine", type=suggested("engine", engine_names), help="Engine of the decode pool alone.")
 @click.option(
@@ -601,7 +603,8 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     from roofline.questions.pools import link_text
 
     apart = {
-        "way": "two pools" if answer.encoding is None else "three pools", "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
+        "way": "two pools" if answer.encoding is None else "three pools",
+        "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
         "tpot_ms": row["tpot_ms"], "max_request_rate": answer.max_request_rate,
     }  # fmt: skip
     others = [

@@ -22,7 +22,18 @@ from roofline.numbers.operations import (
 )
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import Engine, KernelOverride
-from roofline.specs.gpu import ALL_REDUCE, ENCODER, HOST, NO_LINK, P2P, PCIE, CollectiveEfficiency, Efficiency, Gpu, KernelKind
+from roofline.specs.gpu import (
+    ALL_REDUCE,
+    ENCODER,
+    HOST,
+    NO_LINK,
+    P2P,
+    PCIE,
+    CollectiveEfficiency,
+    Efficiency,
+    Gpu,
+    KernelKind,
+)
 from roofline.support.errors import BadInput, shown
 from roofline.support.records import NamedTuple, replace
 

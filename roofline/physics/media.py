@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 
 from roofline.specs.media import AUDIO, PADDED, VISION, Media, Part, Tower
-from roofline.support.records import NamedTuple
-
+from roofline.support.records import NamedTuple, replace
 
 _LARGE = 2  # times the most tokens of an image, above which LFM2-VL tiles it
 
@@ -304,12 +303,9 @@ def _nearest_shape(grids: list[tuple[int, int]], width: int, height: int, side: 
 
 
 def _with_most(tower: Tower, tokens: int, tiles: int | None = None) -> Tower:
-    from roofline.support.records import replace
-
-    changes: dict[str, int] = {"most_tokens": tokens}
-    if tiles is not None:
-        changes |= {"most_tiles": tiles, "least_tiles": min(tower.least_tiles, tiles)}
-    return replace(tower, **changes)
+    if tiles is None:
+        return replace(tower, most_tokens=tokens)
+    return replace(tower, most_tokens=tokens, most_tiles=tiles, least_tiles=min(tower.least_tiles, tiles))
 
 
 def _up(length: float, unit: float) -> int:

@@ -397,8 +397,9 @@ class Disaggregation(Answer[dict[str, Json]]):
     @property
     def usd_per_hour(self) -> float | None:
         """Rent of both pools [USD/h]; None where a price is unknown."""
-        encoders = () if self.encoding is None else (self.encoding.deployment,)
-        prices = [(pool.gpu.price, pool.num_gpus) for pool in (*encoders, self.pools.prefill, self.pools.decode)]
+        pools = [self.pools.prefill, self.pools.decode]
+        pools += [] if self.encoding is None else [self.encoding.deployment]
+        prices = [(pool.gpu.price, pool.num_gpus) for pool in pools]
         if any(price is None for price, _ in prices):
             return None
         return sum(price.typical * HOUR * gpus for price, gpus in prices if price is not None)
@@ -503,7 +504,7 @@ class Disaggregation(Answer[dict[str, Json]]):
             BadInput: no limits.
         """
         if self.encoding is not None:
-            raise BadInput("the largest rate of three pools is not searched for; ask disaggregate at the rates of interest")
+            raise BadInput("the largest rate beside an encode pool is not searched for; ask at the rates of interest")
         limits = required_limits("goodput", self.slo if slo is None else slo)
         return pool_goodput(self.pools, self.workload, limits, check_share(share, limits))
 
@@ -620,7 +621,7 @@ def _part(name: str, meaning: str) -> Key[Disaggregation]:
 
 
 def _encode(name: str, meaning: str) -> Key[Disaggregation]:
-    return Key.number("ms", meaning, lambda d: None if d.encoding is None else _ms(getattr(d.encoding, name)))
+    return Key.number("ms", meaning, lambda d: None if d.encoding is None else _ms(float(getattr(d.encoding, name))))
 
 
 def _of_media(answer: Disaggregation, name: str) -> Any:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from roofline.numbers.operations import Real, figure_text
 from roofline.numbers.quantity import percent_figure
+from roofline.physics.encoders import encoder_bytes, encoder_workspace
 from roofline.specs.gpu import ENCODER
 
 if TYPE_CHECKING:
     from roofline.physics.passes import Pass
-    from roofline.serving.prediction import Prediction
+    from roofline.physics.plan import Deployment
 
 
 def encoding_time(prefill: Pass) -> Real:
@@ -32,16 +33,13 @@ def encoding_time(prefill: Pass) -> Real:
     return time
 
 
-def encoder_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[str, ...]]:
+def encoder_facts(deployment: Deployment, prefill: Pass) -> dict[str, tuple[str, ...]]:
     """What encoding takes of the TTFT and of the memory; nothing where requests are text."""
-    deployment = prediction.deployment
     media = deployment.media
     if media is None:
         return {}
-    from roofline.physics.encoders import encoder_bytes, encoder_workspace
-
-    time = encoding_time(prediction.prefill)
-    share = percent_figure(time / prediction.prefill.time)
+    time = encoding_time(prefill)
+    share = percent_figure(time / prefill.time)
     sequences = sum(part.sequences for part in media.parts)
     patches = sum(part.sequences * part.patches for part in media.parts)
     pieces = "" if sequences == 1 else f" in {sequences:,} sequences"

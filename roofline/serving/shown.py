@@ -505,7 +505,7 @@ def _encoder(prediction: Prediction) -> dict[str, tuple[str, ...]]:
         return {}
     from roofline.serving.media_shown import encoder_facts
 
-    return encoder_facts(prediction)
+    return encoder_facts(prediction.deployment, prediction.prefill)
 
 
 def _workload(prediction: Prediction) -> str:

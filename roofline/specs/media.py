@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from roofline.numbers.operations import Real
+from roofline.numbers.quantity import KIBI
 from roofline.support.records import NamedTuple, dataclass
 
 #: Kinds of towers, and the options that give them work.
@@ -10,7 +11,7 @@ VISION, AUDIO = "vision", "audio"
 #: How audio is cut: filled up to whole chunks, or as long as it is.
 AUDIO_RULES = PADDED, UNPADDED = "padded", "unpadded"
 #: Size of an image where none is stated, width and height [pixels].
-USUAL_SIZE = (1024, 1024)
+USUAL_SIZE = (KIBI, KIBI)
 
 
 @dataclass(frozen=True, slots=True)

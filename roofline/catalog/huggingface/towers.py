@@ -2,7 +2,7 @@
 
 Matrices, biases and norms as the classes of transformers 5.23 have them (https://pypi.org/project/transformers/5.23.0/,
 models/*/modeling_*.py; of Kimi-K3, which has none there, as engines load its checkpoint); resizing as their image
-processors do (image_processing_*.py), whose limits are not in ``config.json``; those of Qwen3-VL are of its checkpoints.
+processors do (image_processing_*.py), whose limits are not in ``config.json``; of Qwen3-VL those of its checkpoints.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def _usual_vectors(hidden: int, width: int) -> int:
     return 9 * hidden + width
 
 
-def _qwen3(tower: Fields, outer: Fields, text: int) -> Block:
-    hidden, _, _, width = _sizes(tower)
+def _qwen3(tower: Fields, _outer: Fields, text: int) -> Block:
+    hidden, *_, width = _sizes(tower)
     patch, frames = tower.count("patch_size", default=16), tower.count("temporal_patch_size", default=2)
     merge, out = tower.count("spatial_merge_size", default=2), tower.count("out_hidden_size", default=text)
     positions = tower.count("num_position_embeddings", default=2304)
@@ -83,8 +83,8 @@ def _qwen3(tower: Fields, outer: Fields, text: int) -> Block:
     }
 
 
-def _qwen25(tower: Fields, outer: Fields, text: int) -> Block:
-    hidden, layers, _, width = _sizes(tower)
+def _qwen25(tower: Fields, _outer: Fields, text: int) -> Block:
+    hidden, layers, _heads, width = _sizes(tower)
     patch, frames = tower.count("patch_size", default=14), tower.count("temporal_patch_size", default=2)
     merge, out = tower.count("spatial_merge_size", default=2), tower.count("out_hidden_size", default=text)
     merged, across = hidden * merge**2, tower.count("window_size", default=112) // patch
@@ -108,8 +108,8 @@ def _qwen25(tower: Fields, outer: Fields, text: int) -> Block:
     }
 
 
-def _kimi(tower: Fields, outer: Fields, text: int) -> Block:
-    hidden, _, heads, width = _sizes(tower)
+def _kimi(tower: Fields, _outer: Fields, text: int) -> Block:
+    hidden, _layers, heads, width = _sizes(tower)
     patch, merge = tower.count("patch_size", default=14), (tower.counts("merge_kernel_size") or [2, 2])[0]
     positions = tower.count("init_pos_emb_height", default=64) * tower.count("init_pos_emb_width", default=64)
     out, merged = tower.count("text_hidden_size", default=text), hidden * merge**2
@@ -134,7 +134,7 @@ def _kimi(tower: Fields, outer: Fields, text: int) -> Block:
     return block
 
 
-def _glm(tower: Fields, outer: Fields, text: int) -> Block:
+def _glm(tower: Fields, _outer: Fields, text: int) -> Block:
     hidden, _, heads, width = _sizes(tower)
     patch, frames = tower.count("patch_size", default=14), tower.count("temporal_patch_size", default=2)
     merge, out = tower.count("spatial_merge_size", default=2), tower.count("out_hidden_size", default=text)
@@ -248,7 +248,7 @@ def _gemma3(tower: Fields, outer: Fields, text: int) -> Block:
     }
 
 
-def _llama4(tower: Fields, outer: Fields, text: int) -> Block:
+def _llama4(tower: Fields, _outer: Fields, text: int) -> Block:
     hidden, _, _, width = _sizes(tower)
     patch, side = tower.count("patch_size", default=14), tower.count("image_size", default=336)
     merge = round(1.0 / tower.number("pixel_shuffle_ratio", 0.5))
@@ -343,7 +343,7 @@ def _internvl(tower: Fields, outer: Fields, text: int) -> Block:
     }
 
 
-def _whisper(tower: Fields, outer: Fields, text: int) -> Block:
+def _whisper(tower: Fields) -> Block:
     """A Whisper encoder; its positions are for 30 s."""
     hidden, _, _, width = _sizes(tower)
     mels, positions = tower.count("num_mel_bins", default=128), tower.count("max_source_positions", default=1500)
@@ -358,15 +358,15 @@ def _whisper(tower: Fields, outer: Fields, text: int) -> Block:
     }
 
 
-def _voxtral(tower: Fields, outer: Fields, text: int) -> Block:
-    block, hidden = _whisper(tower, outer, text), tower.count("hidden_size", "d_model")
+def _voxtral(tower: Fields, _outer: Fields, text: int) -> Block:
+    block, hidden = _whisper(tower), tower.count("hidden_size", "d_model")
     merge = tower.count("intermediate_size", "encoder_ffn_dim") // hidden
     return {**block, "projector": [_step(hidden * merge, text), _step(text, text)], "merge": merge, "markers": 1}
 
 
-def _qwen2_audio(tower: Fields, outer: Fields, text: int) -> Block:
+def _qwen2_audio(tower: Fields, _outer: Fields, text: int) -> Block:
     """Pairs of frames are averaged; the prompt gets tokens for what was said, not for the padding."""
-    block, hidden = _whisper(tower, outer, text), tower.count("d_model", "hidden_size")
+    block, hidden = _whisper(tower), tower.count("d_model", "hidden_size")
     return {
         **block,
         "vectors": block["vectors"] + text,

@@ -28,7 +28,7 @@ LEFT_OUT = "images are left out unless asked (images)", "audio is left out unles
 _MOST = 10_000  # images or frames of a request
 _LARGEST = 100_000  # pixels of a side
 _MOST_SHOWN = 3  # models that could take them
-_SIZE = re.compile(r"\s*(\d{1,6})\s*[xX×]\s*(\d{1,6})\s*", re.ASCII)
+_SIZE = re.compile(r"\s*(\d{1,6})\s*[xX]\s*(\d{1,6})\s*", re.ASCII)
 
 
 def media_of(model: Model, images: Any, image_size: Any, video_frames: Any, audio: Any) -> Media | None:
@@ -102,7 +102,7 @@ def _size(value: Any) -> tuple[int, int]:
     sides: list[Any]
     if isinstance(plain, str):
         match = _SIZE.fullmatch(plain)
-        sides = list(map(int, match.groups())) if match else [plain]
+        sides = list(map(int, match.groups())) if match else [int(plain)] * 2 if plain.strip().isdecimal() else [plain]
     elif isinstance(plain, Sequence):
         sides = several("image_size", plain)
     else:
