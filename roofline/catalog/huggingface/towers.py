@@ -84,7 +84,7 @@ def _qwen3(tower: Fields, _outer: Fields, text: int) -> Block:
 
 
 def _qwen25(tower: Fields, _outer: Fields, text: int) -> Block:
-    hidden, layers, _heads, width = _sizes(tower)
+    hidden, layers, _, width = _sizes(tower)
     patch, frames = tower.count("patch_size", default=14), tower.count("temporal_patch_size", default=2)
     merge, out = tower.count("spatial_merge_size", default=2), tower.count("out_hidden_size", default=text)
     merged, across = hidden * merge**2, tower.count("window_size", default=112) // patch
@@ -109,7 +109,7 @@ def _qwen25(tower: Fields, _outer: Fields, text: int) -> Block:
 
 
 def _kimi(tower: Fields, _outer: Fields, text: int) -> Block:
-    hidden, _layers, heads, width = _sizes(tower)
+    hidden, _, heads, width = _sizes(tower)
     patch, merge = tower.count("patch_size", default=14), (tower.counts("merge_kernel_size") or [2, 2])[0]
     positions = tower.count("init_pos_emb_height", default=64) * tower.count("init_pos_emb_width", default=64)
     out, merged = tower.count("text_hidden_size", default=text), hidden * merge**2
