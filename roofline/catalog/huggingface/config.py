@@ -87,8 +87,7 @@ def described_model(config: Mapping[str, Any], name: str, where: str, assume: st
     if outer.has(*ENCODERS):
         from roofline.catalog.huggingface.towers import encoders
 
-        towers, unread = encoders(outer, shape.hidden)
-        notes = (*notes, *unread)
+        towers = encoders(outer, shape.hidden)
     return Described(fields, shape, _document(fields, shape, name, where, towers), (*cautions, *notes), exact)
 
 

@@ -8,30 +8,30 @@ processors do (image_processing_*.py), whose limits are not in ``config.json``; 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from roofline.catalog.huggingface.blocks import Block, Fields
 from roofline.numbers.quantity import KIBI
 from roofline.specs.media import AUDIO, VISION
+from roofline.support.errors import BadSpec
 
 _RGB = 3  # channels of a pixel
 
 
-def encoders(outer: Fields, text_hidden: int) -> tuple[list[Block], tuple[str, ...]]:
-    """Towers of a configuration, whose language model is so wide, and cautions about those that are not read."""
+def encoders(outer: Fields, text_hidden: int) -> list[Block]:
+    """Towers of a configuration, whose language model is so wide; those of unknown types or sizes are left out."""
     found: list[Block] = []
-    unread = []
     for name, kind, known in (("vision_config", VISION, _VISION), ("audio_config", AUDIO, _AUDIO)):
-        tower = outer.section(name)
-        if tower is None:
+        if not isinstance(outer.values.get(name), Mapping):
             continue
-        model_type = tower.text("model_type") or outer.text("model_type") or ""
-        read = next((known[key] for key in (model_type, outer.text("model_type") or "") if key in known), None)
-        if read is None:
-            unread.append(f"the {kind} encoder is not read: its model_type {model_type or 'missing'} is not known")
-        else:
-            found.append({"kind": kind, **read(tower, outer, text_hidden)})
-    return found, tuple(unread)
+        tower = Fields(outer.values[name], outer.where, f"{name}.")
+        types = (tower.values.get("model_type"), outer.values.get("model_type"))
+        read = next((known[key] for key in types if isinstance(key, str) and key in known), None)
+        if read is not None:
+            with suppress(BadSpec):
+                found.append({"kind": kind, **read(tower, outer, text_hidden)})
+    return found
 
 
 def _step(inner: int, outer: int, count: int = 1, rows: float = 1.0) -> Block:
