@@ -88,6 +88,7 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield _expert_parallelism(start)
     yield _separate_pools(start)
     yield _shorter_answers(start)
+    yield from _smaller_images(start)
     yield from _budgets(start)
     yield _lighter_load(start)
 
@@ -234,6 +235,15 @@ def _separate_pools(start: Start) -> Lever:
         Choice(name, pools) for name, pools in splits(start.options["gpu"], deployment.plan, int(deployment.replicas))
     )
     return Lever(kind, ways, reason=None if ways else "one replica of this plan cannot be divided")
+
+
+def _smaller_images(start: Start) -> Iterator[Lever]:
+    """Images and frames of half the width and height."""
+    media = start.prediction.deployment.media
+    if media is not None and (media.images or media.video_frames) and min(media.size) >= _TWICE:
+        size = f"{media.size[0] // _TWICE}x{media.size[1] // _TWICE}"
+        quality = f"the model sees less of the images: {CHECK}"
+        yield Lever("smaller images", (Choice(f"images of {size}", {"image_size": size}),), quality)
 
 
 def _shorter_answers(start: Start) -> Lever:
