@@ -88,8 +88,8 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield _expert_parallelism(start)
     yield _separate_pools(start)
     yield _shorter_answers(start)
-    yield from _smaller_images(start)
     yield from _budgets(start)
+    yield from _smaller_images(start)
     yield _lighter_load(start)
 
 
