@@ -25,6 +25,8 @@ MEDIA = ("images", "image_size", "video_frames", "audio")
 #: Notes on what a model could take besides text.
 LEFT_OUT = "images are left out unless asked (images)", "audio is left out unless asked (audio)"
 
+#: GPU -> median time of SGLang's encoder attention over that predicted (docs/method/encoders.md).
+_BY_TRITON = {"b300": 5.5, "gb300-nvl72": 5.5, "l40s": 2.4, "rtx-pro-6000-server": 1.7}
 _MOST = 10_000  # images or frames of a request
 _LARGEST = 100_000  # pixels of a side
 _MOST_SHOWN = 3  # models that could take them
@@ -68,6 +70,9 @@ def media_notes(deployment: Deployment) -> Iterator[str]:
         f"{media.text}: {media.tokens:,} tokens of the prompt after its text; resizing and decoding on the CPU is not "
         "counted"
     )
+    slower = _BY_TRITON.get(deployment.gpu.name)
+    if deployment.engine.name.startswith("sglang") and slower is not None and deployment.basis != "ideal":
+        yield f"SGLang 0.5.14 ran encoder attention on {deployment.gpu.name} in Triton, about {slower:g} times as long"
     if deployment.plan.tp > 1:
         yield f"encoder sharded over tp {deployment.plan.tp}, the default of vLLM (--mm-encoder-tp-mode weights)"
 
