@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from roofline.specs.media import Tower
 
 
+#: Caution on a model that was read from a configuration with towers.
+WITHOUT_TOWERS = "only the language model is counted; vision and audio encoders are left out"
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Model:
     """A language model as an ordered list of layer groups.

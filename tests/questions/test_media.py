@@ -1,5 +1,7 @@
 """Images, video and audio of a request: tokens, times, memory, load, pools, and what refuses them."""
 
+import pathlib
+
 import pytest
 from every_case import each
 
@@ -130,6 +132,13 @@ def test_a_model_with_a_tower_says_that_images_are_left_out_and_with_them_what_t
     assert any("2,052 tokens of the prompt" in note for note in notes)
     assert any("mm-encoder-tp-mode" in note for note in notes)
     assert not any("left out unless asked" in note for note in rl.predict("llama-3.1-8b", "h100-sxm").warnings)
+
+
+def test_a_configuration_with_a_tower_is_not_said_to_have_none_where_it_is_asked_for():
+    model = str(pathlib.Path(__file__).parents[1] / "corpus" / "inputs" / "vision.json")
+    said = "vision and audio encoders are left out"
+    assert any(said in note for note in rl.predict(model, "h100-sxm").warnings)
+    assert not any(said in note for note in rl.predict(model, "h100-sxm", images=1).warnings)
 
 
 def test_the_prefill_pool_encodes_unless_there_is_one_for_it():

@@ -18,6 +18,7 @@ from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
 from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
 from roofline.specs.formats import format_in_name
+from roofline.specs.model import WITHOUT_TOWERS
 from roofline.specs.names import name_fault
 from roofline.support.errors import BadSpec, UnknownName, did_you_mean, shown
 from roofline.support.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content, is_bounded
@@ -142,7 +143,7 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     cautions: tuple[str, ...] = ()
     inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
     if inner is not None or outer.has(*_TOWERS):
-        cautions = ("only the language model is counted; vision and audio encoders are left out",)
+        cautions = (WITHOUT_TOWERS,)
     if inner is None:
         return outer, cautions
     shared = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "is_encoder_decoder")

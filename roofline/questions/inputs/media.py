@@ -23,7 +23,7 @@ from roofline.support.records import replace
 MEDIA = ("images", "image_size", "video_frames", "audio")
 
 #: Notes on what a model could take besides text.
-LEFT_OUT = "images are left out unless asked (images)", "audio is left out unless asked (audio)"
+LEFT_OUT = "images are left out unless asked (--images)", "audio is left out unless asked (--audio)"
 
 #: GPU -> median time of SGLang's encoder attention over that predicted (docs/method/encoders.md).
 _BY_TRITON = {"b300": 5.5, "gb300-nvl72": 5.5, "l40s": 2.4, "rtx-pro-6000-server": 1.7}
