@@ -44,7 +44,6 @@ EXCLUDED = {
     "physics/encoders.py: encoder_time": "a sum of times of kernels",
     "physics/encoders.py: encoder_bytes": "a sum over the towers: its docstring has it",
     "physics/encoders.py: encoder_workspace": "the most of what the towers need: its docstring has it",
-    "serving/media_shown.py: encoding_time": "a sum of times of kernels",
     "physics/passes.py: draft_pass": "a list of kernels, whose equations are there",
     "serving/load/server.py: Server.steps_of": "steps_of_answer of serving/latency.py",
     "serving/load/server.py: Server.beside": "Server.linear without a prompt, or that part of Server.decode",
