@@ -114,6 +114,7 @@ CHAPTERS = {
     "physics/two_batches": "exposed",
     "physics/adapters": "distinct_adapters shrink expand",
     "physics/passes": "crossings prefill_pass decode_pass",
+    "physics/encoders": "encoder_attention",
     "physics/layers/kinds": "mixer_parameters cache_bytes shard_bytes",
     "physics/memory": "memory weight_bytes kv_bytes_per_sequence activation_bytes largest_batch start_up_memory "
     "layer_parameters stage_parameters final_parameters parameters active_parameters "
@@ -779,6 +780,7 @@ ALWAYS: dict[str, Any] = {
             "cold_start",
             "adapters",
             "offload",
+            "media",
         ),
         None,
     ),

@@ -154,9 +154,12 @@ def si_value(field: str, text: object) -> tuple[float, str] | None:
     return None
 
 
+_WITHOUT_UNITS = ("sources", "encoders")
+
+
 def with_si(content: Mapping[str, Any]) -> dict[str, Any]:
     """A specification with `si_value` and `si_unit` added to its figures; those of a price are by key."""
-    return {key: item if key == "sources" else _add_si(str(key), item) for key, item in content.items()}
+    return {key: item if key in _WITHOUT_UNITS else _add_si(str(key), item) for key, item in content.items()}
 
 
 def _add_si(field: str, value: Any) -> Any:
@@ -177,13 +180,17 @@ def _add_si(field: str, value: Any) -> Any:
 
 def _walk(prefix: str, value: Any, known: Mapping[str, Any]) -> Iterator[Figure]:
     """Figures below a value: the mappings that name a source."""
+    if isinstance(value, list):
+        for place, item in enumerate(value):
+            yield from _walk(f"{prefix}.{place}", item, known)
     if not isinstance(value, Mapping):
         return
     if "source" in value and value["source"] in known:
         source = known[value["source"]]
         figure = value.get("value")
         if figure is None:
-            figure = ", ".join(f"{key} {item}" for key, item in value.items() if key not in _PROVENANCE)
+            parts = {key: item for key, item in value.items() if key not in _PROVENANCE and not isinstance(item, list)}
+            figure = ", ".join(f"{key} {item}" for key, item in parts.items())
         note, confidence = str(value.get("note", "")), str(value.get("confidence", ""))
         yield _of_source(prefix, source, str(figure), note, confidence)
         return

@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from roofline.numbers.quantity import BILLION, count_from_text, from_text
+from roofline.physics.media import RULES
 from roofline.specs.arguments import BINARY, LETTERS, TYPES, Argument, Arguments
 from roofline.specs.build import DEFAULT_NATIVE, LIKE_LINEAR
 from roofline.specs.engine import OF_ALL, OF_FREE, OF_REST, OVERLAPS, Engine, GpuDefault, KernelOverride, StartUp
@@ -41,6 +42,7 @@ from roofline.specs.gpu import (
     Gpu,
     Link,
 )
+from roofline.specs.media import AUDIO, AUDIO_RULES, VISION, Step, Tower
 from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
 from roofline.specs.names import Bytes, BytesPerSecond, Seconds, Share, Watts, name_fault
 from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, SLO_EXAMPLE, UNIFORM_CV, NamedWorkload, limits_of_text
@@ -224,7 +226,7 @@ def of_record(
     those that may be None in the record). `rules` hold for the fields together. `figures` are types of fields whose
     files state their source too.
     """
-    hints = get_type_hints(record, include_extras=True)
+    hints = get_type_hints(record, localns={"Tower": Tower}, include_extras=True)
     members: dict[str, Any] = {name: kind for name, kind in otherwise.items() if name not in hints}
     for field in fields(record):
         hint, default = hints[field.name], field.default
@@ -555,6 +557,7 @@ class _Mtp(Strict):
     layers: Annotated[int, Field(ge=1, le=100)]
 
 
+_STEP: Any = of_record(Step, {})
 _Stored = Annotated[str, FormatOfWeights()]
 _SECTIONS: dict[str, Any] = {
     **{section: (_Stored, name) for section, name in DEFAULT_NATIVE.items()},
@@ -568,6 +571,40 @@ _Native = create_model(
     **_SECTIONS,
 )
 
+_Tower: Any = of_record(
+    Tower,
+    {
+        "kind": (Literal["vision", "audio"], VISION),
+        "rule": (Annotated[str, OneOf((*RULES, *AUDIO_RULES))], ...),
+        "stem": (Annotated[list[_STEP], Field(min_length=1, max_length=100)], ...),
+        "projector": (Annotated[list[_STEP], Field(min_length=1, max_length=100)], ...),
+    },
+    base=Cited,
+    rules=[
+        (
+            lambda t: t.kind == VISION and (not t.patch or t.rule in AUDIO_RULES),
+            "a vision tower needs the side of its patches and a rule for images; give patch and rule",
+        ),
+        (
+            lambda t: t.kind == AUDIO and not (t.rule in AUDIO_RULES and t.chunk and t.rate),
+            f"an audio tower needs chunk and rate, and the rule {' or '.join(AUDIO_RULES)}",
+        ),
+        (lambda t: not t.head_dim and t.hidden % t.heads, "heads ({0.heads}) must divide hidden ({0.hidden})"),
+        (lambda t: t.full_layers > t.layers, "full_layers ({0.full_layers}) exceed the layers ({0.layers})"),
+        (
+            lambda t: t.rule in ("area", "canvas", "native", "thumbnail") and not t.max_pixels,
+            "rule {0.rule} needs the most pixels of an image; give max_pixels",
+        ),
+        (
+            lambda t: t.rule in ("native", "longest", "fixed", "canvases", "tiles", "thumbnail") and not t.side,
+            "rule {0.rule} needs the side of an image or tile; give side",
+        ),
+        (
+            lambda t: t.rule in ("aspect", "budget", "thumbnail") and not t.most_tokens,
+            "rule {0.rule} needs the most tokens of an image; give most_tokens",
+        ),
+    ],
+)
 ModelSpec = of_record(
     Model,
     {
@@ -581,6 +618,7 @@ ModelSpec = of_record(
         "architecture": (Cited, ...),
         "mtp": (_Mtp | None, None),
         "ngrams": (of_record(Ngrams, {}) | None, None),
+        "encoders": (Annotated[list[_Tower], Field(max_length=4)], []),
     },
     base=Document,
     without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions", "preset"),

@@ -23,6 +23,7 @@ from roofline.questions.inputs.case import (
     preset_name,
 )
 from roofline.questions.inputs.deployment import PLAN_DEGREES, pool_of
+from roofline.questions.inputs.options import OPTIONS
 from roofline.questions.inputs.sessions import sessions_of
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS, ROW_KEYS, meets
 from roofline.support.records import replace
@@ -297,11 +298,22 @@ def _lengths(options: Mapping[str, Any]) -> str:
     sessions = sessions_of(*(options.get(name) for name in ("turns", "think", "grow", "system")))
     parts = ["lengths of a trace"] if is_trace else [f"{_number(isl)} in", f"{_number(osl)} out"]
     parts = parts if sessions is None else [str(sessions)]
+    parts += _media(options)
     if options.get("prefix"):
         parts.append(_cached(options, None if is_trace else isl))
     spread = [f"{name} cv {options[f'{name}_cv']:g}" for name in ("isl", "osl") if options.get(f"{name}_cv")]
     parts += [f"{law} {', '.join(spread)}" if law == LAWS[1] and spread else ", ".join(spread)] if spread else []
     return ", ".join(parts)
+
+
+def _media(options: Mapping[str, Any]) -> Iterator[str]:
+    """Texts such as ``2 images of 1024x1024``."""
+    for name, one in (("images", "image"), ("video_frames", "video frame")):
+        if options.get(name):
+            size = OPTIONS["image_size"].default if options.get("image_size") is None else options["image_size"]
+            yield f"{counted(_number(options[name]), one)} of {size}"
+    if options.get("audio"):
+        yield f"{to_text(options['audio'], 's')} of audio"
 
 
 def _cached(options: Mapping[str, Any], isl: Any) -> str:

@@ -522,6 +522,8 @@ def _model_lines(model: Model) -> Iterator[str]:
             yield f"    {number} x {line}"
     yield "formats: " + ", ".join(f"{section} {name}" for section, name in model.native.items())
     yield f"cache: {_cache_text(counts)}"
+    for tower in model.encoders:
+        yield f"{tower.kind} encoder: {tower.layers} layers, width {tower.hidden}, {tower.parameters():,} parameters"
 
 
 def _value_text(field: str, value: str) -> str:

@@ -530,7 +530,7 @@ def _pivoted(rows: Sequence[Mapping[str, Any]], place: int, count: int) -> dict[
 # Separate prefill and decode pools: the `disaggregate` command.
 
 _SMALL = 0.005  # share of the TTFT below which a part is left out
-_BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_util"))
+_BUSY = (("encode", "encode_util"), ("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_util"))
 
 
 @question(
@@ -545,6 +545,9 @@ _BUSY = (("prefill", "prefill_util"), ("decode", "decode_util"), ("link", "link_
     help="Pool that computes prompts, e.g. b200:tp4x2 (GPU, plan, replicas).",
 )
 @click.option("--decode", type=GPU, required=True, help="Pool that writes answers, e.g. h200:tp8:fp8x3.")
+@click.option(
+    "--encode", type=GPU, help="Pool that encodes images and audio, e.g. h100:x2.  [default: the prefill pool]"
+)
 @click.option("--prefill-engine", type=suggested("engine", engine_names), help="Engine of the prefill pool alone.")
 @click.option("--decode-engine", type=suggested("engine", engine_names), help="Engine of the decode pool alone.")
 @click.option(
@@ -570,6 +573,7 @@ def disaggregate(
     *,
     prefill: str,
     decode: str,
+    encode: str | None,
     prefill_engine: str | None,
     decode_engine: str | None,
     kv_link: str | None,
@@ -588,7 +592,7 @@ def disaggregate(
         options = with_engine(emit, options)
     answers = [
         disaggregate_question.disaggregate(
-            model, prefill, decode,
+            model, prefill, decode, encode=encode,
             prefill_engine=prefill_engine, decode_engine=decode_engine, kv_link=kv_link, layerwise=layerwise,
             prefill_gpu_price=prefill_gpu_price, decode_gpu_price=decode_gpu_price, **options,
         )
@@ -612,7 +616,8 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     from roofline.questions.pools import link_text
 
     apart = {
-        "way": "two pools", "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
+        "way": "two pools" if answer.encoding is None else "three pools",
+        "num_gpus": answer.num_gpus, "ttft_ms": row["ttft_ms"], "ttft_p99_ms": row["ttft_p99_ms"],
         "tpot_ms": row["tpot_ms"], "max_request_rate": answer.max_request_rate,
     }  # fmt: skip
     others = [
@@ -632,7 +637,7 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
     cost = answer.usd_per_m_output_tok
     price = "" if cost is None else f", {rent_text(row)}, {output_price(cost)}"
     tpot = "" if answer.tpot is None else f", TPOT {to_text(answer.tpot, 's')}"
-    busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY)
+    busy = ", ".join(f"{name} {row[key]:.0%}" for name, key in _BUSY if row[key] is not None)
     lines = [f"TTFT = {' + '.join(parts)}", f"busy: {busy}; KV cache over {link_text(answer.pools.link)}"]
     if answer.slo_text:
         lines.insert(0, f"SLO: {answer.slo_text}")
@@ -650,11 +655,13 @@ def _pools_screen(answer: Disaggregation, row: dict[str, Any], max_gpus: int | N
         answers = pool.ranking if pool.within is None else pool.within.sentence
         lines.append(f"{pool.gpu}: {pool.reason or answers}")
     lines += flag_line(answer.pools.prefill.engine.name, row["flags"], " (whole file: --emit dynamo)")
-    case = f"{answer.model.short_name}, isl {row['isl']:g}, osl {row['osl']:g}, {answer.workload.load.brief}"
+    media = "" if row["media"] is None else f" + {row['media_tokens']:,} of {row['media']}"
+    case = f"{answer.model.short_name}, isl {row['isl']:g}{media}, osl {row['osl']:g}, {answer.workload.load.brief}"
+    encode = f"encode {texts['encode']}, " if "encode" in texts else ""
     return Screen(
         columns=_COLUMNS,
         rows=[apart, *others],
-        case=f"{case}: prefill {texts['prefill']}, decode {texts['decode']}",
+        case=f"{case}: {encode}prefill {texts['prefill']}, decode {texts['decode']}",
         answer=f"TTFT {to_text(answer.ttft, 's')}{tpot}{verdict}{price}",
         lines=[part for line in lines for part in prose(line).split("\n")],
         notes=answer.warnings,

@@ -69,7 +69,7 @@ def _facts(prediction: Prediction | Shown) -> Mapping[str, str]:
         "model": str(deployment.model.short_name),
         "formats": f"weights {weights}, KV cache {cache}, compute {compute}",
         "plan": f"{gpus_text(deployment.gpu.name, deployment.num_gpus)} ({plan})",
-        "lengths": f"{rounded(float(workload.isl))} tokens in, {rounded(float(workload.osl))} out{cached}{spread}",
+        "lengths": f"{rounded(float(workload.text))} tokens in, {rounded(float(workload.osl))} out{cached}{spread}",
         "load": workload.load.words(rounded(float(workload.load.amount))),
         "slo": f"SLO {slo}" if slo else "",
         "engine": named,

@@ -171,7 +171,7 @@ class Assembly:
     def host(self, name: str, time: Real) -> None:
         """Add time [s] during which the GPU waits for the host, if any."""
         if not (type(time) is float and time == 0.0):
-            self.kernels.append(host_kernel(name, time))
+            self.kernels.append(host_kernel(name, time, self._part))
 
     def kernel(self, name: str, kind: KernelKind, key: str, peak: str, count: Real, work: Work) -> Kernel:
         """A kernel, not added; `key` is the dtype key of its calibration, `peak` the dtype at which it multiplies."""

@@ -23,7 +23,18 @@ from roofline.numbers.operations import (
 )
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import Engine, KernelOverride
-from roofline.specs.gpu import ALL_REDUCE, HOST, NO_LINK, P2P, PCIE, CollectiveEfficiency, Efficiency, Gpu, KernelKind
+from roofline.specs.gpu import (
+    ALL_REDUCE,
+    ENCODER,
+    HOST,
+    NO_LINK,
+    P2P,
+    PCIE,
+    CollectiveEfficiency,
+    Efficiency,
+    Gpu,
+    KernelKind,
+)
 from roofline.support.errors import BadInput, shown
 from roofline.support.records import NamedTuple, replace
 
@@ -162,7 +173,8 @@ class Kernel(NamedTuple):
     @property
     def label(self) -> str:
         """Name of the part of a pass that it belongs to, for people."""
-        return self.part if self.part and self.kind.goes_by_part else self.kind.label
+        is_named = self.part and (self.kind.goes_by_part or self.part == ENCODER)
+        return self.part if is_named else self.kind.label
 
 
 def kernel_time(work: Work, roof: Roof) -> Terms:

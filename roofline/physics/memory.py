@@ -99,6 +99,7 @@ class Held(NamedTuple):
     padding: Real = 0.0  # [B] by which kernels pad the experts
     layers: Real = 0.0  # of the stage with the most of them
     adapters: Real = 0.0  # [B] slots of adapters
+    workspace: Real = 0.0  # [B] of the encoders of images and audio
 
 
 def _held(deployment: Deployment, length: Real = 0.0) -> Held:
@@ -107,10 +108,16 @@ def _held(deployment: Deployment, length: Real = 0.0) -> Held:
     weights, token = _deployed_weights(deployment), _token_bytes(model, plan)
     sequence = _sequence_bytes(deployment, length) + _draft_cache(deployment, length)
     adapters = _adapter_slots(deployment)
+    workspace: Real = 0.0
+    if deployment.media is not None:
+        from roofline.physics.encoders import encoder_workspace
+
+        workspace = encoder_workspace(deployment)
     if not deployment.engine.start_up:
-        return Held(weights, sequence, token, adapters=adapters)
+        return Held(weights, sequence, token, adapters=adapters, workspace=workspace)
     layers = reduce(maximum, (stage.layers for stage in model.stages(plan.pp)))
-    return Held(weights, sequence, token, _padding_bytes(deployment, start_up_rule(deployment)), layers, adapters)
+    padding = _padding_bytes(deployment, start_up_rule(deployment))
+    return Held(weights, sequence, token, padding, layers, adapters, workspace)
 
 
 def _adapter_slots(deployment: Deployment) -> Real:
@@ -140,7 +147,7 @@ def memory_of(deployment: Deployment, held: Held, batch: Real, length: Real) -> 
     return Memory(
         weights=held.weights,
         kv_cache=kv_cache,
-        activations=_activations(model, plan, held.token, sequences, length, deployment.queries),
+        activations=_beside(_activations(model, plan, held.token, sequences, length, deployment.queries), held),
         reserve=(1.0 - deployment.engine.gpu_memory_utilization) * gpu.memory,
         usable=gpu.memory,
         prefixes=prefixes,
@@ -199,7 +206,7 @@ def start_up_of(deployment: Deployment, held: Held) -> StartUpMemory[Real]:
     share, total = engine.gpu_memory_utilization, deployment.gpu.memory - rule.driver
     weights = held.weights + held.padding + held.adapters  # engines log adapters as part of the model
     graphs = _graph_bytes(deployment, rule, held.layers)
-    activations = _budget_activations(deployment, rule, held.token)
+    activations = _beside(_budget_activations(deployment, rule, held.token), held)
     linked = where(plan.num_gpus > 1, rule.linked, 0.0)
     if rule.share_of == OF_ALL:
         counted = graphs if rule.counts_graphs else 0.0
@@ -209,6 +216,11 @@ def start_up_of(deployment: Deployment, held: Held) -> StartUpMemory[Real]:
     else:
         cache = share * (total - rule.context - linked - weights - activations - rule.fixed - graphs)
     return StartUpMemory(total, weights, activations, graphs, rule.context + rule.fixed + linked, cache)
+
+
+def _beside(nbytes: Real, held: Held) -> Real:
+    """Bytes, and the workspace of encoders where there is one [B]."""
+    return nbytes if type(held.workspace) is float and held.workspace == 0.0 else nbytes + held.workspace
 
 
 def _padding_bytes(deployment: Deployment, rule: StartUp) -> Real:
@@ -451,7 +463,7 @@ def largest_of(deployment: Deployment, held: Held, length: Real) -> Real:
     logits = _LOGIT_NBYTES * model.vocab / plan.tp
     per_sequence = plan.pp * cache + logits * deployment.queries
     per_token = held.token
-    fixed = held.weights + deployment.prefix_cache / plan.num_gpus + held.adapters
+    fixed = _beside(held.weights + deployment.prefix_cache / plan.num_gpus + held.adapters, held)
     free = deployment.engine.gpu_memory_utilization * gpu.memory - fixed
     full_chunk = maximum(floor((free - CHUNK_TOKENS * per_token) / per_sequence), 0.0)
     # Batches whose tokens do not fill a chunk need less for activations.
@@ -468,6 +480,10 @@ def _deployed_weights(deployment: Deployment) -> Real:
         nbytes = nbytes + _draft_weights(deployment)
         if deployment.offload is not None:
             nbytes = nbytes - offloaded_bytes(deployment)
+        if deployment.media is not None:
+            from roofline.physics.encoders import encoder_bytes
+
+            nbytes = nbytes + encoder_bytes(deployment)
         deployment.memo[_deployed_weights] = nbytes
     return nbytes
 

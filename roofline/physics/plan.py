@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real
 from roofline.numbers.quantity import MEGA
@@ -11,6 +11,9 @@ from roofline.specs.engine import Acceptance, Engine
 from roofline.specs.gpu import Gpu
 from roofline.specs.model import Model
 from roofline.support.records import NamedTuple, dataclass, replace
+
+if TYPE_CHECKING:
+    from roofline.specs.media import Media
 
 #: Routing skew c: fitted on MoE kernels timed with power-law routing
 #: (aiconfigurator-core 0.12.0 tables, 2026), 0.5-0.7 over data types; docs/method.md.
@@ -188,6 +191,7 @@ class Deployment(_HasMemo):
     spread: Spread = PLAIN_SPREAD
     adapters: Adapters | None = None  # None: the model as it is
     offload: Offload | None = None  # None: all weights in GPU memory
+    media: Media | None = None  # images, video and audio of each request; None: text alone
 
     def at(self, plan: Plan) -> Deployment:
         """The deployment with another plan; the same object each time, so that programs are reused."""
@@ -244,6 +248,7 @@ class Deployment(_HasMemo):
             spread=PLAIN_SPREAD,
             adapters=None,
             offload=None,
+            media=None,
         )
 
     @property

@@ -401,7 +401,7 @@ def structure(deployment: Deployment) -> Hashable:
             kept_for(deployment.engine, _shape), _identity_of(deployment.model),
             _of_quantization(deployment.quantization), deployment.basis == "ideal", deployment.routing_skew,
             _of_draft(deployment.draft), deployment.prefix_cache, deployment.spread, deployment.adapters,
-            deployment.offload,
+            deployment.offload, deployment.media,
         )  # fmt: skip
         known = deployment.memo[structure] = _interned(key)
     return known

@@ -473,7 +473,7 @@ def _residuals(runs: list[Observed], factors: tuple[float, float]) -> list[tuple
 
 def _load(run: Observed) -> tuple[object, ...]:
     workload = run.workload
-    return workload.load.name, workload.load.amount, workload.isl, workload.osl
+    return workload.load.name, workload.load.amount, workload.text, workload.osl
 
 
 def _load_distance(run: Observed, other: Observed) -> float:

@@ -23,6 +23,7 @@ from roofline.questions.inputs.arguments import (
 from roofline.questions.inputs.case import TRAFFIC, traffic
 from roofline.questions.inputs.deployment import check_settings, found_model, pool_of
 from roofline.questions.inputs.flags import pool_flags
+from roofline.questions.inputs.media import MEDIA, media_of, with_media
 from roofline.questions.inputs.options import understood
 from roofline.questions.pools import OnePool, deployment_of_pool, kv_link_between, link_text, one_pool
 from roofline.questions.predict import DEFAULT_ENGINE, DEFAULTS
@@ -88,6 +89,7 @@ from roofline.support.errors import BadInput, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, dataclass, field, replace
 
 if TYPE_CHECKING:
+    from roofline.questions.encode_pool import EncodePool
     from roofline.questions.inputs.signatures import Slo, Unlimited
 
 
@@ -97,6 +99,7 @@ def disaggregate(
     prefill: str | Gpu,
     decode: str | Gpu,
     *,
+    encode: str | Gpu | None = None,
     prefill_engine: str | None = None,
     decode_engine: str | None = None,
     kv_link: str | float | None = None,
@@ -112,6 +115,8 @@ def disaggregate(
         model: name, alias or record.
         prefill: pool for prompts, such as ``b200:tp4x2``: GPU, plan, formats, replicas.
         decode: pool for answers, such as ``h200:tp8:fp8x3``.
+        encode: pool for images, video and audio, such as ``h100:x2``, which holds the encoders alone and sends their
+            embeddings over `kv_link`; None: the prefill pool encodes.
         prefill_engine: engine profile of the prefill pool; None for `engine`.
         decode_engine: engine profile of the decode pool; None for `engine`.
         kv_link: link for KV caches: ``nvlink``, ``rdma``, ``pcie``, or its bandwidth per GPU and direction, such as
@@ -144,7 +149,16 @@ def disaggregate(
     first, prefill_notes = deployment_of_pool("prefill", record, prefill, asked.prefill_options, prefill_gpu_price)
     second, decode_notes = deployment_of_pool("decode", record, decode, asked.decode_options, decode_gpu_price)
     pools = Pools(first, second, kv_link_between(first, second, kv_link, layerwise))
-    pooled_load = pooled(pools, workload)
+    encoding = None
+    if encode is not None:
+        from roofline.questions.encode_pool import encode_pool, with_encoding
+
+        alone = encode_pool(record, encode, asked.prefill_options, pools.link.bandwidth)
+        users = workload.load.users_on(1.0)
+        rate = None if users is not None else float(workload.load.rate_on(1.0))
+        pools, pooled_load, encoding = with_encoding(pools, alone, lambda both: pooled(both, workload), rate, users)
+    else:
+        pooled_load = pooled(pools, workload)
     if not pooled_load.is_stable:
         kind = Overloaded if workload.load.is_open else NoSteadyState
         raise kind(_overload_message(pooled_load, workload))
@@ -159,7 +173,7 @@ def disaggregate(
         if chosen or plain.get("quantization"):
             formats[role] = chosen or plain["quantization"]
     warnings = (*notes, *prefill_notes, *decode_notes, pools_outside(pools, workload, pooled_load))
-    return Disaggregation(pools, workload, pooled_load, asked.limits, warnings, formats)
+    return Disaggregation(pools, workload, pooled_load, asked.limits, warnings, formats, encoding)
 
 
 class PoolCase(NamedTuple):
@@ -193,12 +207,16 @@ def pool_case(
     isl, osl, lengths, cold_start, *_ = traffic(plain["isl"], plain["osl"], **spreads)
     workload = case.workload(isl, osl, None, plain["prefix"], **loads, lengths=lengths, cold_start=cold_start)
     one_case("disaggregate", sum(workload.numbers.values()), "lengths and load")
+    held = media_of(record, *(plain.get(name) for name in MEDIA))
+    workload = with_media(workload, held)
     if workload.load.is_run and any(key not in LATENCIES for key in limits or ()):
         raise BadInput("percentiles need a steady state: leave out num_prompts, or limit the mean")
     plain["cold_start"] = None  # belongs to the load
     engine = plain.get("engine") or DEFAULT_ENGINE
     decode_options = {**plain, "engine": decode_engine or engine}
     prefill_options = {**plain, "engine": prefill_engine or engine}
+    if held is not None:  # the prefill pool encodes; the other one gets their KV cache with that of the text
+        decode_options |= {**dict.fromkeys(MEDIA), "isl": float(isl) + held.tokens}
     if lengths is None or lengths.rows is None:  # not a trace
         prefill_options |= {"osl": 1, "osl_cv": None}
     return PoolCase(record, workload, limits or Limits(), plain, prefill_options, decode_options, model_notes)
@@ -249,6 +267,7 @@ class Disaggregation(Answer[dict[str, Json]]):
     slo: Mapping[str, float] = field(default_factory=dict)  # [s]
     warnings: tuple[str, ...] = ()
     formats: Mapping[str, str] = field(default_factory=dict, repr=False)  # presets given, by pool
+    encoding: EncodePool | None = field(default=None, repr=False)  # None: the prefill pool encodes
 
     @property
     def model(self) -> Model:
@@ -256,7 +275,7 @@ class Disaggregation(Answer[dict[str, Json]]):
 
     @property
     def num_gpus(self) -> int:
-        return self.pools.num_gpus
+        return self.pools.num_gpus + (0 if self.encoding is None else self.encoding.num_gpus)
 
     @property
     def texts(self) -> dict[str, str]:
@@ -270,7 +289,7 @@ class Disaggregation(Answer[dict[str, Json]]):
             formats = self.formats.get(role)
             pool = Pool(deployment.gpu.name, plan.tp, **degrees, quantization=formats, replicas=copies)
             texts[role] = pool_text(pool)
-        return texts
+        return texts if self.encoding is None else {"encode": self.encoding.text, **texts}
 
     @property
     def load(self) -> str:
@@ -314,8 +333,13 @@ class Disaggregation(Answer[dict[str, Json]]):
         """The parts of the TTFT [s]."""
         load = self.found
         before = load.ttft - load.prompt - load.prompt_wait - load.transfer - load.transfer_wait
+        request, pool, apart = float(before - load.step_wait - load.slot_wait), self.encoding, {}
+        if pool is not None:
+            request = request - pool.delay
+            apart = {"media of others": pool.wait, "encoding": pool.encoding, "embeddings": pool.sending}
         return {
-            "request": float(before - load.step_wait - load.slot_wait),
+            "request": request,
+            **apart,
             "prompts of others": float(load.prompt_wait),
             "prompt": float(load.prompt),
             "transfer": float(load.transfer),
@@ -337,15 +361,18 @@ class Disaggregation(Answer[dict[str, Json]]):
     @property
     def max_request_rate(self) -> float:
         """Saturation: of the pool, or the link, that fills first [1/s]."""
-        return float(self.found.max_request_rate)
+        most = float(self.found.max_request_rate)
+        return most if self.encoding is None else min(most, self.encoding.max_rate)
 
     @property
     def utils(self) -> dict[str, float]:
         """Utilization of each part: its request rate over the largest that it sustains alone [1]."""
         load = self.found
+        encoding = () if self.encoding is None else (("encode", self.encoding.max_rate),)
         return {
             name: float(load.request_rate / most)
             for name, most in (
+                *encoding,
                 ("prefill", load.max_prefill_rate),
                 ("decode", load.max_decode_rate),
                 ("link", load.max_link_rate),
@@ -370,7 +397,9 @@ class Disaggregation(Answer[dict[str, Json]]):
     @property
     def usd_per_hour(self) -> float | None:
         """Rent of both pools [USD/h]; None where a price is unknown."""
-        prices = [(pool.gpu.price, pool.num_gpus) for pool in (self.pools.prefill, self.pools.decode)]
+        pools = [self.pools.prefill, self.pools.decode]
+        pools += [] if self.encoding is None else [self.encoding.deployment]
+        prices = [(pool.gpu.price, pool.num_gpus) for pool in pools]
         if any(price is None for price, _ in prices):
             return None
         return sum(price.typical * HOUR * gpus for price, gpus in prices if price is not None)
@@ -474,6 +503,8 @@ class Disaggregation(Answer[dict[str, Json]]):
         Raises:
             BadInput: no limits.
         """
+        if self.encoding is not None:
+            raise BadInput("the largest rate beside an encode pool is not searched for; ask at the rates of interest")
         limits = required_limits("goodput", self.slo if slo is None else slo)
         return pool_goodput(self.pools, self.workload, limits, check_share(share, limits))
 
@@ -502,7 +533,9 @@ class Disaggregation(Answer[dict[str, Json]]):
 
     @cached_property
     def one_pool(self) -> tuple[OnePool, ...]:
-        """One pool for the same rent, on each kind of GPU, under the same load."""
+        """One pool for the same rent, on each kind of GPU, under the same load; none beside an encode pool."""
+        if self.encoding is not None:
+            return ()
         ends = (self.intervals or {}).get("tpot", (1.0, 1.0))
         return one_pool(self.pools, self.workload, self.slo, ends[1] / ends[0])
 
@@ -525,7 +558,8 @@ class Disaggregation(Answer[dict[str, Json]]):
     def __str__(self) -> str:
         texts, ratio = self.texts, self.best_ratio()
         gpus = counted(self.num_gpus, "GPU")
-        head = f"{self.model.short_name}: prefill {texts['prefill']}, decode {texts['decode']}, {gpus}"
+        before = "" if self.encoding is None else f"encode {texts['encode']}, "
+        head = f"{self.model.short_name}: {before}prefill {texts['prefill']}, decode {texts['decode']}, {gpus}"
         parts = [f"{name} {to_text(time, 's')}" for name, time in self.parts.items() if time > self.ttft * MILLI]
         used = ", ".join(f"{name} {share:.0%}" for name, share in self.utils.items())
         lines = [
@@ -586,6 +620,15 @@ def _part(name: str, meaning: str) -> Key[Disaggregation]:
     return Key.number("ms", meaning, lambda d: _ms(float(getattr(d.found, name))))
 
 
+def _encode(name: str, meaning: str) -> Key[Disaggregation]:
+    return Key.number("ms", meaning, lambda d: None if d.encoding is None else _ms(float(getattr(d.encoding, name))))
+
+
+def _of_media(answer: Disaggregation, name: str) -> Any:
+    deployment = answer.pools.prefill if answer.encoding is None else answer.encoding.deployment
+    return None if deployment.media is None else getattr(deployment.media, name)
+
+
 def _util(part: str, meaning: str) -> Key[Disaggregation]:
     return Key.number("1", meaning, lambda d: d.utils[part])
 
@@ -606,7 +649,7 @@ POOL_KEYS: Keys[Disaggregation] = {
     "decode_gpus": Key.integer("1", "GPUs of the decode pool.", lambda d: d.pools.decode.num_gpus),
     **taken(
         KEYS,
-        isl=lambda d: float(d.workload.isl),
+        isl=lambda d: float(d.workload.text),
         osl=lambda d: float(d.workload.osl),
         prefix=lambda d: float(d.workload.prefix),
         isl_cv=lambda d: None if d.workload.lengths is None else d.workload.lengths.prompts.cv,
@@ -678,6 +721,23 @@ POOL_KEYS: Keys[Disaggregation] = {
     "prefill_basis": Key.text("What the figures of the prefill pool stand on.", lambda d: d.pools.prefill.basis),
     "decode_basis": Key.text("What the figures of the decode pool stand on.", lambda d: d.pools.decode.basis),
     **taken(KEYS, warnings=lambda d: list(d.warnings)),
+    **taken(
+        KEYS,
+        media=lambda d: _of_media(d, "text"),
+        media_tokens=lambda d: _of_media(d, "tokens"),
+    ),
+    "encode_pool": Key.text(
+        "Pool that encodes images and audio; null where the prefill pool does.", lambda d: d.texts.get("encode")
+    ),
+    "encode_gpus": Key.integer(
+        "1", "Its GPUs; null without one.", lambda d: None if d.encoding is None else d.encoding.num_gpus
+    ),
+    "encode_util": Key.number(
+        "1", "request_rate over the largest that it answers; null without one.", lambda d: d.utils.get("encode")
+    ),
+    "encode_ms": _encode("encoding", "Of the TTFT: encoding on an idle replica of it; null without one."),
+    "encode_wait_ms": _encode("wait", "Of the TTFT: the images and audio of others; null without one."),
+    "embeddings_ms": _encode("sending", "Of the TTFT: embeddings on their way to the prefill pool; null without one."),
     "flags": SHARED["flags"]._replace(of=lambda d: pool_flags(d.pools.prefill.engine.name)),
 }
 

@@ -266,7 +266,7 @@ def _constants(runs: Runs, fit: Likeliest) -> Iterator[FittedConstant]:
 def _told(run: Observed) -> str:
     """A load in words."""
     workload = run.workload
-    return f"{workload.load.brief}, isl {workload.isl:g}, osl {workload.osl:g}"
+    return f"{workload.load.brief}, isl {workload.text:g}, osl {workload.osl:g}"
 
 
 def _fitted_runs(runs: Runs, fit: Likeliest) -> Iterator[FittedRun]:

@@ -99,6 +99,7 @@ def candidates(start: Start) -> Iterator[Lever]:
     yield _separate_pools(start)
     yield _shorter_answers(start)
     yield from _budgets(start)
+    yield from _smaller_images(start)
     yield _lighter_load(start)
 
 
@@ -119,7 +120,7 @@ def _smaller_model(start: Start) -> Lever:
 
 def _prompt_cache(start: Start) -> Lever:
     """A shared prefix, where the case has none."""
-    kind, isl = "prompt cache", float(start.prediction.workload.isl)
+    kind, isl = "prompt cache", float(start.prediction.workload.text)
     times, cache = start.prediction.session_times, start.prediction.workload.cache
     if times is not None and cache is not None and cache.tier == HBM:
         if float(times.found.hit) > _ALL_FOUND:
@@ -312,6 +313,15 @@ def _separate_pools(start: Start) -> Lever:
         Choice(name, pools) for name, pools in splits(start.options["gpu"], deployment.plan, int(deployment.replicas))
     )
     return Lever(kind, ways, reason=None if ways else "one replica of this plan cannot be divided")
+
+
+def _smaller_images(start: Start) -> Iterator[Lever]:
+    """Images and frames of half the width and height."""
+    media = start.prediction.deployment.media
+    if media is not None and (media.images or media.video_frames) and min(media.size) >= _TWICE:
+        size = f"{media.size[0] // _TWICE}x{media.size[1] // _TWICE}"
+        quality = f"the model sees less of the images: {CHECK}"
+        yield Lever("smaller images", (Choice(f"images of {size}", {"image_size": size}),), quality)
 
 
 def _shorter_answers(start: Start) -> Lever:

@@ -642,7 +642,7 @@ def _scatter(answer: Pareto, *, with_ranges: bool) -> Scatter:
     x_label, y_label = map(figure_text, answer.keys)
     x_least, y_least = (min(point[axis] for points in answer.by_gpu.values() for point in points) for axis in (0, 1))
     workload = answer.points[0].prediction.workload
-    lengths = f"{rounded(float(workload.isl))} in, {rounded(float(workload.osl))} out"
+    lengths = f"{rounded(float(workload.text))} in, {rounded(float(workload.osl))} out"
     title = f"{answer.model}, {lengths}: {y_label} against {x_label}"
     sides = better(KEYS[answer.keys[0]]) or 1.0, better(KEYS[answer.keys[1]]) or 1.0
     return Scatter(title, x_label, y_label, answer.by_gpu, marked, turn, x_least > 0.0, y_least > 0.0, sides)

@@ -14,6 +14,7 @@ from roofline.physics.plan import Deployment
 from roofline.questions.inputs.arguments import flag, one_case, scalar
 from roofline.questions.inputs.case import CACHE, LEAST_RATE, price_of
 from roofline.questions.inputs.deployment import POOLED, choice, own_settings, pool_of
+from roofline.questions.inputs.media import LEFT_OUT
 from roofline.questions.predict import predict
 from roofline.serving.capacity import Crossover, crossovers, largest_rate, pool_goodput
 from roofline.serving.latency import BENCHMARK, UNDER_LOAD, Served, Workload
@@ -67,7 +68,7 @@ def deployment_of_pool(
     if price is not None:
         usd_per_s = _price(f"{role}_gpu_price", price)
         deployment = replace(deployment, gpu=replace(deployment.gpu, price=Price(usd_per_s, usd_per_s, usd_per_s)))
-    notes = [text for text in prediction.warnings if not text.startswith((UNDER_LOAD, BENCHMARK, "tp ="))]
+    notes = [text for text in prediction.warnings if not text.startswith((UNDER_LOAD, BENCHMARK, "tp =", *LEFT_OUT))]
     return deployment, tuple(f"{role}: {text}" for text in notes)
 
 

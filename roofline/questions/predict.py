@@ -110,6 +110,10 @@ def predict(
     think: float | str | None = None,
     grow: str | Mapping[str, float] | None = None,
     system: float | str | None = None,
+    images: int | str | None = None,
+    image_size: int | str | tuple[int, int] | None = None,
+    video_frames: int | str | None = None,
+    audio: float | str | None = None,
     derate: str | Mapping[str, float | str] | None = None,
     tp: int | None = None,
     pp: int = 1,
@@ -191,6 +195,10 @@ def predict(
         think: mean time from an answer to the next turn of its session, ``5s``; None for none [s].
         grow: what a turn adds to the context: ``in:800,out:300``, or a mapping; in place of isl and osl [tokens].
         system: tokens that all sessions begin with, always in the cache; None for none [tokens].
+        images: images of a request; their tokens come after the text of `isl` [1].
+        image_size: width and height of an image or frame, ``1024x768``; None for 1024x1024 [pixels].
+        video_frames: frames of a video in a request, of that size [1].
+        audio: length of the audio in a request, ``30s`` [s].
         derate: shares of `bandwidth`, `peak` and `link` that are lost to neighbours, virtualization or clocks:
             ``bandwidth:5%,peak:3%``, or a mapping [1].
         tp: tensor-parallel degree; None for the smallest that holds the load, or, where `num_gpus` and `slo` are given,
@@ -276,7 +284,8 @@ def predict(
             model, gpu, tp, pp, ep, dp, cp, dcp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing,
             basis, engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
             draft_tokens, acceptance, lora, max_loras, max_lora_rank, offload, offload_bandwidth, cpu_bandwidth, derate,
-            set, gpu_price, price_file, specs, assume, eplb, two_batch_overlap, all_to_all,
+            set, gpu_price, price_file, specs, assume, eplb, two_batch_overlap, all_to_all, images, image_size,
+            video_frames, audio,
         )
     )  # fmt: skip
     traffic = case.Traffic(isl, osl)
@@ -290,6 +299,10 @@ def predict(
     loads = {"concurrency": concurrency, "request_rate": request_rate, "num_prompts": num_prompts}
     of_a_load = {**traffic.of_a_load, "cache": traffic.cache(prompt_cache), **loads}
     workload = case.workload(traffic.isl, traffic.osl, batch, traffic.prefix(prefix), **of_a_load)
+    if base.deployment.media is not None:
+        from roofline.questions.inputs.media import with_media
+
+        workload = with_media(workload, base.deployment.media)
     deployment = case.deployed(base.deployment, workload.cache)
     rest = _Rest(base, limits, measured, allow_oversize)
     if base.tp is not None:
@@ -327,6 +340,7 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
         *deployments.spread_notes(deployment),
         *deployments.notes_beside(deployment),
         *case.cache_notes(deployment, workload),
+        *_notes_on_media(deployment),
         *deployments.correction_notes(correction),
     )
     prediction = predict_deployment(
@@ -335,6 +349,14 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
     if never(prediction.fits) and not allow_oversize:
         raise does_not_fit(deployment, workload.batch, workload.isl + workload.osl)
     return load.noted(prediction)
+
+
+def _notes_on_media(deployment: Deployment) -> Iterable[str]:
+    if not deployment.model.encoders:
+        return ()
+    from roofline.questions.inputs.media import media_notes
+
+    return media_notes(deployment)
 
 
 def _at_each_plan(deployment: Deployment, workload: Workload, tp: Any, rest: _Rest) -> Prediction:

@@ -209,7 +209,7 @@ class Measurement(Answer[dict[str, Json]]):
         prediction = self.plan.prediction
         assert prediction is not None  # noqa: S101 - as above
         load, workload = prediction.workload.load, prediction.workload
-        case = f"{rounded(float(workload.isl))} in, {rounded(float(workload.osl))} out"
+        case = f"{rounded(float(workload.text))} in, {rounded(float(workload.osl))} out"
         what = f"one replica of {self.plan.text} at {load.words(rounded(self.load))}, {case}"
         bills = f"{month_text(min(self.bills))} to {month_text(max(self.bills))}"
         if self.worth <= 0.0:

@@ -44,6 +44,12 @@ class Workload:
     cold_start: tuple[float, float] | None = None  # share of requests [1], start-up time [s]
     cache: PromptCache | None = None  # None: all prefixes are in GPU memory
     arrivals: Process | None = None  # of a rate; None: Poisson arrivals, split at random
+    media: float = 0.0  # [tokens] of the prompt that are images, video or audio
+
+    @property
+    def text(self) -> Real:
+        """Prompt tokens that are text, `isl` as callers state it [tokens]."""
+        return self.isl - self.media if self.media else self.isl
 
     @property
     def is_mean(self) -> bool:
@@ -79,13 +85,15 @@ class Workload:
     @property
     def numbers(self) -> dict[str, Any]:
         """Its numbers by their names, for `at`."""
-        lengths = {"isl": self.isl, "osl": self.osl, self.load.option: self.load.amount, "prefix": self.prefix}
+        lengths = {"isl": self.text, "osl": self.osl, self.load.option: self.load.amount, "prefix": self.prefix}
         return lengths | {name: getattr(self.load, name) for name in self.load.inputs}
 
     def at(self, numbers: Mapping[str, Any]) -> Workload:
         """The workload with other numbers, by their names among `numbers`."""
         own = {name: numbers[name] for name in self.load.options if name in numbers}
         lengths = {name: value for name, value in numbers.items() if name not in own}
+        if self.media and "isl" in lengths:
+            lengths["isl"] = lengths["isl"] + self.media
         return replace(self, load=self.load.having(own), **lengths)
 
 
@@ -134,7 +142,12 @@ def _all_prompts(deployment: Deployment, workload: Workload) -> tuple[Kernel, ..
     before = (("network", engine.network, NETWORK), ("request", engine.request, ""))
     overheads = (host_kernel(name, time, part) for name, time, part in before if type(time) is not float or time != 0.0)
     kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
-    return (*overheads, *(kernel for kind in kinds for kernel in _prompts(deployment, workload, kind)))
+    prompts = (kernel for kind in kinds for kernel in _prompts(deployment, workload, kind))
+    if deployment.media is None:
+        return (*overheads, *prompts)
+    from roofline.physics.encoders import encoder_kernels
+
+    return (*overheads, *encoder_kernels(deployment, rank_batch(workload.batch, deployment.plan.dp)), *prompts)
 
 
 def prefill_of_kinds(deployment: Deployment, workload: Workload) -> list[tuple[Real, Real]]:
@@ -142,6 +155,10 @@ def prefill_of_kinds(deployment: Deployment, workload: Workload) -> list[tuple[R
     kinds = prompt_kinds(deployment, workload.isl, workload.prefix, workload.cache)
     before = deployment.effective_engine.network + deployment.effective_engine.request
     budget, ranked = deployment.effective_engine.max_num_batched_tokens, rank_batch(workload.batch, deployment.plan.dp)
+    if deployment.media is not None:
+        from roofline.physics.encoders import encoder_time
+
+        before = before + encoder_time(deployment, ranked)
     times = []
     for kind in kinds:
         chunk = prompt_chunk(deployment, workload.batch, kind.cached + kind.computed, kind.computed)

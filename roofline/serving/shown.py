@@ -261,7 +261,7 @@ KEYS: Keys[Prediction] = {
     "dp": Key.integer("1", "Data-parallel degree of the attention.", lambda p: p.deployment.plan.dp),
     "cp": Key.integer("1", "Ranks that split the tokens of each prompt.", lambda p: p.deployment.plan.cp),
     "dcp": Key.integer("1", "Ranks of tp that split the cache of each sequence.", lambda p: p.deployment.plan.dcp),
-    "isl": Key.number("tokens", "Prompt length, or its mean.", lambda p: _integral(p.workload.isl), is_open=False),
+    "isl": Key.number("tokens", "Prompt length, or its mean.", lambda p: _integral(p.workload.text), is_open=False),
     "osl": Key.number("tokens", "Answer length, or its mean.", lambda p: _integral(p.workload.osl), is_open=False),
     "prefix": Key.number(
         "tokens", "Prompt tokens whose KV is cached already.", lambda p: _integral(p.workload.prefix), is_open=False
@@ -282,6 +282,15 @@ KEYS: Keys[Prediction] = {
     ),
     "isl_cv": _spread("prompts", "Standard deviation of prompt lengths over their mean."),
     "osl_cv": _spread("answers", "Standard deviation of answer lengths over their mean."),
+    "media": Key.text(
+        "Images, video and audio of a request; null without any.",
+        lambda p: None if p.deployment.media is None else p.deployment.media.text,
+    ),
+    "media_tokens": Key.integer(
+        "tokens",
+        "Prompt tokens that they add to `isl`; null without any.",
+        lambda p: None if p.deployment.media is None else p.deployment.media.tokens,
+    ),
     "batch": Key.number(
         "sequences",
         "Requests of a burst on each replica; null under a load.",
@@ -334,6 +343,11 @@ KEYS: Keys[Prediction] = {
         lambda p: _json_value(p.itl, MILLI),
     ),
     "e2el_ms": _mean("e2el"),
+    "encoder_ms": Key.number(
+        "ms",
+        "Part of `ttft_ms` in which images, video and audio are encoded, on an idle server; null without any.",
+        lambda p: None if p.deployment.media is None else _json_value(_encoding_time(p), MILLI),
+    ),
     **{end: key for name in LATENCIES for end, key in _interval(name).items()},
     **{
         name: key
@@ -496,6 +510,7 @@ def prediction_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[s
             f"{_with_interval(prediction, 'ttft')}, {prediction.prefill.bound}-bound{_prompts(workload)}",
             _percentiles(prediction, "ttft"),
         ),
+        **_encoder(prediction),
         "TPOT": (
             f"{_with_interval(prediction, 'tpot')}, {prediction.decode.bound}-bound",
             _percentiles(prediction, "tpot") + _longest_gaps(prediction),
@@ -553,7 +568,7 @@ def _title(prediction: Prediction) -> str:
 def _case(prediction: Prediction) -> str:
     """Lengths and load in a few words."""
     workload = prediction.workload
-    parts = [f"isl {span_text(workload.isl)}", f"osl {span_text(workload.osl)}"]
+    parts = [f"isl {span_text(workload.text)}{_media_text(prediction)}", f"osl {span_text(workload.osl)}"]
     if getattr(workload.prefix, "shape", ()) or workload.prefix:
         is_mixed = is_a_mixture(workload.cache)
         parts.append(f"prefix {span_text(workload.prefix)}{' for some requests' if is_mixed else ''}")
@@ -561,10 +576,29 @@ def _case(prediction: Prediction) -> str:
     return ", ".join([*parts, *([] if workload.arrivals is None else [str(workload.arrivals)])])
 
 
+def _media_text(prediction: Prediction) -> str:
+    media = prediction.deployment.media
+    return "" if media is None else f" + {media.tokens:,} of {media.text}"
+
+
+def _encoding_time(prediction: Prediction) -> Real:
+    from roofline.serving.media_shown import encoding_time
+
+    return encoding_time(prediction.prefill)
+
+
+def _encoder(prediction: Prediction) -> dict[str, tuple[str, ...]]:
+    if prediction.deployment.media is None:
+        return {}
+    from roofline.serving.media_shown import encoder_facts
+
+    return encoder_facts(prediction.deployment, prediction.prefill)
+
+
 def _workload(prediction: Prediction) -> str:
     """Lengths, burst size, how lengths vary, cold starts."""
     workload = prediction.workload
-    parts = [f"isl {figure_text(workload.isl)}", f"osl {figure_text(workload.osl)}"]
+    parts = [f"isl {figure_text(workload.text)}{_media_text(prediction)}", f"osl {figure_text(workload.osl)}"]
     parts += [f"batch {figure_text(workload.batch)}"] if prediction.served is None else []
     parts += _cached(prediction)
     parts += [] if workload.lengths is None else [f"lengths {workload.lengths}"]
@@ -882,7 +916,8 @@ def plan_text(plan: Any, preset: str | None = None, replicas: Real = 1) -> str:
 
 def case_text(workload: Workload) -> str:
     """Lengths and load of one case: text such as ``isl 2000, osl 300, 64 users``."""
-    return f"isl {workload.isl:g}, osl {workload.osl:g}, {load_text(workload)}"
+    media = f" + {workload.media:g} of media" if workload.media else ""
+    return f"isl {workload.text:g}{media}, osl {workload.osl:g}, {load_text(workload)}"
 
 
 def times_text(times: Mapping[str, Real | None], *, is_mean: bool = False) -> str:

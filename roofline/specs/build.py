@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.quantity import count_from_text, from_text
 from roofline.specs.arguments import Argument, Arguments
@@ -14,6 +14,9 @@ from roofline.specs.model import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer
 from roofline.specs.names import declared
 from roofline.specs.workload import NamedWorkload
 from roofline.support.records import replace
+
+if TYPE_CHECKING:
+    from roofline.specs.media import Tower
 
 #: Section of a checkpoint -> its number format where a file states none.
 DEFAULT_NATIVE = {"linear": "bf16", "embed": "bf16", "head": "bf16", "router": "bf16", "norm": "bf16", "kv": "bf16"}
@@ -74,6 +77,7 @@ def model_record(document: Mapping[str, Any]) -> Model:
         "stated_active": _count(published, "active"),
         "mtp_layers": document.get("mtp", {}).get("layers", 0),
         "ngrams": Ngrams(**document["ngrams"]) if "ngrams" in document else None,
+        "encoders": tuple(map(_tower, document.get("encoders", ()))),
     }
     return Model(**{**_fields(Model, document), **derived})
 
@@ -210,6 +214,13 @@ def _count(parameters: Mapping[str, Any], field: str) -> float | None:
 def _group(group: Mapping[str, Any]) -> Group:
     pattern = group.get("pattern") or [group]
     return Group(group["repeat"], tuple(Layer(_mixer(layer["mixer"]), _ffn(layer["ffn"])) for layer in pattern))
+
+
+def _tower(document: Mapping[str, Any]) -> Tower:
+    from roofline.specs.media import Step, Tower
+
+    values = _fields(Tower, document)
+    return Tower(**{**values, **{part: tuple(Step(**step) for step in values[part]) for part in ("stem", "projector")}})
 
 
 def _mixer(fields: Mapping[str, Any]) -> Mixer:

@@ -248,6 +248,11 @@ P2P = _collective("p2p", "stage hand-overs", is_minor=True)
 STATE_PREFILL = _untimed("state_prefill", "recurrence", "length", ATTENTION_PREFILL, launches=10)
 STATE_DECODE = _untimed("state_decode", "recurrence", "1", ELEMENTWISE)
 INDEXER = _untimed("indexer", "index scores", "index width", GEMM, group=_ATTENTION, launches=4)
+#: Attention without a mask: prompt attention's kernels and constants (docs/method/encoders.md compares them).
+ENCODER_ATTENTION = KernelKind(
+    "encoder_attention", _ATTENTION, ATTENTION_PREFILL.terms, ATTENTION_PREFILL.order, ATTENTION_PREFILL.depth,
+    stand_in=ATTENTION_PREFILL, is_per_sequence=True, goes_by_part=True,
+)  # fmt: skip
 HOST = KernelKind("host", "host", goes_by_part=True)
 HOST_LINK = KernelKind("host_link", "offloaded weights", launches=0)
 
@@ -257,7 +262,7 @@ KINDS: Mapping[str, KernelKind] = {
     for kind in (
         GEMM, ATTENTION_PREFILL, ATTENTION_DECODE, MLA_PREFILL, MLA_DECODE, MOE, ELEMENTWISE,
         ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, MOE_DISPATCH, MOE_COMBINE, P2P,
-        STATE_PREFILL, STATE_DECODE, INDEXER, HOST, HOST_LINK,
+        STATE_PREFILL, STATE_DECODE, INDEXER, ENCODER_ATTENTION, HOST, HOST_LINK,
     )
 }  # fmt: skip
 #: Kinds that can be timed: by the one equation, and over a link.
@@ -267,7 +272,8 @@ COLLECTIVES = tuple(kind for kind in KINDS.values() if kind.is_collective)
 UNTIMED = tuple(kind for kind in KINDS.values() if kind.stand_in is not None)
 
 #: Parts of a model that kernels name.
-HEAD, ROUTER, NETWORK, LOADING, ADAPTERS = "head", "router", "network", "prefix loading", "adapters"
+HEAD, ROUTER, NETWORK, LOADING, ENCODER = "head", "router", "network", "prefix loading", "encoder"
+ADAPTERS = "adapters"
 #: What attention exchanges whose tokens are on several ranks.
 CONTEXT = "context"
 

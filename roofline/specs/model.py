@@ -6,9 +6,17 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
 
 from roofline.numbers.operations import Real
 from roofline.support.records import NamedTuple, dataclass
+
+if TYPE_CHECKING:
+    from roofline.specs.media import Tower
+
+
+#: Caution on a model that was read from a configuration with towers.
+WITHOUT_TOWERS = "only the language model is counted; vision and audio encoders are left out"
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -52,6 +60,7 @@ class Model:
     stream_rank: int = 0  # rank of the gate that mixes residual streams; 0: one full matrix
     stream_average: bool = False  # streams are averaged before the head, not weighted
     ngrams: Ngrams | None = None  # n-gram embeddings, in addition to the token's
+    encoders: tuple[Tower, ...] = ()  # towers of images and audio, which text leaves idle; in no parameter total
 
     def __repr__(self) -> str:
         kind = "mixture of experts" if self.is_moe else "dense"

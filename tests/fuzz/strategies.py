@@ -39,6 +39,8 @@ PLAUSIBLE = {
     "arrivals": ("poisson", "idc:1s=1.4,10s=3.9", "idc:100ms=9"), "turns": (1, 2, 20, "1k"), "think": (0, "5s", "20ms"),
     "router": ("random", "round-robin", "least-busy", "prefix"), "system": (0, 100, "2k"),
     "grow": ("in:800,out:300", "in:1,out:1", "in:4k,out:1"),
+    "images": (0, 1, 8), "image_size": ("1024x768", 448, "99x"), "video_frames": (0, 1, 64),
+    "audio": ("30s", 0, "2 min"), "encode": ("h100", "l40s:x2"),
     "derate": ("bandwidth:5%,peak:3%", "link:90%", "peak:0%"), "tp": (1, 2, 4, 8, 64), "pp": (1, 2, 5), "ep": (1, 2, 8),
     "dp": (1, 2, 8), "cp": (1, 2, 4, 16), "dcp": (1, 2, 4, 8), "num_gpus": (1, 8, 64, 10000),
     "quantization": ("fp8", "bf16", "int4", "nvfp4", "awq", "w8a8"),

@@ -11,13 +11,14 @@ from contextlib import suppress
 from math import prod
 from typing import Any
 
-from roofline.catalog.huggingface.blocks import LARGEST, Fields, Shape, groups
+from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups
 from roofline.catalog.huggingface.dense import DEFAULTS, FAMILIES
 from roofline.catalog.huggingface.quantization import native_formats
 from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
 from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
 from roofline.specs.formats import format_in_name
+from roofline.specs.model import WITHOUT_TOWERS
 from roofline.specs.names import name_fault
 from roofline.support.errors import BadSpec, UnknownName, did_you_mean, shown
 from roofline.support.reading import CONFIG_BYTES, Unreadable, check_json_amount, check_json_depth, content, is_bounded
@@ -32,6 +33,8 @@ _LONGEST_NAME = 200  # characters of a name that are examined
 _LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
 _TIED_BY_TEXT = ("llama4",)  # wrappers whose text_config says whether the head is tied; in all others the wrapper does
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
+#: Sections of a configuration that `huggingface.towers` reads.
+ENCODERS = ("vision_config", "audio_config")
 _CONTEXT = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "n_positions", "seq_length")
 
 
@@ -81,7 +84,12 @@ def described_model(config: Mapping[str, Any], name: str, where: str, assume: st
     fields, cautions = _language_model(outer)
     refuse_no_decoder(fields, FAMILIES)
     shape, notes, exact = _shape(fields, outer, _checked_assumption(assume))
-    return Described(fields, shape, _document(fields, shape, name, where), (*cautions, *notes), exact)
+    towers: list[Block] = []
+    if outer.has(*ENCODERS):
+        from roofline.catalog.huggingface.towers import encoders
+
+        towers = encoders(outer, shape.hidden)
+    return Described(fields, shape, _document(fields, shape, name, where, towers), (*cautions, *notes), exact)
 
 
 def completed(
@@ -135,7 +143,7 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     cautions: tuple[str, ...] = ()
     inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
     if inner is not None or outer.has(*_TOWERS):
-        cautions = ("only the language model is counted; vision and audio encoders are left out",)
+        cautions = (WITHOUT_TOWERS,)
     if inner is None:
         return outer, cautions
     shared = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "is_encoder_decoder")
@@ -185,7 +193,7 @@ def _checked_assumption(assume: str | None) -> str | None:
     raise UnknownName(f"assume: unknown family {shown(assume)}{did_you_mean(near)} (llama is the usual one)")
 
 
-def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, Any]:
+def _document(fields: Fields, shape: Shape, name: str, where: str, towers: list[Block]) -> dict[str, Any]:
     """The document without number formats and sources, its fields in the order of the shipped files."""
     sizes = [("hidden_size", shape.hidden), ("vocab_size", shape.vocab), *shape.extras.items()]
     for part in {id(part): part for layer in shape.layers for part in layer}.values():
@@ -212,6 +220,8 @@ def _document(fields: Fields, shape: Shape, name: str, where: str) -> dict[str, 
     document["groups"] = groups(shape.layers)
     if shape.mtp:
         document["mtp"] = {"layers": shape.mtp}
+    if towers:
+        document["encoders"] = [{**tower, "source": "config"} for tower in towers]
     return document
 
 

@@ -44,6 +44,7 @@ from roofline.specs.arrivals import PREFIX, Process
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
 from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
+from roofline.specs.model import WITHOUT_TOWERS
 from roofline.specs.sessions import Sessions
 from roofline.specs.workload import LAWS, LEVELS, metric_and_level
 from roofline.specs.written import (
@@ -246,7 +247,8 @@ def engine(name: str, network: Any, specs: str | None = None, gpu: Gpu | None = 
 def warnings(deployment: Deployment, requested: str, workload: Workload, *, is_open: bool = False) -> tuple[str, ...]:
     """Notes on assumptions, stand-ins and exceeded limits; `requested` is the basis before any fallback."""
     model, gpu, plan = deployment.model, deployment.gpu, deployment.plan
-    notes = [*model.cautions, *gpu.cautions, *deployment.quantization.notes]
+    cautions = model.cautions if deployment.media is None else (c for c in model.cautions if c != WITHOUT_TOWERS)
+    notes = [*cautions, *gpu.cautions, *deployment.quantization.notes]
     if is_open and not workload.load.is_burst:
         notes.append(f"tp = {plan.tp}: chosen for the load, and for the SLO where the number of GPUs is given")
     constant = deployment.memo.get((warnings, requested))

@@ -427,8 +427,13 @@ class DeploymentOptions(NamedTuple):
     eplb: Any = None
     two_batch_overlap: Any = False
     all_to_all: Any = None
+    images: Any = None
+    image_size: Any = None
+    video_frames: Any = None
+    audio: Any = None
 
 
+_OF_MEDIA = 4  # the last options
 _DEGREES = (*DEGREES, "num_gpus")
 _SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "gpu_memory_utilization", "max_model_len")
 _WORDS = ("quantization", "weights", "kv_cache_dtype", "compute", "routing", "basis", "engine", "network", *_SETTINGS)
@@ -537,6 +542,10 @@ def _deployed(options: DeploymentOptions) -> Deployed:
         from roofline.questions.inputs.side_weights import with_side_weights
 
         deployment = with_side_weights(deployment, **beside)
+    if any(value is not None for value in asked[-_OF_MEDIA:]):
+        from roofline.questions.inputs.media import media_of
+
+        deployment = replace(deployment, media=media_of(model, *asked[-_OF_MEDIA:]))
     if asked.tp is not None:
         check_plan(model, plan, deployment.spread.redundant)
     return Deployed(deployment, asked.tp, asked.num_gpus, copies, asked.basis, (*model_notes, *gpu_notes), lost)
@@ -578,6 +587,8 @@ def correction(deployment: Deployment, workload: Workload, measured: Any) -> Cor
     values = {name: measured.get(name, numbers.get(name)) for name in needed}
     cache = workload.cache if values["prefix"] else None
     own_workload = case.workload(**{"batch": None, **values}, cache=cache)
+    if workload.media:
+        own_workload = replace(own_workload, isl=own_workload.isl + workload.media, media=workload.media)
     from roofline.serving.load.steady import mean_latencies
 
     predicted = dict(zip(("ttft", "tpot"), mean_latencies(deployment, own_workload), strict=True))

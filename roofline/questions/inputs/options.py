@@ -88,6 +88,7 @@ RATE = Value("n", rate_of_text, "x,x", rates_of_text)  # 4, 1800/min, 100k/h; 1:
 PREFIX = Value("tokens|%", prefix_of_text, "tokens|%,...", prefixes_of_text)  # 1k, 80%
 SHARE = Value("x|%", share_of_text)  # 0.5, 50%
 TIME = Value("time", partial(time_of_text, needs_unit=True), in_shell=time_of_text)  # 20ms; in the shell bare in ms
+LASTING_TIME = Value("time", partial(time_of_text, needs_unit=True))  # 30s
 BYTES = Value("text", partial(from_text, dimension="B"), in_shell=str)
 BYTES_PER_SECOND = Value("text", partial(from_text, dimension="B/s"), in_shell=str)
 EXPERTS = Value("n|all", _ranks_of_text, "n,n|all", _all_ranks_of_text)  # 8, all
@@ -175,6 +176,13 @@ CASE: Mapping[str, tuple[Option, ...]] = {
         Option("router", ("--router", "--routing-logic"), _choice(*ROUTERS),
                "Which replica gets a request: random, round-robin, least-busy (fewest in flight), or prefix (the one "
                "that keeps the prefix of the prompt).", RANDOM),
+    ),
+    "Images and audio": (
+        Option("images", ("--images",), COUNT, "Images of a request, after its text; their tokens add to --isl.",
+               "none"),
+        Option("image_size", ("--image-size",), TEXT, "Width and height of an image or frame in pixels.", "1024x1024"),
+        Option("video_frames", ("--video-frames",), COUNT, "Frames of a video in a request, of that size.", "none"),
+        Option("audio", ("--audio",), LASTING_TIME, "Length of the audio in a request, e.g. 30s.", "none", "s"),
     ),
     "Sessions": (
         Option("turns", ("--turns",), COUNT, "Turns of a chat or an agent; each sends what was said before, and more."),
@@ -448,6 +456,10 @@ QUESTIONS: Mapping[str, Question] = {
             "max_num_seqs",
             "gpu_memory_utilization",
             "max_model_len",
+            "images",
+            "image_size",
+            "video_frames",
+            "audio",
             "set",
             "specs",
             "assume",

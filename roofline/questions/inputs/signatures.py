@@ -25,6 +25,7 @@ _Trace: TypeAlias = str | Mapping[str, Iterable[float]]
 _ColdStart: TypeAlias = str | tuple[float, float]
 _Arrivals: TypeAlias = str | Mapping[float | str, float]
 _Grow: TypeAlias = str | Mapping[str, float]
+_ImageSize: TypeAlias = int | str | tuple[int, int]
 _Derate: TypeAlias = str | Mapping[str, float | str]
 _GpuPrice: TypeAlias = float | str | tuple[float, float]
 
@@ -51,6 +52,10 @@ class _Shared(TypedDict, total=False):
     offload: float | str | None
     offload_bandwidth: float | str | None
     cpu_bandwidth: float | str | None
+    images: int | str | None
+    image_size: _ImageSize | None
+    video_frames: int | str | None
+    audio: float | str | None
     derate: _Derate | None
     eplb: int | str | None
     two_batch_overlap: bool
@@ -217,6 +222,10 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     think: Many[float | str | None]
     grow: Many[_Grow | None]
     system: Many[float | str | None]
+    images: Many[int | str | None]
+    image_size: _ImageSize | Iterable[_ImageSize] | None
+    video_frames: Many[int | str | None]
+    audio: Many[float | str | None]
     derate: _Derate | Iterable[_Derate] | None
     eplb: Many[int | str | None]
     two_batch_overlap: bool

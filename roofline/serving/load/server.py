@@ -48,7 +48,7 @@ class StepParts(NamedTuple):
 class PromptTimes(NamedTuple):
     """Times of one prompt."""
 
-    attention: Real  # [s] over all chunks
+    attention: Real  # [s] over all chunks, and of the encoders of images and audio
     head: Real  # [s] for one sequence
     alone: Real  # [s] on an idle server, without request time
     launches: Real  # [s] of the host to launch the kernels of a chunk
@@ -220,7 +220,13 @@ class Server:
 def _prompt_times(deployment: Deployment, tokens: Real, cached: Real) -> tuple[Real, ...]:
     engine = deployment.effective_engine
     count = chunks(tokens, engine.max_num_batched_tokens)
-    return times_of_chunks(engine, count, prompt_chunk(deployment, 1.0, cached + tokens, tokens))
+    times = times_of_chunks(engine, count, prompt_chunk(deployment, 1.0, cached + tokens, tokens))
+    if deployment.media is None:
+        return times
+    from roofline.physics.encoders import encoder_time
+
+    encoded = encoder_time(deployment, 1.0)  # batching it with other work saves next to nothing, as of attention
+    return times[0] + encoded, times[1], times[2] + encoded, *times[3:]
 
 
 def times_of_chunks(engine: Engine, count: Real, chunk: Pass) -> tuple[Real, ...]:

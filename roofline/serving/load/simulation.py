@@ -737,6 +737,8 @@ class _Simulation:
             request = partial[0]
             if request.started < 0.0:
                 request.started = now
+            if request.left == request.prompt:
+                attention += prompts.encoder
             left = request.left
             new = left if left <= room - length else room - length
             attention += prompts.attention[new, request.cached + (request.prompt - left)]
@@ -876,6 +878,11 @@ class _PromptTimes:
         mean = prompt_of(server)
         self.alone, self.head, self.launches = float(mean.alone), float(mean.head), float(mean.launches)
         self.attention = _Attention(server.deployment)
+        self.encoder = 0.0  # of a request's images and audio
+        if server.deployment.media is not None:
+            from roofline.physics.encoders import encoder_time
+
+            self.encoder = float(encoder_time(server.deployment, 1.0))
         # everything but attention, head and host, by ranks of the worker that compute, then by tokens
         self.linear = _Tables(lambda busy: _Table(partial(_linear_time, replace(server, users=busy))))
 
