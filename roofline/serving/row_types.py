@@ -18,6 +18,8 @@ class Row(TypedDict, total=False):
     pp: int | None
     ep: int | None
     dp: int | None
+    cp: int | None
+    dcp: int | None
     isl: float
     osl: float
     prefix: float
@@ -26,6 +28,8 @@ class Row(TypedDict, total=False):
     cache_load_ms: float | None
     isl_cv: float | None
     osl_cv: float | None
+    media: str | None
+    media_tokens: int | None
     batch: float | None
     load: str
     num_prompts: float | None
@@ -51,6 +55,7 @@ class Row(TypedDict, total=False):
     tpot_ms: float | None
     itl_ms: float | None
     e2el_ms: float | None
+    encoder_ms: float | None
     ttft_low_ms: float | None
     ttft_high_ms: float | None
     tpot_low_ms: float | None
@@ -131,7 +136,22 @@ class Row(TypedDict, total=False):
     knee_bound: str | None
     weights_gb: float | None
     kv_cache_gb: float | None
+    lora: str | None
+    lora_gb: float | None
+    offload_gb: float | None
     hbm_used_frac: float | None
+    eplb: int | None
+    expert_balance: float | None
+    expert_balance_after: float | None
+    expert_copies_gb: float | None
+    rearrange_gb: float | None
+    rearrange_ms: float | None
+    rearrange_steps: float | None
+    rearrange_prefills: float | None
+    rearrange_lost: float | None
+    two_batch_prefill: float | None
+    two_batch_decode: float | None
+    all_to_all: str | None
     usd_per_hour: float | None
     usd_per_m_output_tok: float | None
     usd_per_month: float | None
