@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.numbers.operations import Real, always, figure_text, span_text, where
 from roofline.numbers.quantity import GIGA, HOUR, MILLI, MONTH, counted, distinct_texts, rounded, to_text
 from roofline.serving.answers import check_keys, listed_keys, selected
+from roofline.serving.energy import ENERGY_KEYS, energy_facts
 from roofline.serving.latency import Workload, cold_start_text, load_text
 from roofline.serving.prompts import cached_text, hit_rate, is_a_mixture, load_time
 from roofline.serving.quantization import summary
@@ -353,6 +354,7 @@ KEYS: Keys[Prediction] = {
     "usd_per_m_blended_tok": _token_price(
         "blended", "All of the rental per million of all tokens, blended: input, cached and output."
     ),
+    **ENERGY_KEYS,
     "gpu_status": Key.text("Whether the GPU ships, as the catalog says.", lambda p: p.deployment.gpu.status),
     "warnings": Key.texts("What a reader of the figures should know.", lambda p: list(p.warnings)),
 }
@@ -388,7 +390,7 @@ def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = No
 
 #: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
 _LEAST_FIRST = (
-    "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
+    "cost", "energy", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
     "derated", "what if", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
 )  # fmt: skip
 
@@ -422,6 +424,7 @@ def prediction_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[s
         **_knee(prediction),
         "memory": _memory(prediction),
         "cost": _cost(prediction),
+        **energy_facts(prediction),
         "basis": (prediction.basis_detail,),
         "engine": (_engine(prediction),),
         **_measured(prediction),
