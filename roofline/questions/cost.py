@@ -47,6 +47,7 @@ from roofline.serving.cost import (
     token_bill,
     token_prices,
 )
+from roofline.serving.energy import ENERGY_KEYS
 from roofline.serving.phases import full_server, tokens_by_phase
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import CostRow
@@ -247,6 +248,7 @@ _ASKED, _BURST, _GOODPUT, _FULL = "the load asked", "bursts back to back", "good
 _DAY_MEAN = "the mean of the day"  # its latencies are those of the peak
 
 _MOST_HEADROOM = 0.99
+_NEARLY_FULL = 0.98  # of the saturation, at which requests have latencies: its power stands for that of all of it
 _BELOW = 1.0 - 2.0**-20  # share of the goodput at which a prediction is certain to meet the SLO
 _AT_SATURATION = "at saturation requests wait without end; an SLO, or headroom, makes it a load that has latencies"
 _OF_A_LOAD = ("tp =", "under load:")  # beginnings of warnings that hold for one load only
@@ -511,12 +513,16 @@ def _on_gpu(one: OneGpu, question: _Question) -> GpuCost:
         within = None if there is None else _cost_at(there, full.request_rate)
     if question.load:
         at = start if question.mean is None else at_load(start, start.workload.load.at(question.mean))
-        return _answer(start, question, _Levels(_cost_at(at, full.request_rate), full, within, start), notes)
+        return _answer(start, question, _Levels(_cost_at(at, full.request_rate), full, within, start, at), notes)
     base = full if within is None else within
     if question.headroom:
         there = _at_rate(start, chosen, base.request_rate * (1.0 - question.headroom))
         base = _cost_at(there, full.request_rate)
-    return _answer(start, question, _Levels(base, full, within, there), notes)
+    asked = start.deployment.gpu
+    at = there
+    if at is None and not asked.electricity is asked.power_cap is None:
+        at = _at_rate(start, chosen, full.request_rate * _NEARLY_FULL)
+    return _answer(start, question, _Levels(base, full, within, there, at), notes)
 
 
 class _Levels(NamedTuple):
@@ -526,6 +532,7 @@ class _Levels(NamedTuple):
     full: CostAt | None
     within_slo: CostAt | None
     prediction: Prediction | None
+    energy: Prediction | None = None  # whose energy is that of the planned load, if it is another one
 
 
 def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes: tuple[str, ...]) -> GpuCost:
@@ -562,13 +569,15 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
     if question.mean is not None:
         load_name = _DAY_MEAN
         shared["usd_per_m_output_tok"] = levels.planned.usd_per_request / float(start.workload.osl) * MEGA
+    if levels.energy is not None and levels.energy is not prediction:
+        shared |= cells(ENERGY_KEYS, levels.energy)
     notes = [*name_notes, *notes]
     ownership = ownership_of(question.own, deployment.gpu)
     own = None
     if ownership is not None:
         rent = None if deployment.gpu.price is None else deployment.gpu.price.typical * deployment.num_gpus * HOUR
         own = owned(ownership, int(deployment.num_gpus), rent, float(levels.planned.prices.blended), api)
-    costs = (load_name, *levels[:3], api, own, prediction)
+    costs = (load_name, levels.planned, levels.full, levels.within_slo, api, own, prediction)
     return GpuCost(deployment.model, deployment.gpu, *costs, None, tuple(notes), row, shared)
 
 

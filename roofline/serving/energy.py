@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from roofline.numbers.operations import Real, comparable, figure_text, maximum, minimum, where
-from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded, to_text
+from roofline.numbers.operations import Real, comparable, figure_text, maximum, minimum
+from roofline.numbers.quantity import HOUR, KILO, MEGA, rounded
 from roofline.physics.assembly import rank_batch
 from roofline.physics.power import IDLE, MOST, SIGMA, dynamic_energy, is_measured
 from roofline.serving.latency import lanes, request_passes, steps_of_answer
@@ -82,14 +82,13 @@ def energy_of(prediction: Prediction[Any, Any, Any]) -> Energy | None:
         return None
     at_once, passes = _in_step(prediction)
     times = [each.time for each in passes]
-    gpus = deployment.num_gpus / (lanes(deployment) * at_once[0]), deployment.num_gpus / (lanes(deployment) * at_once[1])
-    lone = prediction.workload.osl <= 1.0
+    boards = deployment.num_gpus / lanes(deployment)  # of one rank
     requests = prediction.output_tok_s / prediction.workload.osl  # [1/s] of the whole deployment
     if is_measured(gpu):
         most = MOST if gpu.power_cap is None else minimum(MOST, gpu.power_cap)
         dynamic = [each.figures(dynamic_energy)[0] for each in passes]
         shares = [mean_share(energy, time, most) for energy, time in zip(dynamic, times, strict=True)]
-        steps = where(lone, 0.0, steps_of_answer(deployment, prediction.workload.osl))
+        steps = steps_of_answer(deployment, prediction.workload.osl)
         per_request = dynamic[0] / at_once[0] + steps * dynamic[1] / at_once[1]  # of one board, over the TDP [s]
         share = mean_share(per_request, lanes(deployment) / requests, most)
         low, high = spread(share, SIGMA)
@@ -97,17 +96,17 @@ def energy_of(prediction: Prediction[Any, Any, Any]) -> Energy | None:
         power, basis = gpu.power * share, MEASURED
         prefilling, decoding = (gpu.power * each for each in shares)
     else:
-        power = prefilling = decoding = limit
+        power = limit + 0.0 * requests  # NaN where a case of an array has no answer
+        prefilling = decoding = power
         ends, basis = None, BOUND
     whole = power * deployment.num_gpus / requests
-    computed = prediction.workload.isl
     return Energy(
         power,
         prefilling,
         decoding,
         whole,
-        prefilling * times[0] * gpus[0] / computed,
-        decoding * times[1] * gpus[1] / deployment.tokens_per_step,
+        prefilling * times[0] * boards / (at_once[0] * prediction.workload.isl),
+        decoding * times[1] * boards / (at_once[1] * deployment.tokens_per_step),
         whole / prediction.workload.osl,
         ends,
         basis,
@@ -272,14 +271,3 @@ def energy_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[str, 
     parts.append(f"\n{each}; {rounded(float(kwh))} kWh/M out{pue}{price}")
     return {"energy": tuple(parts)}
 
-
-def energy_notes(gpu: Gpu) -> tuple[str, ...]:
-    """Warnings about a power cap."""
-    if gpu.power_cap is None or gpu.power is None:
-        return ()
-    said = f"power capped at {to_text(gpu.power * gpu.power_cap, 'W')} of {to_text(gpu.power, 'W')}: cores slow down "
-    said += "by the cube law, which was not measured"
-    return (said + ("; below half of the TDP they slow down more" if gpu.power_cap < _HALF else ""),)
-
-
-_HALF = 0.5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from roofline.numbers.operations import figure_text
 from roofline.numbers.quantity import from_text, to_text
 from roofline.physics.power import IDLE, MEASURED, is_measured
 from roofline.questions.inputs.arguments import number, scalar
@@ -14,6 +15,7 @@ from roofline.support.records import replace
 
 _MOST_PUE = 5.0
 _MOST_PRICE = 10.0  # [USD/kWh]
+_HALF = 0.5
 _PER_KWH = ("usd/kwh", "/kwh")
 _HOW = "must be a power such as 500W, or a share of the GPU's, such as 70%"
 
@@ -76,3 +78,9 @@ def _watts(power: float, value: Any) -> float:
     if type(value) not in (float, int) or not 0.0 < value < float("inf"):
         raise BadInput(f"power_cap = {shown(value)} {_HOW}")
     return float(value)
+
+
+def cap_note(cap: float, gpu: Gpu) -> str:
+    """What a reader of figures under a power cap should know."""
+    said = f"power capped at {figure_text(cap * (gpu.power or 0.0), 'W')}: cores slow down by the cube law, not measured"
+    return said if cap >= _HALF else f"{said}; below half of the TDP they may slow down more"
