@@ -82,7 +82,9 @@ class Sample:
         latency = [float(row["latency_us"]) * 1e-6 for row in rows]
         columns = {name: [float(row[name]) for row in rows] for name in SHAPES[self.kind]}
         routing = tuple(str(row.get("routing") or "") for row in rows)
-        group = KernelGroup(self.gpu_name, self.kind, self.dtype, {**columns, "latency": latency}, routing, routing, (), ())
+        group = KernelGroup(
+            self.gpu_name, self.kind, self.dtype, {**columns, "latency": latency}, routing, routing, (), ()
+        )
         self.work, peak = kernel_work(group, gpu), compute_dtype(gpu, kind, self.dtype)
         self.roof = roof(gpu, "calibrated", kind, self.dtype, peak)
         terms = kernel_time(self.work, self.roof)
@@ -147,9 +149,11 @@ def main() -> None:
     parser.add_argument("table", nargs="*", type=Path, help="tables of rows; none: those of the wheel")
     parser.add_argument("--write", type=Path, help="write the rows of the wheel here")
     asked = parser.parse_args()
-    rows = list(wheel_rows()) if not asked.table else [
-        row for path in asked.table for row in csv.DictReader(path.open(encoding="utf-8"))
-    ]
+    rows = (
+        list(wheel_rows())
+        if not asked.table
+        else [row for path in asked.table for row in csv.DictReader(path.open(encoding="utf-8"))]
+    )
     if asked.write:
         with asked.write.open("w", encoding="utf-8", newline="") as file:
             writer = csv.DictWriter(file, COLUMNS, extrasaction="ignore")

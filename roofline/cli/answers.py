@@ -431,9 +431,9 @@ def energy_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
     is_priced = options.get("kwh_price") is not None
     if not is_priced and options.get("pue") is None and options.get("power_cap") is None:
         return []
-    price = [ScreenColumn("kWh USD/M", "energy_usd_per_m_output_tok", 2)] if is_priced else []
-    power = ScreenColumn("W/GPU", "power_w", 3, cell=_power, also=("power_w", "energy_basis"))
-    return [power, ScreenColumn("kWh/M out", "kwh_per_m_output_tok", 2), *price]
+    price = [ScreenColumn("kWh USD/M", "energy_usd_per_m_output_tok", 1)] if is_priced else []
+    power = ScreenColumn("W/GPU", "power_w", 2, cell=_power, also=("power_w", "energy_basis"))
+    return [power, ScreenColumn("kWh/M out", "kwh_per_m_output_tok", 4), *price]
 
 
 def _power(row: Mapping[str, Any]) -> str:

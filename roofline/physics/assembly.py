@@ -147,7 +147,9 @@ class Assembly:
         if collective is ALL_REDUCE and self.engine.all_reduce:
             extra = self.engine.all_reduce
             terms = terms._replace(total=terms.total + extra, latency=terms.latency + extra)
-        self.kernels.append(self._within_power(Kernel(name, collective, "bf16", count, work, limits, terms, self._part)))
+        self.kernels.append(
+            self._within_power(Kernel(name, collective, "bf16", count, work, limits, terms, self._part))
+        )
 
     def host(self, name: str, time: Real) -> None:
         """Add time [s] during which the GPU waits for the host, if any."""

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from roofline.numbers.operations import Real, maximum, minimum
 from roofline.numbers.quantity import TERA
 from roofline.physics.equation import Kernel, LinkRoof, Roof, Terms, Work, kernel_time
-from roofline.specs.gpu import HOST, Gpu
+from roofline.specs.gpu import Gpu
 from roofline.support.records import replace
 
-if TYPE_CHECKING:
-    from roofline.physics.passes import Pass
-
-# Constants, as shares of the board's power limit (TDP), fitted by accuracy/kernel_power.py on kernels of a B200 that the
-# wheel aisimulate 0.13 states with their power (Apache-2.0, github.com/ai-dynamo/aiconfigurator).
+# Constants, as shares of the board's power limit (TDP), fitted by accuracy/kernel_power.py on kernels of a B200, which
+# the wheel aisimulate 0.13 states with their power (Apache-2.0, github.com/ai-dynamo/aiconfigurator).
 
 #: Power between kernels, clocks up: the shortest kernels of that table draw 0.24, of an H200 0.18.
 IDLE = 0.2
@@ -32,6 +29,7 @@ CLOCK_LAW = 3.0
 MEASURED = ("hopper", "blackwell")
 #: Range of the 16-bit rate per watt of their boards; others are cut-down chips, or share the limit with a CPU.
 _PER_WATT = (1.2 * TERA, 3.0 * TERA)  # [FLOP/s/W]
+_LEAST = 0.01  # of the TDP, that a cap leaves above idle
 _CHANGES_SIDES = "a kernel reaches the power limit"
 
 
@@ -44,7 +42,7 @@ def is_measured(gpu: Gpu) -> bool:
 
 
 def demand_parts(work: Work, roof: Roof | LinkRoof, terms: Terms) -> tuple[Real, Real, Real, Real]:
-    """What the power of a kernel follows from, each a share of what the GPU can do: running, FLOP, HBM, KV cache [1]."""
+    """What the power of a kernel follows from, shares of what the GPU can do: running, FLOP, HBM, KV cache [1]."""
     busy = 1.0 - minimum(terms.latency / terms.total, 1.0)
     if isinstance(roof, LinkRoof):
         return busy, 0.0, 0.0, 0.0
@@ -116,7 +114,8 @@ def clock_under_cap(share: Real, cap: Real) -> Real:
     >>> round(clock_under_cap(0.9, 0.55), 4)  # (0.35 / 0.7) ** (1 / 3)
     0.7937
     """
-    return ((cap - IDLE) / (maximum(share, cap, _CHANGES_SIDES) - IDLE)) ** (1.0 / CLOCK_LAW)
+    excess = maximum(cap - IDLE, _LEAST, "a cap leaves no power")
+    return (excess / maximum(maximum(share, cap, _CHANGES_SIDES) - IDLE, _LEAST)) ** (1.0 / CLOCK_LAW)
 
 
 def capped(kernel: Kernel, cap: Real) -> Kernel:
@@ -135,29 +134,4 @@ def capped(kernel: Kernel, cap: Real) -> Kernel:
         eps=constants.eps / clock,
     )
     roof = roof._replace(efficiency=slower)
-    return kernel._replace(
-        roof=roof, terms=kernel_time(kernel.work, roof), power=minimum(share, cap, _CHANGES_SIDES)
-    )
-
-
-def dynamic_energy(passed: Pass) -> tuple[Real, ...]:
-    r"""Energy of a pass above that of an idle board of the same time, over the TDP.
-
-    .. math:: e = \sum_k n_k\, t_k \left(\frac{P_k}{P_{TDP}} - i\right)
-
-    Args:
-        passed: the pass; its host time adds nothing.
-
-    Returns:
-        Energy over power: a time, of one GPU [s].
-
-    Source:
-        Arithmetic: energies of kernels add up.
-    """
-    total: Real = 0.0
-    for kernel in passed.kernels:
-        if kernel.kind is HOST:
-            continue
-        share = power_share(kernel.work, kernel.roof, kernel.terms) if kernel.power is None else kernel.power
-        total = total + kernel.time * (share - IDLE)
-    return (total,)
+    return kernel._replace(roof=roof, terms=kernel_time(kernel.work, roof), power=minimum(share, cap, _CHANGES_SIDES))

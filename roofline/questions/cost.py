@@ -47,11 +47,10 @@ from roofline.serving.cost import (
     token_bill,
     token_prices,
 )
-from roofline.serving.energy import ENERGY_KEYS
 from roofline.serving.phases import full_server, tokens_by_phase
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import CostRow
-from roofline.serving.shown import gpus_text
+from roofline.serving.shown import ENERGY_KEYS, gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken

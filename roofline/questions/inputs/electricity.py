@@ -82,5 +82,7 @@ def _watts(power: float, value: Any) -> float:
 
 def cap_note(cap: float, gpu: Gpu) -> str:
     """What a reader of figures under a power cap should know."""
-    said = f"power capped at {figure_text(cap * (gpu.power or 0.0), 'W')}: cores slow down by the cube law, not measured"
+    said = (
+        f"power capped at {figure_text(cap * (gpu.power or 0.0), 'W')}: cores slow down by the cube law, not measured"
+    )
     return said if cap >= _HALF else f"{said}; below half of the TDP they may slow down more"

@@ -296,13 +296,13 @@ class Question(NamedTuple):
 
 _TAKES_MORE = 8  # flag of a function with **options
 _ONE = "a measurement is of one deployment only"
+_NO_ENERGY = dict.fromkeys(("kwh_price", "pue"), "its rows state no energy; predict, plan and cost do")
 _NO_LIMIT = {
     "slo": "it judges no limit",
     "p99_within": "it judges no limit",
     "gpu_price": "it prices nothing",
     "price_file": "it prices nothing",
-    "kwh_price": "it prices nothing",
-    "pue": "it states no energy",
+    **_NO_ENERGY,
 }
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
@@ -386,7 +386,11 @@ QUESTIONS: Mapping[str, Question] = {
         {**_FINDS, "allow_oversize": "what does not fit serves nobody"}, each=True, is_loaded=True, helps=_MOST_PER_GPU
     ),
     "curve": Question(
-        {**dict.fromkeys(OF_A_LOAD, "it varies the load itself"), "allow_oversize": "what does not fit serves nobody"},
+        {
+            **dict.fromkeys(OF_A_LOAD, "it varies the load itself"),
+            "allow_oversize": "what does not fit serves nobody",
+            **_NO_ENERGY,
+        },
         needs_gpus=True,
         is_loaded=True,
         helps=_MOST_PER_GPU,
@@ -480,6 +484,7 @@ QUESTIONS: Mapping[str, Question] = {
             "allow_oversize": "a pool that does not fit serves nobody",
             "arrivals": _POISSON_POOLS,
             "router": _POISSON_POOLS,
+            **_NO_ENERGY,
             **dict.fromkeys(("turns", "think", "grow", "system"), "its pools take a prefix that is always there"),
         },
         is_loaded=True,
