@@ -20,7 +20,7 @@ MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
     *(
         PACKAGE / "serving" / f"{name}.py"
-        for name in ("latency", "prompts", "phases", "knee", "verdict", "prediction", "cost", "capacity")
+        for name in ("latency", "prompts", "phases", "knee", "verdict", "prediction", "cost", "capacity", "energy")
     ),
     *(
         PACKAGE / "serving" / "load" / f"{name}.py"
@@ -41,6 +41,9 @@ EXCLUDED = {
     "physics/memory.py: kv_growth_per_token": "the difference of cache_bytes at two lengths",
     "physics/memory.py: state_bytes_per_sequence": "cache_bytes of no token, summed over the layers",
     "physics/memory.py: entry_parameters": "those of physics/assembly.py for the whole model, by section",
+    "physics/power.py: demand_parts": "shares in power_share, which shows them",
+    "serving/energy.py: power_limit": "a figure of the GPU, times a share",
+    "physics/passes.py: dynamic_energy": "a sum over kernels: docs/method/power.md",
     "physics/passes.py: draft_pass": "a list of kernels, whose equations are there",
     "serving/load/server.py: Server.steps_of": "steps_of_answer of serving/latency.py",
     "serving/load/server.py: Server.beside": "Server.linear without a prompt, or that part of Server.decode",

@@ -79,8 +79,8 @@ def power_share(work: Work, roof: Roof | LinkRoof, terms: Terms) -> Real:
         tables state a quarter to a third less for GEMMs and experts than vLLM's.
 
     Source:
-        Fitted on a B200 by accuracy/kernel_power.py; docs/accuracy.md. Inputs of kernels matter: Bhalachandra et al.,
-        arXiv:2409.18324.
+        Fitted on a B200 by accuracy/kernel_power.py; errors in docs/method/power.md. That energy depends on the data:
+        Gregersen, Patel and Choukse, arXiv:2409.18324.
 
     >>> from roofline.physics.equation import kernel_time
     >>> roof, work = Roof.ideal(peak=1e15, bandwidth=4e12), Work(weight_bytes=2e9)
@@ -109,7 +109,7 @@ def clock_under_cap(share: Real, cap: Real) -> Real:
 
     Source:
         Dynamic power C V^2 f with V in proportion to f: Chandrakasan et al., IEEE J. Solid-State Circuits 27(4), 1992.
-        Prompts meet a cap and decode hardly does: Patel et al., arXiv:2308.12908.
+        That prompts meet a cap and decode hardly does: Patel et al., arXiv:2308.12908; Ma et al., arXiv:2605.11999.
 
     >>> round(clock_under_cap(0.9, 0.55), 4)  # (0.35 / 0.7) ** (1 / 3)
     0.7937

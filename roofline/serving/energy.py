@@ -72,13 +72,13 @@ def power_limit(gpu: Gpu) -> float | None:
     return gpu.power if gpu.power is None or gpu.power_cap is None else gpu.power * gpu.power_cap
 
 
-def mean_share(dynamic: Real, period: Real, most: Real) -> Real:
+def mean_share(spent: Real, period: Real, most: Real) -> Real:
     r"""Mean power of a board over its TDP.
 
     .. math:: \frac{P}{P_{TDP}} = \min\left(i + \frac{e}{T},\ c\right)
 
     Args:
-        dynamic: energy e above idle, over the TDP, that the board spends in the period [s].
+        spent: energy e above idle, over the TDP, that the board spends in the period [s].
         period: T [s].
         most: limit c of the mean power, over the TDP [1].
 
@@ -94,7 +94,7 @@ def mean_share(dynamic: Real, period: Real, most: Real) -> Real:
     >>> mean_share(0.3, 1.0, 0.985)
     0.5
     """
-    return minimum(IDLE + dynamic / period, most, "a board reaches the power limit")
+    return minimum(IDLE + spent / period, most, "a board reaches the power limit")
 
 
 def kwh(joules: Real, electricity: Electricity) -> Real:

@@ -438,8 +438,8 @@ def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = No
 
 #: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
 _LEAST_FIRST = (
-    "cost", "energy", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis",
-    "memory", "derated", "what if", "output", "drafts", "measured", "cost", "workload", "E2EL", "plan",
+    "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis",
+    "memory", "derated", "what if", "output", "drafts", "measured", "cost", "workload", "E2EL", "energy", "plan",
 )  # fmt: skip
 
 
