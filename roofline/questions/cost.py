@@ -511,15 +511,15 @@ def _on_gpu(one: OneGpu, question: _Question) -> GpuCost:
             there = _at_rate(start, chosen, limited.rate * _BELOW) if limited.rate > 0.0 else None
         within = None if there is None else _cost_at(there, full.request_rate)
     if question.load:
-        at = start if question.mean is None else at_load(start, start.workload.load.at(question.mean))
-        return _answer(start, question, _Levels(_cost_at(at, full.request_rate), full, within, start, at), notes)
+        mean = start if question.mean is None else at_load(start, start.workload.load.at(question.mean))
+        return _answer(start, question, _Levels(_cost_at(mean, full.request_rate), full, within, start, mean), notes)
     base = full if within is None else within
     if question.headroom:
         there = _at_rate(start, chosen, base.request_rate * (1.0 - question.headroom))
         base = _cost_at(there, full.request_rate)
     asked = start.deployment.gpu
     at = there
-    if at is None and not asked.electricity is asked.power_cap is None:
+    if there is None and not (asked.electricity is None and asked.power_cap is None):
         at = _at_rate(start, chosen, full.request_rate * _NEARLY_FULL)
     return _answer(start, question, _Levels(base, full, within, there, at), notes)
 

@@ -227,11 +227,11 @@ def _of_step_energy(name: str) -> Callable[[Prediction], Any]:
 
 #: Keys of a row about power and energy; null on the ideal basis, and where a GPU states no power.
 ENERGY_KEYS: Keys[Prediction] = {
-    "power_w": _of_energy(
+    "mean_power_w": _of_energy(
         "W", "power", "Mean board power of one GPU under the load; at most, where `energy_basis` is bound."
     ),
-    "power_low_w": _of_energy("W", "power_range", "Lower end of its 80 % interval; null for a bound.", 0),
-    "power_high_w": _of_energy("W", "power_range", "Upper end of its 80 % interval; null for a bound.", 1),
+    "mean_power_low_w": _of_energy("W", "power_range", "Lower end of its 80 % interval; null for a bound.", 0),
+    "mean_power_high_w": _of_energy("W", "power_range", "Upper end of its 80 % interval; null for a bound.", 1),
     "prefill_power_w": _of_energy("W", "prefill_power", "Board power of one GPU while a prompt is computed."),
     "decode_power_w": Key.number(
         "W",
@@ -497,7 +497,7 @@ def _summary(prediction: Prediction, most: int | None) -> str:
 def _energy_facts(prediction: Prediction) -> dict[str, tuple[str, ...]]:
     """Power and energy, where a power cap, a PUE or a price of energy is stated."""
     gpu = prediction.deployment.gpu
-    if gpu.power_cap is gpu.electricity is None:
+    if gpu.power_cap is None and gpu.electricity is None:
         return {}
     from roofline.serving.energy import energy_facts
 

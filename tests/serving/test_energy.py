@@ -104,7 +104,7 @@ def test_rows_of_arrays_have_the_energy_of_their_cases():
         alone = rl.predict(MODEL, GPU, isl=isl, osl=osl, kwh_price=0.1).to_dict(list(ENERGY_KEYS))
         for key, value in alone.items():
             assert row[key] == (pytest.approx(value, rel=1e-12) if isinstance(value, float) else value), key
-    table = rl.table(MODEL, [GPU, "mi300x"], **CASE, power_cap=[None, "50%"], keys=["power_w", "power_cap_w"])
+    table = rl.table(MODEL, [GPU, "mi300x"], **CASE, power_cap=[None, "50%"], keys=["mean_power_w", "power_cap_w"])
     assert [row["power_cap_w"] for row in table] == [None, 350.0, None, None]
     assert "was measured on hopper and blackwell boards alone" in table[3]["reason"]
 
@@ -112,10 +112,10 @@ def test_rows_of_arrays_have_the_energy_of_their_cases():
 def test_costs_at_saturation_and_over_a_day_have_the_energy_of_their_load():
     (full,) = rl.cost(MODEL, GPU, **CASE, kwh_price=0.1, tp=1)
     row = full.to_dict()
-    assert 0.5 * TDP < row["power_w"] <= MOST * TDP
+    assert 0.5 * TDP < row["mean_power_w"] <= MOST * TDP
     assert 0.0 < row["energy_usd_per_m_output_tok"] < row["usd_per_m_output_tok"]
     (day,) = rl.cost(MODEL, GPU, **CASE, kwh_price=0.1, tp=1, rate_by_hour="0:1,12:3")
-    assert day.to_dict()["power_w"] == pytest.approx(energy(tp=1, request_rate=2).power, rel=1e-9)
+    assert day.to_dict()["mean_power_w"] == pytest.approx(energy(tp=1, request_rate=2).power, rel=1e-9)
 
 
 @pytest.mark.parametrize(
