@@ -81,7 +81,7 @@ def kernel_rows(gpu: str) -> list[Row]:
     Raises:
         SystemExit: the wheel is not installed.
     """
-    root = _tables() / gpu
+    root = tables() / gpu
     record = rl.load_gpu(GPUS[gpu])
     groups: dict[tuple[str, str, str, str, bool], dict[tuple[Any, ...], Row]] = {}
     for path in sorted(root.glob("*/*/*/*.parquet")):
@@ -90,7 +90,7 @@ def kernel_rows(gpu: str) -> list[Row]:
             continue
         for row in _read(path, engine):
             row.update(gpu=GPUS[gpu], engine=engine, engine_version=version, date=DATE)
-            if not row["latency_us"] > 0.0 or _is_artefact(row, record):
+            if not row["latency_us"] > 0.0 or is_artefact(row, record):
                 continue
             group = groups.setdefault((row["kind"], row["dtype"], engine, version, row.get("ep", 1) > 1), {})
             shape = tuple(row.get(name) for name in COLUMNS[3:21])
@@ -158,7 +158,7 @@ def write_tables(folder: Path, rows: list[Row]) -> None:
         write_rows(folder / f"{engine}-{version}.csv", chosen)
 
 
-def _tables() -> Path:
+def tables() -> Path:
     found = importlib.util.find_spec("aisimulate_core")
     if found is None or found.origin is None:
         raise SystemExit('the measurements are in the wheel aisimulate: pip install "roofline[accuracy]"')
@@ -166,18 +166,7 @@ def _tables() -> Path:
 
 
 def _read(path: Path, engine: str) -> Iterator[Row]:
-    reader = {
-        "gemm_perf": _gemms,
-        "context_attention_perf": _attention,
-        "generation_attention_perf": _attention,
-        "context_mla_perf": _mla,
-        "generation_mla_perf": _mla,
-        "moe_perf": _moe,
-        "nccl_perf": _collectives,
-        "custom_allreduce_perf": _all_reduces,
-        "wideep_deepep_ll_perf": _exchanges,
-        "scale_matrix_perf": _quantisations,
-    }.get(path.stem)
+    reader = READERS.get(path.stem)
     if reader is None:
         return
     import pandas as pd
@@ -289,7 +278,7 @@ def _quantisations(table: Any, engine: str) -> Iterator[Row]:
         yield {"kind": "elementwise", "dtype": "bf16", "nbytes": nbytes, "latency_us": 1000.0 * row.latency}
 
 
-def _is_artefact(row: Row, gpu: rl.Gpu) -> bool:
+def is_artefact(row: Row, gpu: rl.Gpu) -> bool:
     """Rows that say nothing of the kernel in a server: a cache that replays keep in the L2, too small a shape."""
     kind = row["kind"]
     if kind in ("attention_decode", "mla_decode"):
@@ -304,6 +293,21 @@ def _is_artefact(row: Row, gpu: rl.Gpu) -> bool:
             row["nbytes"] < 3.0 * (gpu.cache or 0.0) and row["nbytes"] / (gpu.bandwidth / 1e6) > 0.2 * row["latency_us"]
         )
     return False
+
+
+#: Stem of a table's file -> what reads its rows.
+READERS = {
+    "gemm_perf": _gemms,
+    "context_attention_perf": _attention,
+    "generation_attention_perf": _attention,
+    "context_mla_perf": _mla,
+    "generation_mla_perf": _mla,
+    "moe_perf": _moe,
+    "nccl_perf": _collectives,
+    "custom_allreduce_perf": _all_reduces,
+    "wideep_deepep_ll_perf": _exchanges,
+    "scale_matrix_perf": _quantisations,
+}
 
 
 def main() -> None:

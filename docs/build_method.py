@@ -99,6 +99,7 @@ LETTERS = {"hidden": "H", "weight_nbytes": "w", "activation_nbytes": "a", "kv_nb
 #: Formulas of the page, by module, in the order of the page.
 CHAPTERS = {
     "physics/equation": "kernel_time collective_time doublings link_roof",
+    "physics/power": "power_share clock_under_cap",
     "physics/kernels": "all_reduce_bytes all_gather_bytes sent_bytes gemm grouped_gemm pairs reach windowed_pairs "
     "causal_pairs norm_add rope_append activation latent_norm top_k add embedding sample",
     "physics/assembly": "replicated local rank_batch lookup_parameters layer_input_parameters altup_parameters "
@@ -131,6 +132,7 @@ CHAPTERS = {
     "serving/load/equations": "saturation all_slots_taken",
     "serving/load/mixtures": "survival gamma_survival usual_time rare_time merged",
     "serving/prediction": "memory_of",
+    "serving/energy": "mean_share kwh",
     "serving/cost": "usd_per_m_output_tok token_prices running_rate owning_rate break_even_rate",
 }
 

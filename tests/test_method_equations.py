@@ -20,7 +20,7 @@ MODULES = [
     *sorted((PACKAGE / "physics").rglob("*.py")),
     *(
         PACKAGE / "serving" / f"{name}.py"
-        for name in ("latency", "prompts", "phases", "knee", "verdict", "prediction", "cost", "capacity")
+        for name in ("latency", "prompts", "phases", "knee", "verdict", "prediction", "cost", "capacity", "energy")
     ),
     *(
         PACKAGE / "serving" / "load" / f"{name}.py"
@@ -53,6 +53,9 @@ EXCLUDED = {
     "physics/encoders.py: encoder_time": "a sum of times of kernels",
     "physics/encoders.py: encoder_bytes": "a sum over the towers: its docstring has it",
     "physics/encoders.py: encoder_workspace": "the most of what the towers need: its docstring has it",
+    "physics/power.py: demand_parts": "shares in power_share, which shows them",
+    "serving/energy.py: power_limit": "a figure of the GPU, times a share",
+    "physics/passes.py: dynamic_energy": "a sum over kernels: docs/method/power.md",
     "physics/passes.py: draft_pass": "a list of kernels, whose equations are there",
     "serving/load/server.py: Server.steps_of": "steps_of_answer of serving/latency.py",
     "serving/load/server.py: Server.beside": "Server.linear without a prompt, or that part of Server.decode",

@@ -376,6 +376,8 @@ GpuSpec = of_record(
         "exp_rate",
         "host_domain",
         "cautions",
+        "power_cap",
+        "electricity",
         "calibration",
     ),
     figures=_FIGURES,

@@ -438,6 +438,23 @@ USD_MONTH = ScreenColumn(
 USD_TOKENS = ScreenColumn("USD/M out", "usd_per_m_output_tok", 2)
 
 
+def energy_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
+    """Power and energy, where a power cap, a PUE or a price of energy is stated."""
+    is_priced = options.get("kwh_price") is not None
+    if not is_priced and options.get("pue") is None and options.get("power_cap") is None:
+        return []
+    price = [ScreenColumn("kWh USD/M", "energy_usd_per_m_output_tok", 1)] if is_priced else []
+    power = ScreenColumn("W/GPU", "mean_power_w", 2, cell=_power, also=("mean_power_w", "energy_basis"))
+    return [power, ScreenColumn("kWh/M out", "kwh_per_m_output_tok", 4), *price]
+
+
+def _power(row: Mapping[str, Any]) -> str:
+    """Mean power of a GPU; at most its TDP where no power was measured."""
+    if row.get("mean_power_w") is None:
+        return "-"
+    return f"{'<' if row['energy_basis'] == 'bound' else ''}{rounded(row['mean_power_w'])}"
+
+
 def ranked(column: ScreenColumn, rank: int) -> ScreenColumn:
     """A column with another rank; narrow terminals leave out high ranks first."""
     return replace(column, rank=rank)

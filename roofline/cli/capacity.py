@@ -25,6 +25,7 @@ from roofline.cli.answers import (
     by_estimate,
     case_text,
     deployed_text,
+    energy_columns,
     for_sale,
     gpus_text,
     is_idle,
@@ -92,6 +93,7 @@ def _goodput_columns(options: Mapping[str, Any], models: int, share: float | Non
         ranked(TOK_S_GPU, 4),
         USD_HOUR,
         ranked(USD_TOKENS, 1),
+        *energy_columns(options),
     ]
 
 
@@ -428,6 +430,7 @@ def _cost_columns(options: Mapping[str, Any], models: int) -> list[ScreenColumn]
         ScreenColumn("decode", "usd_per_m_decode_tok", 1),
         ScreenColumn("USD/h", "usd_per_hour", 4, _ends("usd_per_hour")),
         ranked(USD_MONTH, 4),
+        *energy_columns(options),
         ScreenColumn("req/s", "request_rate", 3, cell=_rate, also=("request_rate", "output_tok_s", "osl")),
         percent_column("util", "util", 2),
         ScreenColumn("pays", "break_even_util", 0, cell=_pays, also=("break_even_util", "pays")),

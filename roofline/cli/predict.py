@@ -22,6 +22,7 @@ from roofline.cli.answers import (
     answer_text,
     by_estimate,
     case_text,
+    energy_columns,
     for_sale,
     gpus_text,
     latency,
@@ -131,6 +132,7 @@ def _latency_columns(
         HBM,
         USD_HOUR,
         USD_TOKENS,
+        *energy_columns(options),
         _BASIS,
     ]
 
@@ -162,6 +164,7 @@ def predict_columns(options: Mapping[str, Any]) -> list[ScreenColumn]:
         BOUND["decode"],
         USD_HOUR,
         USD_TOKENS,
+        *energy_columns(options),
         _BASIS,
     ]
 
@@ -615,6 +618,7 @@ def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> l
         *load_columns(options),
         ranked(TOK_S_GPU, 2),
         ranked(USD_TOKENS, 1),
+        *energy_columns(options),
         *latency("e2el", options, 3, with_range=False),
         ranked(HBM, 4),
         ScreenColumn("no answer", "reason", 0),

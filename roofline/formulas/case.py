@@ -224,6 +224,7 @@ def _gpu(deployment: Deployment, make: Make) -> Gpu:
             for dtype, rate in gpu.peaks.items()
         },
         bandwidth=_input(make, "bandwidth", "rate", per_s, gpu.bandwidth, "HBM bandwidth"),
+        power_cap=_input(make, "power_cap", "capacity", "1", gpu.power_cap, "power cap over the TDP"),
         memory=_input(make, "memory", "capacity", "B", gpu.memory, "usable HBM"),
         exp_rate=_input(make, "exp_rate", "rate", "exp/s", gpu.exp_rate, "special-function rate"),
         scale_out=_input(make, "scale_out", "rate", per_s, gpu.scale_out, "network per GPU"),

@@ -166,7 +166,9 @@ class Assembly:
         if collective is ALL_REDUCE and self.engine.all_reduce:
             extra = self.engine.all_reduce
             terms = terms._replace(total=terms.total + extra, latency=terms.latency + extra)
-        self.kernels.append(Kernel(name, collective, "bf16", count, work, limits, terms, self._part))
+        self.kernels.append(
+            self._within_power(Kernel(name, collective, "bf16", count, work, limits, terms, self._part))
+        )
 
     def host(self, name: str, time: Real) -> None:
         """Add time [s] during which the GPU waits for the host, if any."""
@@ -187,7 +189,17 @@ class Assembly:
             if self._starts_hidden:
                 limits = limits._replace(efficiency=replace(limits.efficiency, t0=0.0))
             self._roofs[kind, key, peak, self._starts_hidden] = limits
-        return Kernel(name, kind, key, count, work, limits, kernel_time(work, limits), self._part)
+        terms = kernel_time(work, limits)
+        return self._within_power(Kernel(name, kind, key, count, work, limits, terms, self._part))
+
+    def _within_power(self, kernel: Kernel) -> Kernel:
+        """The kernel, slower where it would draw more than a power cap."""
+        cap = self.gpu.power_cap
+        if cap is None or self.deployment.basis == "ideal":
+            return kernel
+        from roofline.physics.power import capped
+
+        return capped(kernel, cap)
 
     def _link_roof(self, collective: KernelKind, ranks: Real, stride: Real) -> LinkRoof:
         if not (type(stride) is int and stride == 1):

@@ -164,6 +164,7 @@ class Kernel(NamedTuple):
     roof: Roof | LinkRoof
     terms: Terms  # of one run
     part: str = ""  # part of the model, where that says more than the kind: the head, the router, ...
+    power: Real | None = None  # share of the GPU's power under a power cap; None without one
 
     @property
     def time(self) -> Real:

@@ -128,6 +128,31 @@ def _time(passed: Pass) -> tuple[Real, ...]:
     return (total,)
 
 
+def dynamic_energy(passed: Pass) -> tuple[Real, ...]:
+    r"""Energy of a pass beyond that of an idle board in the same time, over its power limit.
+
+    .. math:: e = \sum_k n_k\, t_k \left(\frac{P_k}{P_{TDP}} - i\right)
+
+    Args:
+        passed: the pass; host time and waits add nothing.
+
+    Returns:
+        Energy over power: a time, of one GPU [s].
+
+    Source:
+        Arithmetic: energies of kernels add up.
+    """
+    from roofline.physics.power import IDLE, power_share
+
+    total: Real = 0.0
+    for kernel in passed.kernels:
+        if kernel.kind is HOST:
+            continue
+        share = power_share(kernel.work, kernel.roof, kernel.terms) if kernel.power is None else kernel.power
+        total = total + kernel.time * (share - IDLE)
+    return (total,)
+
+
 def crossings(plan: Plan, domain: Real) -> Real:
     """Hand-overs between pipeline stages that leave a scale-up domain; stages fill one domain after the other.
 

@@ -50,7 +50,7 @@ from roofline.serving.cost import (
 from roofline.serving.phases import full_server, tokens_by_phase
 from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import CostRow
-from roofline.serving.shown import gpus_text
+from roofline.serving.shown import ENERGY_KEYS, gpus_text
 from roofline.serving.shown import row as row_of
 from roofline.specs.gpu import Gpu, Price
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
@@ -247,6 +247,7 @@ _ASKED, _BURST, _GOODPUT, _FULL = "the load asked", "bursts back to back", "good
 _DAY_MEAN = "the mean of the day"  # its latencies are those of the peak
 
 _MOST_HEADROOM = 0.99
+_NEARLY_FULL = 0.98  # of the saturation, at which requests have latencies: its power stands for that of all of it
 _BELOW = 1.0 - 2.0**-20  # share of the goodput at which a prediction is certain to meet the SLO
 _AT_SATURATION = "at saturation requests wait without end; an SLO, or headroom, makes it a load that has latencies"
 _OF_A_LOAD = ("tp =", "under load:")  # beginnings of warnings that hold for one load only
@@ -510,13 +511,17 @@ def _on_gpu(one: OneGpu, question: _Question) -> GpuCost:
             there = _at_rate(start, chosen, limited.rate * _BELOW) if limited.rate > 0.0 else None
         within = None if there is None else _cost_at(there, full.request_rate)
     if question.load:
-        at = start if question.mean is None else at_load(start, start.workload.load.at(question.mean))
-        return _answer(start, question, _Levels(_cost_at(at, full.request_rate), full, within, start), notes)
+        mean = start if question.mean is None else at_load(start, start.workload.load.at(question.mean))
+        return _answer(start, question, _Levels(_cost_at(mean, full.request_rate), full, within, start, mean), notes)
     base = full if within is None else within
     if question.headroom:
         there = _at_rate(start, chosen, base.request_rate * (1.0 - question.headroom))
         base = _cost_at(there, full.request_rate)
-    return _answer(start, question, _Levels(base, full, within, there), notes)
+    asked = start.deployment.gpu
+    at = there
+    if there is None and not (asked.electricity is None and asked.power_cap is None):
+        at = _at_rate(start, chosen, full.request_rate * _NEARLY_FULL)
+    return _answer(start, question, _Levels(base, full, within, there, at), notes)
 
 
 class _Levels(NamedTuple):
@@ -526,6 +531,7 @@ class _Levels(NamedTuple):
     full: CostAt | None
     within_slo: CostAt | None
     prediction: Prediction | None
+    energy: Prediction | None = None  # whose energy is that of the planned load, if it is another one
 
 
 def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes: tuple[str, ...]) -> GpuCost:
@@ -562,13 +568,15 @@ def _answer(start: Prediction, question: _Question, levels: _Levels, name_notes:
     if question.mean is not None:
         load_name = _DAY_MEAN
         shared["usd_per_m_output_tok"] = levels.planned.usd_per_request / float(start.workload.osl) * MEGA
+    if levels.energy is not None and levels.energy is not prediction:
+        shared |= cells(ENERGY_KEYS, levels.energy)
     notes = [*name_notes, *notes]
     ownership = ownership_of(question.own, deployment.gpu)
     own = None
     if ownership is not None:
         rent = None if deployment.gpu.price is None else deployment.gpu.price.typical * deployment.num_gpus * HOUR
         own = owned(ownership, int(deployment.num_gpus), rent, float(levels.planned.prices.blended), api)
-    costs = (load_name, *levels[:3], api, own, prediction)
+    costs = (load_name, levels.planned, levels.full, levels.within_slo, api, own, prediction)
     return GpuCost(deployment.model, deployment.gpu, *costs, None, tuple(notes), row, shared)
 
 

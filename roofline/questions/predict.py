@@ -151,8 +151,11 @@ def predict(
     allow_oversize: bool = False,
     specs: str | None = None,
     set: str | Mapping[str, float | str] | None = None,  # noqa: A002 - as its flag is spelled
+    power_cap: float | str | None = None,
     gpu_price: float | str | tuple[float, float] | None = None,
     price_file: str | None = None,
+    kwh_price: float | str | None = None,
+    pue: float | str | None = None,
     assume: str | None = None,
 ) -> Prediction | Predictions:
     """Latencies of a model on GPUs under one load.
@@ -252,10 +255,13 @@ def predict(
         specs: folder of your own specifications; default $ROOFLINE_SPECS.
         set: figures of hypothetical hardware, as paths in the GPU's file with values: a text such as
             ``memory.bandwidth=12TB/s,peak.fp8=2PFLOP/s``, or a mapping, numbers in SI units; the GPU is then ``b200*``.
+        power_cap: power to which each GPU is limited, ``500W``, or a share of its TDP, ``70%``; None for the TDP [W].
         gpu_price: rent of one GPU, or both ends of its range, such as ``2.5`` or ``1500/month``; None for the catalog's
             [USD/h].
         price_file: path of a CSV of rents, which replace the catalog's: columns gpu, and usd_per_hour or price (a text
             as in `gpu_price`).
+        kwh_price: price of energy, shown beside the rent and never added to it; None for none [USD/kWh].
+        pue: energy of the data centre over that of the GPUs; None for 1 [1].
         assume: family, such as ``llama``, to read a config.json of an unknown `model_type` as; None to refuse it.
 
     Returns:
@@ -284,8 +290,8 @@ def predict(
             model, gpu, tp, pp, ep, dp, cp, dcp, num_gpus, quantization, weights, kv_cache_dtype, compute, routing,
             basis, engine, network, max_num_batched_tokens, max_num_seqs, gpu_memory_utilization, max_model_len, draft,
             draft_tokens, acceptance, lora, max_loras, max_lora_rank, offload, offload_bandwidth, cpu_bandwidth, derate,
-            set, gpu_price, price_file, specs, assume, eplb, two_batch_overlap, all_to_all, images, image_size,
-            video_frames, audio,
+            set, power_cap, gpu_price, price_file, kwh_price, pue, specs, assume, eplb, two_batch_overlap, all_to_all,
+            images, image_size, video_frames, audio,
         )
     )  # fmt: skip
     traffic = case.Traffic(isl, osl)

@@ -77,6 +77,7 @@ from roofline.support.records import dataclass, field, replace
 
 if TYPE_CHECKING:
     from roofline.numbers.arrays import Array, Flags, Words
+    from roofline.serving.energy import Energy
     from roofline.serving.load.sessions import SessionTimes
     from roofline.serving.load.tails import Tails
     from roofline.serving.row_types import Row
@@ -607,6 +608,13 @@ pass?>
         first, later = self.correction.ttft, self.correction.tpot
         scaled = (first * times.input, first * times.cached, later * times.output)
         return ByPhase(*(self._where_fits(time) for time in scaled))
+
+    @cached_property
+    def energy(self) -> Energy | None:
+        """Power and energy of the boards; None on the ideal basis, and where the GPU states no power."""
+        from roofline.serving.energy import energy_of
+
+        return energy_of(self)
 
     @overload
     def to_dict(self: Prediction, keys: Iterable[str] | None = None) -> Row: ...

@@ -249,6 +249,55 @@ def _of_knees(name: str) -> Callable[[Prediction], Any]:
     return lambda p: cells({name: KNEE_KEYS[name]}, p.knees)[name]
 
 
+def _of_energy(unit: str, name: str, meaning: str, end: int | None = None) -> Key[Prediction]:
+    """A figure of the energy, or an end of a range; None where it does not apply."""
+
+    def value(prediction: Prediction) -> Any:
+        found = None if prediction.energy is None else getattr(prediction.energy, name)
+        return _json_value(found if found is None or end is None else found[end])
+
+    return Key.number(unit, meaning, value)
+
+
+def _of_step_energy(name: str) -> Callable[[Prediction], Any]:
+    return lambda p: None if p.energy is None else _of_decode(p, lambda: getattr(p.energy, name), math.nan)
+
+
+#: Keys of a row about power and energy; null on the ideal basis, and where a GPU states no power.
+ENERGY_KEYS: Keys[Prediction] = {
+    "mean_power_w": _of_energy(
+        "W", "power", "Mean board power of one GPU under the load; at most, where `energy_basis` is bound."
+    ),
+    "mean_power_low_w": _of_energy("W", "power_range", "Lower end of its 80 % interval; null for a bound.", 0),
+    "mean_power_high_w": _of_energy("W", "power_range", "Upper end of its 80 % interval; null for a bound.", 1),
+    "prefill_power_w": _of_energy("W", "prefill_power", "Board power of one GPU while a prompt is computed."),
+    "decode_power_w": Key.number(
+        "W",
+        "Board power of one GPU in a decode step.",
+        _of_step_energy("decode_power"),
+    ),
+    "j_per_request": _of_energy("J", "per_request", "Energy of all boards per request, idle time included."),
+    "j_per_output_tok": _of_energy("J", "per_output_token", "The same per output token, prompts included."),
+    "j_per_input_tok": _of_energy("J", "per_input_token", "Energy of the prefill alone, per prompt token."),
+    "j_per_decode_tok": Key.number(
+        "J",
+        "Energy of a decode step alone, per token of it.",
+        _of_step_energy("per_decode_token"),
+    ),
+    "kwh_per_m_output_tok": _of_energy(
+        "kWh", "kwh_per_m_output_tok", "Energy per million output tokens, prompts and `pue` included."
+    ),
+    "energy_usd_per_m_output_tok": _of_energy(
+        "USD", "usd_per_m_output_tok", "Price of that energy at `kwh_price`; not part of the rent, nor added to it."
+    ),
+    "energy_usd_per_hour": _of_energy("USD/h", "usd_per_hour", "The same for an hour of all GPUs under the load."),
+    "power_cap_w": _of_energy("W", "cap", "Power to which each GPU is limited (`power_cap`)."),
+    "energy_basis": Key.text(
+        "measured-generation: from measured power of kernels; bound: the TDP, which no such board exceeds.",
+        lambda p: None if p.energy is None else p.energy.basis,
+    ),
+}
+
 #: Keys of a row of the JSON contract, in order; without `of`, the value is the figure of that name.
 KEYS: Keys[Prediction] = {
     "model": Key.text("Short name of the model.", lambda p: p.deployment.model.short_name, is_open=False),
@@ -452,6 +501,7 @@ KEYS: Keys[Prediction] = {
     "usd_per_m_blended_tok": _token_price(
         "blended", "All of the rental per million of all tokens, blended: input, cached and output."
     ),
+    **ENERGY_KEYS,
     "gpu_status": Key.text("Whether the GPU ships, as the catalog says.", lambda p: p.deployment.gpu.status),
     "warnings": Key.texts("What a reader of the figures should know.", lambda p: list(p.warnings)),
 }
@@ -488,7 +538,8 @@ def prediction_text(prediction: Prediction[Any, Any, Any], most: int | None = No
 #: Labels of a summary by what goes first where lines are scarce: of each the last part, such as the percentiles.
 _LEAST_FIRST = (
     "cost", "memory", "E2EL", "knee", "load", "TPOT", "engine", "limit", "queue", "knee", "TTFT", "basis", "memory",
-    "derated", "what if", "output", "drafts", "adapters", "offload", "measured", "cost", "workload", "E2EL", "plan",
+    "derated", "what if", "output", "drafts", "adapters", "offload", "measured", "cost", "workload", "E2EL", "energy",
+    "plan",
 )  # fmt: skip
 
 
@@ -524,6 +575,7 @@ def prediction_facts(prediction: Prediction[Any, Any, Any]) -> dict[str, tuple[s
         "memory": _memory(prediction),
         **_experts(prediction),
         "cost": _cost(prediction),
+        **_energy_facts(prediction),
         "basis": (prediction.basis_detail,),
         "engine": (_engine(prediction),),
         **_measured(prediction),
@@ -543,6 +595,16 @@ def _summary(prediction: Prediction, most: int | None) -> str:
         facts[label] = facts.get(label, ())[:-1]
         lines = [*title, *_fact_lines(facts)]
     return "\n".join(lines)
+
+
+def _energy_facts(prediction: Prediction) -> dict[str, tuple[str, ...]]:
+    """Power and energy, where a power cap, a PUE or a price of energy is stated."""
+    gpu = prediction.deployment.gpu
+    if gpu.power_cap is None and gpu.electricity is None:
+        return {}
+    from roofline.serving.energy import energy_facts
+
+    return energy_facts(prediction)
 
 
 def _fact_lines(facts: Mapping[str, tuple[str, ...]]) -> list[str]:

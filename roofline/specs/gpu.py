@@ -44,6 +44,13 @@ class Price(NamedTuple):
     source: str = ""  # "given", or the catalog with its date
 
 
+class Electricity(NamedTuple):
+    """What the energy of a GPU costs."""
+
+    pue: float = 1.0  # energy of the data centre over that of its boards
+    usd_per_kwh: float | None = None
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Gpu:
     """One accelerator as one rank sees it.
@@ -70,6 +77,8 @@ class Gpu:
     host_link: BytesPerSecond | None = None  # to the host, per direction
     host_domain: int | None = None  # GPUs that reach each other over it, if bridges join fewer
     power: Watts | None = None
+    power_cap: Share | None = None  # of its power, to which it is limited; None: not limited below it
+    electricity: Electricity | None = None
     cache: Bytes | None = None  # of the last level
     is_unified: bool = False  # whether the CPU shares the memory and its bandwidth
     price: Price | None = None

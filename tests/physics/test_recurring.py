@@ -197,7 +197,7 @@ def test_true_is_refused_whatever_number_was_asked_before(name):
 UNREAD = {
     Gpu: (
         "aliases", "vendor", "memory_label", "power", "cache", "price", "sustained", "other_nodes", "status",
-        "cautions", "is_unified",
+        "cautions", "is_unified", "electricity",
     ),
     KernelOverride: ("before", "note"),
     StartUp: ("before", "block", "in_flight", "even_groups", "full_windows", "full_chunks"),

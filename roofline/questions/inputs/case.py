@@ -274,6 +274,10 @@ def _constant_notes(deployment: Deployment, requested: str) -> Iterator[list[str
         notes += context_notes(deployment)
     if gpu.exp_rate is None and deployment.basis != "ideal":
         notes.append(f"{gpu.name}: no special-function rate known; softmax exponentials count as free")
+    if gpu.power_cap is not None:
+        from roofline.questions.inputs.electricity import cap_note
+
+        notes.append(cap_note(gpu.power_cap, gpu))
     yield [*notes, *_version_notes(deployment), *_fitted_elsewhere(deployment), *_stand_ins(deployment)]
 
 

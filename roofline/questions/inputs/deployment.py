@@ -420,8 +420,11 @@ class DeploymentOptions(NamedTuple):
     cpu_bandwidth: Any
     derate: Any
     set: Any
+    power_cap: Any
     gpu_price: Any
     price_file: Any
+    kwh_price: Any
+    pue: Any
     specs: Any
     assume: Any
     eplb: Any = None
@@ -524,6 +527,10 @@ def _deployed(options: DeploymentOptions) -> Deployed:
     settings = {name: getattr(asked, name) for name in _SETTINGS}
     profile = case.engine(asked.engine, asked.network, specs, gpu, **settings)
     gpu = case.priced(gpu, asked.gpu_price, asked.price_file, specs)
+    if not asked.power_cap is asked.pue is asked.kwh_price is None:
+        from roofline.questions.inputs.electricity import powered
+
+        gpu = powered(gpu, asked.basis, asked.power_cap, asked.pue, asked.kwh_price)
     gpu, lost = case.derated(gpu, case.losses_of(asked.derate))
     chosen = resolved_quantization(model, gpu, asked.quantization, asked.weights, asked.kv_cache_dtype, asked.compute)
     plan = Plan(1 if asked.tp is None else asked.tp, asked.pp, asked.ep, asked.dp, asked.cp, asked.dcp)

@@ -94,6 +94,9 @@ BYTES_PER_SECOND = Value("text", partial(from_text, dimension="B/s"), in_shell=s
 EXPERTS = Value("n|all", _ranks_of_text, "n,n|all", _all_ranks_of_text)  # 8, all
 MEASUREMENT = Value("key=value", measured_of_text)  # tpot=12.3,batch=8
 PRICE = Value("USD/h", price_of_text)  # 2.5, 2-4
+POWER = Value("W|%", in_shell=str)  # 500W, 70%
+KWH_PRICE = Value("USD/kWh", in_shell=str)
+PUE = Value("x", in_shell=str)
 SETTINGS = Value("figure=value", is_joined=True)  # memory.bandwidth=12TB/s; once for each figure
 LIMITS = Value("key:ms", None, in_shell=limits_of_text)  # ttft:300@p95,tpot:25
 RATIO = Value("Nx", None, in_shell=ratio_of_text)  # 2x
@@ -284,6 +287,8 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "Rates lost to neighbours or virtualization, e.g. bandwidth:5%,peak:3%."),
         Option("set", ("--set",), SETTINGS,
                "A figure of hypothetical hardware, e.g. memory.bandwidth=12TB/s or h100-sxm.peak.fp8=2PFLOP/s."),
+        Option("power_cap", ("--power-cap", "--power-limit"), POWER,
+               "Power to which each GPU is limited, e.g. 500W or 70%.", "its TDP", "W"),
         Option("measured", ("--measured",), MEASUREMENT,
                "Your own measurement in ms, e.g. tpot=12.3,batch=8; the answer is scaled to it."),
         Option("basis", ("--basis",), _choice("calibrated", "ideal"),
@@ -295,6 +300,9 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "the catalog's", "USD/h"),
         Option("price_file", ("--price-file",), Value("path"),
                "A CSV of your rents: columns gpu and usd_per_hour, or price such as 1500/month."),
+        Option("kwh_price", ("--kwh-price", "--electricity-price"), KWH_PRICE,
+               "Price of energy in USD per kWh, e.g. 0.12; shown beside the rent.", "", "USD/kWh"),
+        Option("pue", ("--pue",), PUE, "Energy of the data centre over that of the GPUs, e.g. 1.3.", "1"),
     ),
 }  # fmt: skip
 
@@ -330,11 +338,13 @@ class Question(NamedTuple):
 
 _TAKES_MORE = 8  # flag of a function with **options
 _ONE = "a measurement is of one deployment only"
+_NO_ENERGY = dict.fromkeys(("kwh_price", "pue"), "its rows state no energy; predict, plan and cost do")
 _NO_LIMIT = {
     "slo": "it judges no limit",
     "p99_within": "it judges no limit",
     "gpu_price": "it prices nothing",
     "price_file": "it prices nothing",
+    **_NO_ENERGY,
 }
 _FINDS = dict.fromkeys(OF_A_LOAD, "the load is the answer; predict takes a known one")
 _FORMATS_TRIED = "it compares all formats; choose the reference with `baseline`"
@@ -421,7 +431,11 @@ QUESTIONS: Mapping[str, Question] = {
         {**_FINDS, "allow_oversize": "what does not fit serves nobody"}, each=True, is_loaded=True, helps=_MOST_PER_GPU
     ),
     "curve": Question(
-        {**dict.fromkeys(OF_A_LOAD, "it varies the load itself"), "allow_oversize": "what does not fit serves nobody"},
+        {
+            **dict.fromkeys(OF_A_LOAD, "it varies the load itself"),
+            "allow_oversize": "what does not fit serves nobody",
+            **_NO_ENERGY,
+        },
         needs_gpus=True,
         is_loaded=True,
         helps=_MOST_PER_GPU,
@@ -503,7 +517,7 @@ QUESTIONS: Mapping[str, Question] = {
         single=True,
     ),
     "sensitivity": Question(_NO_LIMIT, single=True),
-    "solve": Question({"gpu_price": _NO_LIMIT["gpu_price"], "price_file": _NO_LIMIT["gpu_price"]}),
+    "solve": Question({name: why for name, why in _NO_LIMIT.items() if name not in ("slo", "p99_within")}),
     "formula": Question(_NO_LIMIT, single=True),
     "levers": Question(
         {
@@ -529,6 +543,7 @@ QUESTIONS: Mapping[str, Question] = {
             "allow_oversize": "a pool that does not fit serves nobody",
             "arrivals": _POISSON_POOLS,
             "router": _POISSON_POOLS,
+            **_NO_ENERGY,
             **dict.fromkeys(("turns", "think", "grow", "system"), "its pools take a prefix that is always there"),
         },
         is_loaded=True,

@@ -72,8 +72,11 @@ class _Shared(TypedDict, total=False):
     max_model_len: int | str | None
     specs: str | None
     set: _Derate | None
+    power_cap: float | str | None
     gpu_price: _GpuPrice | None
     price_file: str | None
+    kwh_price: float | str | None
+    pue: float | str | None
     assume: str | None
 
 
@@ -252,8 +255,11 @@ class Grid(_Plans, _Lengths[Numbers], _Load[Numbers], total=False):
     allow_oversize: bool
     specs: str | None
     set: _Derate | Iterable[_Derate] | None
+    power_cap: Many[float | str | None]
     gpu_price: Many[_GpuPrice | None]
     price_file: str | None
+    kwh_price: Many[float | str | None]
+    pue: Many[float | str | None]
     assume: str | None
 
 
