@@ -23,7 +23,8 @@ from roofline.serving.knee import Knees, does_not_fit
 from roofline.serving.latency import UNCORRECTED, Correction, Workload
 from roofline.serving.prediction import Prediction, Predictions, predict_deployment
 from roofline.serving.prompts import prompt_kinds
-from roofline.serving.shown import KEYS, ROW_KEYS, prediction_text, row
+from roofline.serving.shown import KEYS, ROW_KEYS, row
+from roofline.serving.summary import prediction_text
 from roofline.serving.verdict import LIKELY, PASS, Limited, verdict
 from roofline.specs.gpu import HOST, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken

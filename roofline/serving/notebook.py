@@ -13,7 +13,8 @@ from roofline.numbers.operations import figure_text
 from roofline.numbers.quantity import MILLI, percent_figure, rounded
 from roofline.serving.knee import Knees
 from roofline.serving.prediction import Prediction
-from roofline.serving.shown import KNEE_KEYS, ROW_KEYS, figures, gpus_text, plan_text, prediction_facts
+from roofline.serving.shown import KNEE_KEYS, ROW_KEYS, figures, gpus_text, plan_text
+from roofline.serving.summary import prediction_facts
 from roofline.specs.load import LASTING, RUN
 from roofline.specs.workload import key_text
 

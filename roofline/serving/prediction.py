@@ -639,12 +639,12 @@ pass?>
         return hash((deployment.model.name, deployment.gpu.name, deployment.plan, deployment.basis, self.said))
 
     def __str__(self) -> str:
-        from roofline.serving.shown import prediction_text
+        from roofline.serving.summary import prediction_text
 
         return prediction_text(self)
 
     def __repr__(self) -> str:
-        from roofline.serving.shown import prediction_line
+        from roofline.serving.summary import prediction_line
 
         return f"<Prediction {prediction_line(self)}>"
 

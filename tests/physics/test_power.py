@@ -1,5 +1,6 @@
 """Power of kernels and passes, and what a power cap does to their times."""
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -73,7 +74,7 @@ def test_a_lower_cap_is_never_faster_and_the_hardware_limit_does_not_move():
     caps = [None, 650, 500, 350, 200]
     for case in ({"batch": 8}, {"concurrency": 32}, {"batch": 1, "osl": 1}):
         predictions = [rl.predict(MODEL, GPU, isl=1500, **{"osl": 100, **case}, power_cap=cap) for cap in caps]
-        for faster, slower in zip(predictions, predictions[1:], strict=False):
+        for faster, slower in itertools.pairwise(predictions):
             assert slower.ttft >= faster.ttft
             assert slower.tpot is None or slower.tpot >= faster.tpot
             assert slower.ideal[0].time == pytest.approx(faster.ideal[0].time, rel=1e-12) or case == {"concurrency": 32}
