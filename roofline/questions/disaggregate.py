@@ -413,7 +413,10 @@ class Disaggregation(Answer[dict[str, Json]]):
     @cached_property
     def tails(self) -> Tails | None:
         """Distributions of the latencies over requests; None for a run of `num_prompts`."""
-        return None if self.workload.load.is_run else pool_tails(self.pools, self.workload, self.found)
+        if self.workload.load.is_run:
+            return None
+        tails, pool = pool_tails(self.pools, self.workload, self.found), self.encoding
+        return tails if pool is None else tails._replace(ttft=pool.spread(tails.ttft), e2el=pool.spread(tails.e2el))
 
     def latency(self, key: str) -> float | None:
         """A latency by the key of a limit, such as ``ttft`` or ``ttft_p95`` [s] or ``p99_within`` [1].
@@ -579,7 +582,7 @@ class Disaggregation(Answer[dict[str, Json]]):
         return "\n".join([*lines, *(alternative.sentence for alternative in self.one_pool)])
 
     def __repr__(self) -> str:
-        pools = f"prefill {self.texts['prefill']}, decode {self.texts['decode']}"
+        pools = ", ".join(f"{role} {text}" for role, text in self.texts.items())
         times = times_text({"ttft": self.ttft, "tpot": self.tpot})
         return f"<Disaggregation {self.model.short_name}, {pools}: {times}, {rounded(self.request_rate)} requests/s>"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from roofline.numbers.operations import Real
@@ -11,6 +11,7 @@ from roofline.physics.encoders import encoder_bytes, encoder_time, encoder_works
 from roofline.physics.plan import Deployment
 from roofline.questions.inputs.deployment import pool_of
 from roofline.questions.predict import predict
+from roofline.serving.load.mixtures import Component
 from roofline.serving.load.pools import Pooled, Pools
 from roofline.serving.load.rounds import queue_wait
 from roofline.specs.model import Model
@@ -31,6 +32,7 @@ class EncodePool(NamedTuple):
     encoding: float  # [s] of one request
     sending: float  # [s] of its embeddings
     wait: float = 0.0  # [s] for requests before it, mean
+    rate: float = 0.0  # [1/s] at which that is
 
     @property
     def delay(self) -> float:
@@ -55,7 +57,16 @@ class EncodePool(NamedTuple):
     def at(self, rate: float) -> EncodePool:
         """The pool at a request rate."""
         each = rate / self.deployment.replicas
-        return self._replace(wait=float(queue_wait(each, self.encoding, self.encoding**2)))
+        return self._replace(wait=float(queue_wait(each, self.encoding, self.encoding**2)), rate=rate)
+
+    def spread(self, parts: Iterable[Component]) -> tuple[Component, ...]:
+        """Times that include the mean wait, with its distribution in place of it: M/D/1, at least nothing."""
+        each = self.rate / self.deployment.replicas
+        variance = self.wait**2 + each * self.encoding**3 / (3.0 * (1.0 - min(each * self.encoding, _FULL)))
+        return tuple(
+            part._replace(least=part.least - self.wait, mean=part.mean + self.wait, variance=part.variance + variance)
+            for part in parts
+        )
 
 
 def encode_pool(model: Model, pool: Any, options: Mapping[str, Any], bandwidth: Real) -> EncodePool:

@@ -169,6 +169,15 @@ def test_the_wait_for_the_encode_pool_grows_with_the_rate_until_it_is_full():
         rl.disaggregate("qwen3-vl-8b", "h100:x8", "h100", request_rate=60, **load)
 
 
+def test_percentiles_have_the_waits_of_an_encode_pool_that_is_nearly_full():
+    load = {"isl": 100, "osl": 20, "images": 2, "request_rate": 36}
+    full, wide = (
+        rl.disaggregate("qwen3-vl-8b", "h100:x4", "h100", encode=pool, **load) for pool in ("h100", "h100:x8")
+    )
+    assert sum(part.weight * (part.least + part.mean) for part in full.tails.ttft) == pytest.approx(full.ttft)
+    assert full.latency("ttft_p99") - full.ttft > 1.5 * (wide.latency("ttft_p99") - wide.ttft)
+
+
 def test_users_wait_for_an_encode_pool_at_the_rate_that_it_leaves():
     load = {"isl": 100, "osl": 100, "images": 2, "concurrency": 16}
     answer = rl.disaggregate("qwen3-vl-8b", "h100:x2", "h100", encode="h100", **load)
