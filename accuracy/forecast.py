@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import yaml
 from build_calibration import GENERATIONS, OUT, generic, pooled, timed
+from prose import wrapped
 
 import roofline as rl
 from roofline.questions.calibrate import judged
@@ -108,12 +109,14 @@ def page(folder: Path) -> str:
     """The text of docs/forecasts.md."""
     kernels, of_passes = list(kernel_lines(folder)), list(pass_lines())
     held = [case for _, cases in of_passes for case in cases]
-    return PLAN.format(
-        passes=_joined(line for line, _ in of_passes),
-        kernels=_joined(line for line, _ in kernels),
-        held=f"{100 * np.mean(held):.0f}",
-        count=len(held),
-        kernel_share=f"{100 * np.mean([inside for _, inside in kernels]):.0f}",
+    return wrapped(
+        PLAN.format(
+            passes=_joined(line for line, _ in of_passes),
+            kernels=_joined(line for line, _ in kernels),
+            held=f"{100 * np.mean(held):.0f}",
+            count=len(held),
+            kernel_share=f"{100 * np.mean([inside for _, inside in kernels]):.0f}",
+        )
     )
 
 

@@ -19,6 +19,7 @@ from statistics import median
 from typing import NamedTuple
 
 import numpy as np
+from prose import wrapped
 
 import roofline as rl
 from roofline.measurements.tables import kernel_groups
@@ -106,7 +107,7 @@ def page(folder: Path, servers: Path) -> str:
     """The text of docs/vendors.md."""
     with servers.open(newline="") as file:
         rows = [served(row) for row in csv.DictReader(file)]
-    return PLAN.format(kernels="\n".join(kernel_lines(folder)), servers="\n".join(server_lines(rows)))
+    return wrapped(PLAN.format(kernels="\n".join(kernel_lines(folder)), servers="\n".join(server_lines(rows))))
 
 
 PLAN = """\

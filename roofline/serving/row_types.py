@@ -163,6 +163,20 @@ class Row(TypedDict, total=False):
     usd_per_m_cached_tok: float | None
     usd_per_m_decode_tok: float | None
     usd_per_m_blended_tok: float | None
+    mean_power_w: float | None
+    mean_power_low_w: float | None
+    mean_power_high_w: float | None
+    prefill_power_w: float | None
+    decode_power_w: float | None
+    j_per_request: float | None
+    j_per_output_tok: float | None
+    j_per_input_tok: float | None
+    j_per_decode_tok: float | None
+    kwh_per_m_output_tok: float | None
+    energy_usd_per_m_output_tok: float | None
+    energy_usd_per_hour: float | None
+    power_cap_w: float | None
+    energy_basis: str | None
     gpu_status: str | None
     warnings: list[str]
     reason: str | None

@@ -250,7 +250,7 @@ def _of_step_energy(name: str) -> Callable[[Prediction], Any]:
     return lambda p: None if p.energy is None else _of_decode(p, lambda: getattr(p.energy, name), math.nan)
 
 
-def encoding_time(prediction: Prediction) -> Real:
+def _encoding_time(prediction: Prediction) -> Real:
     from roofline.serving.media_shown import encoding_time
 
     return encoding_time(prediction.prefill)
@@ -388,7 +388,7 @@ KEYS: Keys[Prediction] = {
     "encoder_ms": Key.number(
         "ms",
         "Part of `ttft_ms` in which images, video and audio are encoded, on an idle server; null without any.",
-        lambda p: None if p.deployment.media is None else _json_value(encoding_time(p), MILLI),
+        lambda p: None if p.deployment.media is None else _json_value(_encoding_time(p), MILLI),
     ),
     **{end: key for name in LATENCIES for end, key in _interval(name).items()},
     **{

@@ -214,8 +214,7 @@ HANDLED = {
     KernelOverride: ("generation",),
     Deployment: (
         "model", "gpu", "plan", "quantization", "basis", "routing_skew", "replicas", "engine", "draft", "prefix_cache",
-        "spread",
-        "adapters", "offload",
+        "spread", "adapters", "offload", "media",
     ),
     Plan: ("tp", "pp", "ep", "dp", "cp", "dcp"),
     ModelQuantization: (
