@@ -25,11 +25,12 @@ MOST = 0.985
 SIGMA = 0.33
 #: Dynamic power goes with the clock to this power: C V^2 f, with the voltage V in proportion to the clock f.
 CLOCK_LAW = 3.0
+#: Least cap, over the TDP, for which that law is used.
+LEAST_CAP = 0.25
 #: Generations whose kernels' power was measured.
 MEASURED = ("hopper", "blackwell")
 #: Range of the 16-bit rate per watt of their boards; others are cut-down chips, or share the limit with a CPU.
 _PER_WATT = (1.2 * TERA, 3.0 * TERA)  # [FLOP/s/W]
-_LEAST = 0.01  # of the TDP, that a cap leaves above idle
 _CHANGES_SIDES = "a kernel reaches the power limit"
 
 
@@ -114,8 +115,8 @@ def clock_under_cap(share: Real, cap: Real) -> Real:
     >>> round(clock_under_cap(0.9, 0.55), 4)  # (0.35 / 0.7) ** (1 / 3)
     0.7937
     """
-    excess = maximum(cap - IDLE, _LEAST, "a cap leaves no power")
-    return (excess / maximum(maximum(share, cap, _CHANGES_SIDES) - IDLE, _LEAST)) ** (1.0 / CLOCK_LAW)
+    limit = maximum(cap, LEAST_CAP, "a cap is the least")
+    return ((limit - IDLE) / (maximum(share, limit, _CHANGES_SIDES) - IDLE)) ** (1.0 / CLOCK_LAW)
 
 
 def capped(kernel: Kernel, cap: Real) -> Kernel:

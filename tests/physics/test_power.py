@@ -1,7 +1,7 @@
 """Power of kernels and passes, and what a power cap does to their times."""
 
-import itertools
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 import roofline as rl
 from roofline.physics.equation import Roof, Terms, Work
 from roofline.physics.passes import decode_pass, dynamic_energy, prefill_pass
-from roofline.physics.power import CLOCK_LAW, CONSTANTS, IDLE, MOST, clock_under_cap, is_measured, power_share
+from roofline.physics.power import (
+    CLOCK_LAW,
+    CONSTANTS,
+    IDLE,
+    LEAST_CAP,
+    MOST,
+    clock_under_cap,
+    is_measured,
+    power_share,
+)
 from roofline.specs.gpu import HOST
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
@@ -60,7 +69,7 @@ def test_the_energy_of_a_pass_is_that_of_its_kernels(cap):
         assert 0.0 < host < passed.time
 
 
-@given(SHARES, st.floats(IDLE + 0.02, 1.0))
+@given(SHARES, st.floats(LEAST_CAP, 1.0))
 def test_clocks_fall_until_the_power_is_that_of_the_cap(share, cap):
     clock = clock_under_cap(share, cap)
     assert 0.0 < clock <= 1.0
@@ -71,10 +80,10 @@ def test_clocks_fall_until_the_power_is_that_of_the_cap(share, cap):
 
 
 def test_a_lower_cap_is_never_faster_and_the_hardware_limit_does_not_move():
-    caps = [None, 650, 500, 350, 200]
+    caps = [None, 650, 500, 350, 175]
     for case in ({"batch": 8}, {"concurrency": 32}, {"batch": 1, "osl": 1}):
         predictions = [rl.predict(MODEL, GPU, isl=1500, **{"osl": 100, **case}, power_cap=cap) for cap in caps]
-        for faster, slower in itertools.pairwise(predictions):
+        for faster, slower in pairwise(predictions):
             assert slower.ttft >= faster.ttft
             assert slower.tpot is None or slower.tpot >= faster.tpot
             assert slower.ideal[0].time == pytest.approx(faster.ideal[0].time, rel=1e-12) or case == {"concurrency": 32}
@@ -110,6 +119,12 @@ def test_programs_arrays_and_formulas_agree_under_a_cap():
         alone = rl.predict(MODEL, GPU, isl=isl, osl=50, batch=4, power_cap="45%", tp=1)
     assert rows.ttft[-1] == pytest.approx(alone.ttft, rel=1e-12)
     assert rows.energy.per_request[-1] == pytest.approx(alone.energy.per_request, rel=1e-12)
+
+
+def test_the_cap_of_a_target_meets_it():
+    case = {"isl": 2000, "osl": 50}
+    found = rl.solve(MODEL, GPU, "power_cap", ttft=0.06, power_cap="500W", **case)
+    assert rl.predict(MODEL, GPU, power_cap=700.0 * found.value, **case).ttft == pytest.approx(0.06, rel=1e-6)
 
 
 def test_boards_unlike_those_measured_are_bounded():

@@ -122,8 +122,11 @@ def test_costs_at_saturation_and_over_a_day_have_the_energy_of_their_load():
     ("options", "message"),
     [
         ({"power_cap": "701W"}, r"power_cap = 701 W is above the 700 W of h100-sxm; leave it out"),
-        ({"power_cap": "140W"}, r"power_cap = 140 W is too low: h100-sxm draws 140 W between kernels"),
-        ({"power_cap": "20%"}, r"is too low"),
+        (
+            {"power_cap": "174W"},
+            r"power_cap = 174 W is too low: h100-sxm draws 140 W between kernels; give 175 W or more",
+        ),
+        ({"power_cap": 1e-3}, r"is too low"),
         ({"power_cap": "500"}, r"power_cap: '500' has no unit"),
         ({"power_cap": -1}, r"power_cap = -1 must be a power such as 500W, or a share"),
         ({"power_cap": float("nan")}, r"must be a power"),

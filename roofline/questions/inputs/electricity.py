@@ -6,7 +6,7 @@ from typing import Any
 
 from roofline.numbers.operations import figure_text
 from roofline.numbers.quantity import from_text, to_text
-from roofline.physics.power import IDLE, MEASURED, is_measured
+from roofline.physics.power import IDLE, LEAST_CAP, MEASURED, is_measured
 from roofline.questions.inputs.arguments import number, scalar
 from roofline.specs.gpu import Electricity, Gpu
 from roofline.specs.written import number_of_text, read_as, share_of_text
@@ -62,10 +62,11 @@ def _share(gpu: Gpu, value: Any) -> float | None:
     limit = to_text(gpu.power, "W")
     if watts > gpu.power:
         raise BadInput(f"power_cap = {to_text(watts, 'W')} is above the {limit} of {gpu.name}; leave it out")
-    least = IDLE * gpu.power
-    if watts <= least:
+    if watts < LEAST_CAP * gpu.power:
+        idle, least = (to_text(share * gpu.power, "W") for share in (IDLE, LEAST_CAP))
         raise BadInput(
-            f"power_cap = {to_text(watts, 'W')} is too low: {gpu.name} draws {to_text(least, 'W')} between kernels"
+            f"power_cap = {to_text(watts, 'W')} is too low: {gpu.name} draws {idle} between kernels; "
+            f"give {least} or more"
         )
     return None if watts == gpu.power else watts / gpu.power
 
