@@ -67,8 +67,8 @@ __all__ = ["NOTHING", "RESULT_BYTES", "STATISTICS", "UNCLEAR", "Diagnosis", "Rea
 
 _MOST_COMPARED = 32  # runs: a second each
 _STATED = (
-    "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "cp", "dcp", "quantization", "kv_cache_dtype", "isl",
-    "osl", "prefix", "batch", "concurrency", "request_rate",
+    "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "cp", "dcp", "quantization", "kv_cache_dtype",
+    "isl", "osl", "prefix", "batch", "concurrency", "request_rate",
 )  # fmt: skip
 _LIMITS = ("max_num_seqs", "max_num_batched_tokens")
 _TAIL, _TAIL_LEVEL = "p99", 99.0
