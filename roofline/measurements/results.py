@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
 _MOST_RUNS = 20_000  # of a file: each will be predicted
 _LONGEST_NAME, _LONGEST_NOTE = 500, 2000  # characters
-_COUNTS = ("tp", "pp", "ep", "dp")
+_COUNTS = ("tp", "pp", "ep", "dp", "cp", "dcp")
 _AMOUNTS = ("isl", "osl", "prefix", "batch", "concurrency", "request_rate", "num_prompts", "answered_rate")
 _TIMES = ("ttft", "tpot", "e2el")
 _LOADS = tuple(name for name in KIND_OF if hasattr(Measurement, name))

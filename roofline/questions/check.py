@@ -67,8 +67,8 @@ __all__ = ["NOTHING", "RESULT_BYTES", "STATISTICS", "UNCLEAR", "Diagnosis", "Rea
 
 _MOST_COMPARED = 32  # runs: a second each
 _STATED = (
-    "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "quantization", "kv_cache_dtype", "isl", "osl",
-    "prefix", "batch", "concurrency", "request_rate",
+    "model", "gpu", "engine", "engine_version", "tp", "pp", "ep", "dp", "cp", "dcp", "quantization", "kv_cache_dtype",
+    "isl", "osl", "prefix", "batch", "concurrency", "request_rate",
 )  # fmt: skip
 _LIMITS = ("max_num_seqs", "max_num_batched_tokens")
 _TAIL, _TAIL_LEVEL = "p99", 99.0
@@ -316,6 +316,8 @@ def expected(measurement: Measurement, *, batch: float | None = None, **options:
         "pp": measurement.pp or 1,
         "ep": measurement.ep or 1,
         "dp": measurement.dp or 1,
+        "cp": measurement.cp or 1,
+        "dcp": measurement.dcp or 1,
         "quantization": measurement.quantization,
         "kv_cache_dtype": measurement.kv_cache_dtype,
         "allow_oversize": True,  # it ran: see _oversize_notes

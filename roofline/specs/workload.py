@@ -386,3 +386,5 @@ class Measurement:
     date: str | None = None
     note: str | None = None
     settings: tuple[tuple[str, str], ...] = ()  # of the server, beside the above
+    cp: int | None = None
+    dcp: int | None = None
