@@ -234,7 +234,8 @@ def _add_of_experts(assembly: Assembly, count: Real, ffn: Ffn, adapters: Adapter
     assert isinstance(ffn, MoeFfn)  # noqa: S101  # as who calls has seen
     plan, skew, tokens = assembly.plan, assembly.deployment.routing_skew, assembly.pooled
     asked = maximum(distinct_adapters(adapters.number, assembly.batch), _LEAST)
-    experts = fullest_touched(distinct_experts(ffn, tokens / asked, skew), ffn.experts, plan.ep, skew)
+    different = tokens if assembly.different is None else assembly.different
+    experts = fullest_touched(distinct_experts(ffn, different / asked, skew), ffn.experts, plan.ep, skew)
     routed = tokens * ffn.chosen / plan.ep * fullest_rank(ffn.experts, plan.ep, skew)
     pairs = minimum(asked * experts, routed, "every routed token has an expert and an adapter of its own")
     for each in expert_matrices(ffn, assembly.hidden, plan):

@@ -73,7 +73,9 @@ class Assembly:
         self.sequences = rank_batch(batch, deployment.plan.dp)
         self.tokens = self.sequences * new  # of the fullest data-parallel rank
         self.pooled = batch * new  # of all data-parallel ranks, which the experts share
+        self.different: Real | None = None  # of them, where some are copies of each other
         if self.plan.cp != 1:  # ranks split prompts, and each computes all tokens of a decode step
+            self.different = self.pooled
             self.tokens, self.pooled = (
                 (self.tokens / self.plan.cp, self.pooled) if is_prompt else (self.tokens, self.pooled * self.plan.cp)
             )
@@ -166,9 +168,7 @@ class Assembly:
         if collective is ALL_REDUCE and self.engine.all_reduce:
             extra = self.engine.all_reduce
             terms = terms._replace(total=terms.total + extra, latency=terms.latency + extra)
-        self.kernels.append(
-            self._within_power(Kernel(name, collective, "bf16", count, work, limits, terms, self._part))
-        )
+        self.kernels.append(self.within_power(Kernel(name, collective, "bf16", count, work, limits, terms, self._part)))
 
     def host(self, name: str, time: Real) -> None:
         """Add time [s] during which the GPU waits for the host, if any."""
@@ -190,9 +190,9 @@ class Assembly:
                 limits = limits._replace(efficiency=replace(limits.efficiency, t0=0.0))
             self._roofs[kind, key, peak, self._starts_hidden] = limits
         terms = kernel_time(work, limits)
-        return self._within_power(Kernel(name, kind, key, count, work, limits, terms, self._part))
+        return self.within_power(Kernel(name, kind, key, count, work, limits, terms, self._part))
 
-    def _within_power(self, kernel: Kernel) -> Kernel:
+    def within_power(self, kernel: Kernel) -> Kernel:
         """The kernel, slower where it would draw more than a power cap."""
         cap = self.gpu.power_cap
         if cap is None or self.deployment.basis == "ideal":

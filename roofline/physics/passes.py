@@ -327,7 +327,7 @@ def add_model(assembly: Assembly, span: Span) -> None:
     if model.ngrams is not None:
         _add_ngrams(assembly, model.ngrams)
     before = len(assembly.kernels)
-    if assembly.deployment.spread.two_batches and plan.ep > 1 and plan.dp > 1:  # else nothing is exchanged
+    if assembly.deployment.spread.two_batches and plan.ep > 1 and plan.token_ranks > 1:  # else nothing is exchanged
         from roofline.physics.two_batches import add_layers
 
         add_layers(assembly, span)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from roofline.numbers.operations import Real, maximum, minimum
+from roofline.numbers.operations import Real, maximum, minimum, where
 from roofline.numbers.quantity import TERA
 from roofline.physics.equation import Kernel, LinkRoof, Roof, Terms, Work, kernel_time
 from roofline.specs.gpu import Gpu
@@ -44,11 +44,12 @@ def is_measured(gpu: Gpu) -> bool:
 
 def demand_parts(work: Work, roof: Roof | LinkRoof, terms: Terms) -> tuple[Real, Real, Real, Real]:
     """What the power of a kernel follows from, shares of what the GPU can do: running, FLOP, HBM, KV cache [1]."""
-    busy = 1.0 - minimum(terms.latency / terms.total, 1.0)
+    time = where(terms.total > 0.0, terms.total, 1.0)  # an exchange may be hidden altogether
+    busy = 1.0 - minimum(terms.latency / time, 1.0)
     if isinstance(roof, LinkRoof):
         return busy, 0.0, 0.0, 0.0
-    full = roof.bandwidth * terms.total
-    compute = work.flop / (roof.peak * terms.total)
+    full = roof.bandwidth * time
+    compute = work.flop / (roof.peak * time)
     return busy, compute, (work.nbytes - work.kv_bytes) / full, work.kv_bytes / full
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from roofline.numbers.operations import Real
-from roofline.physics.plan import Deployment, Plan
+from roofline.physics.plan import DIRECT, Deployment, Plan
 from roofline.specs.engine import Engine, KernelOverride, StartUp
 from roofline.specs.gpu import PCIE, CollectiveEfficiency, Efficiency, Gpu, Link
 from roofline.support.errors import RooflineError
@@ -402,6 +402,7 @@ def structure(deployment: Deployment) -> Hashable:
             _of_quantization(deployment.quantization), deployment.basis == "ideal", deployment.routing_skew,
             _of_draft(deployment.draft), deployment.prefix_cache, deployment.spread, deployment.adapters,
             deployment.offload, deployment.media, gpu.power_cap is None,
+            deployment.spread.exchange != DIRECT and (gpu.scale_out is None, gpu.host_domain),
         )  # fmt: skip
         known = deployment.memo[structure] = _interned(key)
     return known

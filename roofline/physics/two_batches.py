@@ -67,10 +67,11 @@ def exposed(attention: Real, experts: Real, dispatch: Real, combine: Real, taken
 def add_layers(assembly: Assembly, span: Span) -> None:
     """Add all layers, twice at half the batch; of the exchanges what remains. One sequence is not divided to decode."""
     model, first = assembly.model, len(assembly.kernels)
-    whole = assembly.sequences, assembly.tokens, assembly.pooled
+    whole, different = (assembly.sequences, assembly.tokens, assembly.pooled), assembly.different
     splits = above(assembly.sequences if span.is_decode else assembly.tokens, 1.0, _SPLITS)
     halves = where(splits, _HALVES, 1)
     assembly.sequences, assembly.tokens, assembly.pooled = (number / halves for number in whole)
+    assembly.different = None if different is None else different / halves
     for count, mixer in model.mixers:
         MIXER_KINDS[type(mixer)].add_kernels(assembly, count, mixer, span)
     mixed, layers = _time(assembly.kernels[first:]), 0
@@ -87,6 +88,7 @@ def add_layers(assembly: Assembly, span: Span) -> None:
                 else:
                     beside = beside + kernel.time
     assembly.sequences, assembly.tokens, assembly.pooled = whole
+    assembly.different = different
     attention = mixed * layers / model.layers + beside
     experts, dispatch, combine = times.values()
     taken = 0.0 if span.is_decode or assembly.deployment.basis == "ideal" else _TAKEN

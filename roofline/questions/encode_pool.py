@@ -15,7 +15,7 @@ from roofline.serving.load.mixtures import Component
 from roofline.serving.load.pools import Pooled, Pools
 from roofline.serving.load.rounds import queue_wait
 from roofline.specs.model import Model
-from roofline.specs.written import Pool, pool_text
+from roofline.specs.written import DEGREES, Pool, pool_text
 from roofline.support.errors import BadInput, DoesNotFit, NoSteadyState, Overloaded
 from roofline.support.records import NamedTuple, replace
 
@@ -93,7 +93,7 @@ def encode_pool(model: Model, pool: Any, options: Mapping[str, Any], bandwidth: 
     """
     parsed = pool_of(pool, options.get("specs"))
     stated = {} if parsed is None else parsed.options
-    odd = [name for name in ("pp", "ep", "dp") if stated.get(name, 1) != 1]
+    odd = [name for name in DEGREES[1:] if stated.get(name, 1) != 1]
     if odd:
         raise BadInput(f"encode pool: encoders have no {odd[0]}; write GPU, tp and replicas, such as h100:tp1x2")
     plan = {} if "tp" in stated else {"tp": 1}

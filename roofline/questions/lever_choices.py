@@ -278,7 +278,7 @@ def _two_batches(start: Start) -> Iterator[Lever]:
     """Half batches that hide the exchange of tokens, where there is one."""
     deployment = start.prediction.deployment
     plan = deployment.plan
-    if not deployment.model.is_moe or plan.ep == 1 or plan.dp == 1:
+    if not deployment.model.is_moe or plan.ep == 1 or plan.token_ranks == 1:
         return
     if deployment.spread.two_batches:
         yield Lever("two-batch overlap", reason="a step is two half batches already")

@@ -338,6 +338,10 @@ def _at_plan(deployment: Deployment, workload: Workload, rest: _Rest) -> Predict
         deployment = deployment.copies(base.copies)
     deployments.check_draft_plan(deployment)
     load.check_longest(deployment, workload, allow_oversize=allow_oversize)
+    if deployment.media is not None:
+        from roofline.questions.inputs.media import check_media
+
+        check_media(deployment, workload)
     correction = UNCORRECTED if measured is None else deployments.correction(deployment, workload, measured)
     notes = (
         *base.notes,

@@ -15,7 +15,7 @@ from roofline.questions.inputs.options import understood
 from roofline.questions.predict import predicted
 from roofline.serving.answers import Answer, selected
 from roofline.serving.latency import UNIFORM, Lengths, lanes, lengths_by_law
-from roofline.serving.load.equations import server_of
+from roofline.serving.load.equations import not_simulated, server_of
 from roofline.serving.load.sessions import tier_tokens
 from roofline.serving.load.simulation import (
     MOST_EVENTS,
@@ -300,6 +300,8 @@ def arrivals_of(prediction: Prediction, requests: int | None, seed: int, spread:
     if served is None:
         raise BadInput(f"a burst is exact without simulation; give {' or '.join(LASTING)}")
     one_case("a simulation", served.ttft, "lengths and load")
+    for words in not_simulated(prediction.deployment):
+        raise BadInput(f"{words}: no simulation runs them; predict has the closed forms")
     whole("seed", seed)
     ranks = float(lanes(prediction.deployment))
     rate = workload.load.rate_on(ranks)

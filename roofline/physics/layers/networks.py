@@ -344,6 +344,7 @@ def experts(
     routing_skew: Real | None,
     scheme: Scheme,
     redundant: Real | None = None,
+    different: Real | None = None,
 ) -> Work:
     r"""Work of the routed experts of one layer on one GPU.
 
@@ -361,6 +362,7 @@ def experts(
         routing_skew: c of the routing, None for uniform [1].
         scheme: how the experts are stored and multiplied.
         redundant: slots for copies of popular experts, on all ranks; None where nothing balances their load [1].
+        different: tokens of `pooled` that are not copies of each other; None for all [tokens].
 
     Returns:
         The work [FLOP, B].
@@ -373,13 +375,14 @@ def experts(
     Source:
         docs/method.md, "Experts"; permutation and activations do not overlap with the multiplication.
     """
-    distinct = distinct_experts(ffn, pooled, routing_skew)
+    different = pooled if different is None else different
+    distinct = distinct_experts(ffn, different, routing_skew)
     if redundant is None:
         touched = fullest_touched(distinct, ffn.experts, plan.ep, routing_skew)
         routed = pooled * ffn.chosen / plan.ep * fullest_rank(ffn.experts, plan.ep, routing_skew)
     else:
         redundant = where(plan.ep > 1, redundant, 0.0)  # one rank has no use for copies
-        copies = touched_copies(distinct, ffn, pooled, redundant, routing_skew)
+        copies = touched_copies(distinct, ffn, different, redundant, routing_skew)
         touched = fullest_touched(copies, ffn.experts + redundant, plan.ep, routing_skew)
         routed = pooled * ffn.chosen / plan.ep * balanced_rank(ffn.experts, plan.ep, routing_skew, redundant)
     if not never(plan.ep > 1):
@@ -450,7 +453,7 @@ def _moe_add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     _add_dispatch(assembly, count, ffn, width, is_spread)
     scheme = assembly.quantization.sections["experts"]
     skew, redundant = assembly.deployment.routing_skew, assembly.deployment.spread.redundant
-    work = experts(ffn, width, tokens, assembly.pooled, plan, skew, scheme, redundant)
+    work = experts(ffn, width, tokens, assembly.pooled, plan, skew, scheme, redundant, assembly.different)
     assembly.kernels.append(assembly.kernel("experts", MOE_KERNEL, scheme.key, scheme.peak, count, work))
     _add_combine(assembly, count, ffn, width, is_spread)
     if ffn.latent is not None:

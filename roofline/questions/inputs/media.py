@@ -55,8 +55,19 @@ def with_media(workload: Workload, media: Media | None) -> Workload:
         return workload
     if workload.sessions is not None:
         raise BadInput("the turns of sessions are text here; leave out images, video_frames and audio, or turns")
+    if workload.lengths is not None and not workload.lengths.prompts.is_fixed:
+        raise BadInput("a spread of prompts would scale their images too; leave out isl_cv or lengths, or the images")
     tokens = float(media.tokens)
     return replace(workload, isl=workload.isl + tokens, media=tokens)
+
+
+def check_media(deployment: Deployment, workload: Workload) -> None:
+    """Refuse media under a load on several pipeline stages, of which the first encodes."""
+    if deployment.media is not None and deployment.plan.pp > 1 and not workload.load.is_burst:
+        raise BadInput(
+            f"images under a load on pp = {deployment.plan.pp} stages, of which the first encodes them all, are not "
+            "predicted; use tp"
+        )
 
 
 def media_notes(deployment: Deployment) -> Iterator[str]:

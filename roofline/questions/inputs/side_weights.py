@@ -37,7 +37,22 @@ def with_side_weights(
     stays = offload_of(deployment.model, deployment.gpu, offload, offload_bandwidth, cpu_bandwidth)
     if adapters is None and stays is None:
         return deployment
+    _check_together(deployment, adapters, stays)
     return replace(deployment, adapters=adapters, offload=stays)
+
+
+def _check_together(deployment: Deployment, adapters: Adapters | None, stays: Offload | None) -> None:
+    """Refuse what is not predicted together."""
+    spread = deployment.spread
+    if adapters is not None and spread.two_batches:
+        raise BadInput("adapters in steps of two half batches are not predicted; leave out lora or two_batch_overlap")
+    if adapters is not None and spread.redundant:
+        raise BadInput("adapters of copied experts are not predicted; leave out lora, or give eplb = 0")
+    if stays is not None and (spread.redundant or spread.two_batches):
+        raise BadInput(
+            "experts in host memory have no copies, and no half batches, that were ever timed; leave out offload, or "
+            "eplb and two_batch_overlap"
+        )
 
 
 # Adapters.

@@ -60,7 +60,7 @@ def notes(deployment: Deployment) -> Iterator[str]:
     if spread.redundant is not None:
         yield from _balance_notes(deployment, int(spread.redundant))
     for name, is_stated in (("two-batch overlap", spread.two_batches), ("all-to-all", spread.exchange != DIRECT)):
-        if is_stated and (plan.ep == 1 or plan.dp == 1):
+        if is_stated and (plan.ep == 1 or plan.token_ranks == 1):
             yield (
                 f"{name} changes nothing: with ep {plan.ep} and dp {plan.dp} no tokens are exchanged; it needs both "
                 "above 1"

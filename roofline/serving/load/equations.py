@@ -597,6 +597,18 @@ def outside(deployment: Deployment, workload: Workload, under_load: Served) -> I
         yield busy > _MOST_LOADS, f"loads of prefixes over {_MOST_LOADS:.0%} of the time of their link"
     if not never(deployment.plan.pp > 1):
         yield (workload.osl > 0.0) & (deployment.plan.pp > 1), "pipeline parallelism"
+    for words in not_simulated(deployment):
+        yield workload.osl > 0.0, words
+
+
+def not_simulated(deployment: Deployment) -> Iterator[str]:
+    """What of a deployment no simulation runs, in words."""
+    if deployment.plan.cp > 1:
+        yield "context parallelism of prompts"
+    if deployment.adapters is not None:
+        yield "adapters"
+    if deployment.offload is not None and deployment.offload.cpu_bandwidth is not None:
+        yield "experts on the CPU"
 
 
 def _outside_of_arrivals(deployment: Deployment, workload: Workload, under_load: Served) -> Iterator[tuple[Real, str]]:

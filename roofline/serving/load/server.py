@@ -208,6 +208,9 @@ class Server:
     def beside(self, sequences: Real, parts: StepParts) -> Real:
         """`linear` without a prompt [s]; `parts` are those of the step."""
         is_single = self.deployment.plan.dp == 1
+        offload = self.deployment.offload
+        if offload is not None and offload.cpu_bandwidth is not None:
+            return parts.linear  # steps that compute prompts move the experts, others do not
         if self.deployment.draft is not None or never(is_single):
             return self.linear(sequences, 0.0)
         return parts.linear if always(is_single) else where(is_single, parts.linear, self.linear(sequences, 0.0))
