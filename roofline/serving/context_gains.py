@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from roofline.numbers.operations import Real
-from roofline.numbers.quantity import MEGA
+from roofline.numbers.quantity import KIBI, MEGA
 from roofline.numbers.roots import crossing
 from roofline.physics.passes import decode_pass
 from roofline.physics.plan import Deployment
@@ -14,6 +14,8 @@ from roofline.serving.latency import Workload, prefill
 from roofline.support.records import replace
 
 _LONGEST = 2.0 * MEGA  # tokens up to which a length from which it pays is looked for
+#: Prompts at which plans are compared: pieces of a prompt and its exchange win at some lengths and lose at others.
+_LENGTHS = tuple(float(KIBI << power) for power in range(11))  # [tokens]
 _BATCHES = (1.0, 64.0)  # at which decode with and without it is compared
 
 
@@ -38,7 +40,7 @@ def paying_context(deployment: Deployment, batch: float) -> float:
 
 
 def paying_prompt(deployment: Deployment) -> float | None:
-    """Prompt beyond which TTFT is shorter than with tp alone on as many GPUs; None where tp cannot be so wide [tokens].
+    """Prompt from which on TTFT is shorter than with tp alone on as many GPUs; None: tp cannot be so wide [tokens].
 
     Args:
         deployment: with a plan of several ranks that split prompts.
@@ -58,7 +60,11 @@ def paying_prompt(deployment: Deployment) -> float | None:
         case = Workload(isl, 1.0)
         return prefill(deployment, case).time - prefill(whole, case).time
 
-    return float(crossing(lost, _LONGEST, low=1.0))
+    pays = [length for length in _LENGTHS if lost(length) < 0.0]
+    if not pays:
+        return float("inf")
+    before = max((length for length in _LENGTHS if length < pays[0]), default=1.0)
+    return float(crossing(lost, pays[0], low=before))
 
 
 def context_notes(deployment: Deployment) -> Iterator[str]:
@@ -80,7 +86,9 @@ def context_notes(deployment: Deployment) -> Iterator[str]:
         yield f"cp {plan.cp}: {deployment.model.short_name} cannot have tp {wider}, which would take as many GPUs"
         return
     where_prompts = _beyond(prompt, "prompt")
-    shorter = f"TTFT is shorter {where_prompts}" if where_prompts else "TTFT is longer at any length"
+    shorter = (
+        f"TTFT is shorter {where_prompts}" if where_prompts else "TTFT is longer at any length from 1k to 1M tokens"
+    )
     yield f"cp {plan.cp}: {shorter} than with tp {wider} on as many GPUs"
 
 

@@ -72,10 +72,12 @@ def _cache_fault(model: Model, plan: Plan) -> str | None:
         held = f"each of the {heads} KV heads of {model.short_name} is on {copies} ranks"
     else:
         held = f"the {heads} KV heads of {model.short_name} are on one rank each"
-    what = "one of" if len(choices) > 1 else "only"
-    more = f", or tp = {heads * dcp}" if heads > 1 and copies < dcp else ""
+    what = "one of " if len(choices) > 1 else ""
+    wider = heads * dcp
+    is_whole = all(int(mixer.heads) % wider == 0 for mixer in _mixers(model) if isinstance(mixer, Gqa))
+    more = f", or tp = {wider}" if heads > 1 and copies < dcp and is_whole else ""
     allowed = ", ".join(map(str, choices))
-    return f"dcp = {dcp} does not fit tp = {tp}: {held}; choose {what} dcp = {allowed}{more}"
+    return f"dcp = {dcp} does not fit tp = {tp}: {held}; use {what}dcp = {allowed}{more}"
 
 
 def _removes(model: Model, tp: int, dcp: int) -> bool:

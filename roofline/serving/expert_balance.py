@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any, TypeAlias
 
 from roofline.numbers.operations import Real, figure_text, maximum, minimum, never, where
-from roofline.numbers.quantity import GIGA, MILLI, counted, to_text
+from roofline.numbers.quantity import BILLION, GIGA, MILLI, counted, to_text
 from roofline.physics.equation import Work, collective_time, link_roof
 from roofline.physics.layers.networks import balanced_rank, fullest_rank
 from roofline.physics.memory import redundant_bytes, stage_parameters
@@ -122,6 +122,7 @@ class Payback(NamedTuple):
 
 
 _NEVER = float("inf")
+_LEAST_GAIN = 1.0 / BILLION  # of the time that moving experts takes, a step
 
 
 def steps_until(time: Real, gain: Real) -> Real:
@@ -130,7 +131,7 @@ def steps_until(time: Real, gain: Real) -> Real:
     >>> steps_until(6.0, 2.0)
     3.0
     """
-    gains = gain > 0.0
+    gains = gain > _LEAST_GAIN * time  # less is the rounding of two equal steps
     return where(gains, time / where(gains, gain, 1.0), _NEVER)
 
 

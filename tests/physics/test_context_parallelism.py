@@ -134,9 +134,9 @@ def test_ranks_beyond_a_node_gather_over_their_own_ports():
 @pytest.mark.parametrize(
     ("model", "degrees", "message"),
     [
-        ("llama-3.1-70b", {"tp": 8, "dcp": 2}, "choose only dcp = 1, or tp = 16"),
-        ("qwen3-235b-a22b", {"tp": 8, "dcp": 4}, "choose one of dcp = 1, 2, or tp = 16"),
-        ("deepseek-r1", {"tp": 8, "dcp": 3}, "choose one of dcp = 1, 2, 4, 8"),
+        ("llama-3.1-70b", {"tp": 8, "dcp": 2}, "use dcp = 1, or tp = 16"),
+        ("qwen3-235b-a22b", {"tp": 8, "dcp": 4}, "use one of dcp = 1, 2, or tp = 16"),
+        ("deepseek-r1", {"tp": 8, "dcp": 3}, "use one of dcp = 1, 2, 4, 8"),
         ("qwen3-next-80b-a3b", {"tp": 2, "cp": 2}, "recurrent layers"),
         ("deepseek-v4-flash", {"tp": 4, "dcp": 2}, "compressed attention"),
         ("deepseek-v4-flash", {"tp": 4, "cp": 2}, "compressed attention"),

@@ -228,7 +228,7 @@ CASE: Mapping[str, tuple[Option, ...]] = {
                "How tokens reach experts: direct (each copy by itself), per-node (once to each node), or deepep "
                "(per-node for prompts); per-node:4 if experts of a token are on 4 nodes at most.", "direct"),
         Option("cp", ("--cp", "-pcp", "--prefill-context-parallel-size"), COUNT,
-               "Ranks that split the tokens of each prompt; each has all weights of its tp rank.", "1",
+               "Ranks that split the tokens of each prompt; each has all weights of its tp rank but for experts.", "1",
                each="Ranks that split the tokens of each prompt."),
         Option("dcp", ("--dcp", "-dcp", "--decode-context-parallel-size", "--dcp-size"), COUNT,
                "Ranks of tp that split the KV cache of each sequence, where they would hold copies.", "1",
