@@ -199,6 +199,7 @@ def is_idle_evidence(row: dict[str, str], prediction: rl.Prediction) -> bool:
         and bool(row["ttft_ms"])
         and not is_held_out(prediction)
         and prediction.basis == "calibrated"
+        and prediction.deployment.gpu.vendor == "NVIDIA"  # on whose GPUs hosts were fitted
         and prediction.deployment.engine.family in ("trtllm", "vllm", "sglang")
     )
 

@@ -8,6 +8,7 @@ import pytest
 
 import roofline as rl
 from roofline.outputs.page.document import one_script
+from roofline.questions.inputs.media import LEFT_OUT
 from roofline.questions.page import _own_gpu, parts_of
 from roofline.questions.predict import kernel_rows
 from roofline.serving.latency import BENCHMARK
@@ -125,9 +126,10 @@ def figures_of(answer, prediction):
 
 
 def notes_of(prediction):
-    """Warnings, apart from one that a page leaves out: what a benchmark would report where some prompts are cached."""
-    is_mixed = is_a_mixture(prediction.workload.cache)
-    return [text for text in prediction.warnings if not (is_mixed and text.startswith(BENCHMARK))]
+    """Warnings but those that a page leaves out: what a benchmark would report where some prompts are cached, and
+    that images are left out, for which it has no control."""
+    left_out = (BENCHMARK, *LEFT_OUT) if is_a_mixture(prediction.workload.cache) else LEFT_OUT
+    return [text for text in prediction.warnings if not text.startswith(left_out)]
 
 
 def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):

@@ -42,6 +42,8 @@ PREFILL, DECODE = "prefill", "decode"
 _FRAME: Any = SimpleNamespace(**dict.fromkeys(FRAME, 0))  # of a deployment whose layers do not matter
 _NUMBERS = ("x0", "x1", "x2")
 _ORDERS = (1.0, 3.0)  # of the norm, by kind of kernel
+#: Figures of `memory.Held` that no page has: of adapters and of encoders.
+_NOT_THERE = ("adapters", "workspace")
 EFFICIENCY = ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps")
 
 
@@ -362,7 +364,7 @@ def memory_of_cases() -> str:
         if rule is not None:
             numbers: dict[str, Any] = {name: graph.input(f"e.start.{name}") for name in START_UP}
             deployment = replace(deployment, engine=replace(deployment.engine, start_up=(replace(rule, **numbers),)))
-        held = memory.Held(**{name: graph.input(f"h.{name}") for name in memory.Held._fields if name != "adapters"})
+        held = memory.Held(**{name: graph.input(f"h.{name}") for name in memory.Held._fields if name not in _NOT_THERE})
         batch, length = graph.input("batch"), graph.input("length")
         outputs = [*memory.memory_of(deployment, held, batch, length)]
         parts.append(printed(f"memory_{place}", outputs, ("e", "h", "batch", "length")))

@@ -61,6 +61,7 @@ class _Case(NamedTuple):
         return (
             self.ask, engine_structure(one.engine), one.basis == "ideal", draft, plan, gpu, self.names,
             self.several, lengths, workload.cold_start, cache, len(self.more), one.adapters is None,
+            workload.media, one.media, one.offload is None or one.offload.cpu_bandwidth is None,
         )  # fmt: skip
 
 
