@@ -36,7 +36,14 @@ def rank(isl=50.0, osl=101.0, lengths=None, users=None, cold_start=None, queries
     """A rank of one GPU, whose answers take a hundred steps."""
     profile = Engine("made up", **{**TIMES, **engine})
     deployment = SimpleNamespace(
-        engine=profile, effective_engine=profile, plan=Plan(), queries=queries, draft=None, replicas=1
+        engine=profile,
+        effective_engine=profile,
+        plan=Plan(),
+        queries=queries,
+        draft=None,
+        replicas=1,
+        adapters=None,
+        offload=None,
     )
     others = {} if lengths is None else {"lengths": lengths}
     kind = Rank if slots == Rank.slots else type("Rank", (Rank,), {"slots": slots})
