@@ -79,8 +79,8 @@ REASONS = {
     "medians": "assumption: medians of the generations of other vendors, as nothing of this kind was timed; starting "
     "3 us later, as servers on MI355X show",
     "plain-medians": "assumption: medians of the generations of other vendors, as nothing of this kind was timed",
-    "indexer": "assumption: as a linear layer, and 53 us for keys, ranks and choice of tokens, set on TPOT of 66 servers of "
-    "DeepSeek-V3.2 and V4-Pro on MI355X (ROCm/ATOM, nightly dashboard, 2026-03 to 2026-08)",
+    "indexer": "assumption: as a linear layer, and 53 us for keys, ranks and choice of tokens, set on TPOT of every third "
+    "of 66 servers of DeepSeek-V3.2 and V4-Pro on MI355X (ROCm/ATOM, nightly dashboard, 2026-03 to 2026-08)",
     "alike": "assumption: runs like the nearest format of its kind that was timed on this generation",
 }
 
