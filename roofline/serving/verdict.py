@@ -145,6 +145,13 @@ def unchecked(deployment: Deployment, workload: Workload, under_load: Served | N
     known = [] if is_within(deployment, workload) else [*beyond(deployment, workload)]
     if deployment.plan.splits_context:
         known.append((workload.osl > 0.0, "context parallelism, which no run of the fits had"))
+    for is_there, words in (
+        (deployment.gpu.power_cap is not None, "a power cap, under which nothing was measured"),
+        (deployment.adapters is not None, "adapters, whose kernels nobody timed"),
+        (deployment.media is not None, "encoders, which nobody timed as a whole"),
+    ):
+        if is_there:
+            known.append((workload.osl > 0.0, words))
     if under_load is None:
         return known
     from roofline.serving.load.equations import outside

@@ -146,3 +146,20 @@ def test_questions_without_energy_refuse_its_price():
         rl.curve(MODEL, GPU, **CASE, kwh_price=0.1)
     with pytest.raises(rl.BadInput, match="power_cap"):
         rl.sheet("x.xlsx", MODEL, GPU, power_cap="400W")
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "words"),
+    [
+        ("llama-3.1-8b", {"power_cap": "400W"}, "a power cap"),
+        ("llama-3.1-8b", {"lora": "4:8"}, "adapters"),
+        ("qwen3-vl-8b", {"images": 2}, "encoders"),
+    ],
+)
+@pytest.mark.parametrize("load", [{"batch": 2}, {"concurrency": 4}])
+def test_what_was_never_measured_is_no_bare_pass(model, options, words, load):
+    case = {"isl": 1000, "osl": 100, "slo": "ttft:5s", **load}
+    assert rl.predict(model, "h100-sxm", **case).slo_verdict.word == "pass"
+    judged = rl.predict(model, "h100-sxm", **case, **options).slo_verdict
+    assert judged.word == "pass?"
+    assert judged.reason.startswith(f"outside the validated range: {words}")
