@@ -121,9 +121,7 @@ def check(
     sides: list[list[MeasurementCheck]] = []
     sweeps: list[MeasuredSweep] = []
     for side in (results, after):
-        is_one = isinstance(side, Mapping) or isinstance(scalar(side), str) or not isinstance(side, Iterable)
-        sources: Any = [side] if is_one else side
-        readings, unread = read_each(sources, lambda source: reading_of(source, scalar(statistic)))
+        readings, unread = read_each(side, lambda source: reading_of(source, scalar(statistic)))
         checks, failures = check_readings(readings, plain, basis=basis, specs=specs, **settings)
         sides.append(checks)
         sweeps += sweeps_of(checks, failures)
@@ -161,11 +159,12 @@ def stated_of_run(options: Mapping[str, Any]) -> dict[str, Any]:
     return plain
 
 
-def read_each(sources: Iterable[Any], read: Callable[[Any], Reading]) -> tuple[list[Reading], list[RooflineError]]:
-    """What files and contents hold, and the faults of those that cannot be read."""
+def read_each(results: Any, read: Callable[[Any], Reading]) -> tuple[list[Reading], list[RooflineError]]:
+    """What files and contents, one or several, hold, and the faults of those that cannot be read."""
+    is_one = isinstance(results, Mapping) or isinstance(scalar(results), str) or not isinstance(results, Iterable)
     readings: list[Reading] = []
     unread: list[RooflineError] = []
-    for source in each(list(sources), "files"):
+    for source in each([results] if is_one else list(results), "files"):
         try:
             readings.append(read(source))
         except RooflineError as error:

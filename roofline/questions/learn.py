@@ -15,7 +15,7 @@ from roofline.numbers.operations import Json
 from roofline.numbers.quantity import GIBI, MICRO, counted, rounded, to_text
 from roofline.questions.check import MeasurementCheck, check_readings, of_command, read_each, reading_of, stated_of_run
 from roofline.questions.diagnosis import NOISE, Observed
-from roofline.questions.inputs.arguments import scalar, several
+from roofline.questions.inputs.arguments import scalar
 from roofline.questions.posterior import (
     KNOWN,
     METRICS,
@@ -180,9 +180,7 @@ def calibrate_engine(
     """
     stated, settings = of_command(command, options)
     plain = stated_of_run(stated)
-    is_one = isinstance(results, Mapping) or isinstance(scalar(results), str)
-    sources: Any = [results] if is_one else several("results", results)
-    readings, unread = read_each(sources, lambda source: reading_of(source, scalar(statistic)))
+    readings, unread = read_each(results, lambda source: reading_of(source, scalar(statistic)))
     checks, failures = check_readings(readings, plain, basis="calibrated", specs=specs, **settings)
     return fitted_engine(checks, name=scalar(name), specs=specs, refused=(*unread, *failures))
 

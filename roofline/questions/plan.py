@@ -58,6 +58,7 @@ from roofline.serving.fewest import (
 )
 from roofline.serving.knee import MOST_GPUS, check_degrees, check_plan, does_not_fit
 from roofline.serving.latency import Workload
+from roofline.serving.load.limits import check_percentiles
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import canonical_preset
 from roofline.serving.shown import degrees_text, gpus_text, plan_text
@@ -494,6 +495,7 @@ def _on_gpu(
             cache=shaped.cache(workload.cache if workload.prefix else None),
         )
     one_case("plan", sum(workload.numbers.values()), "lengths and load")
+    check_percentiles(workload, slo)
     deployments = {preset: prediction.deployment for preset, prediction in alone.items()}
     row |= {"basis": first.basis, "basis_detail": first.basis_detail, "engine": first.engine}
     stated_options = {**options, "prefix": plain["prefix"]}

@@ -146,8 +146,7 @@ def check_plan(
     >>> rl.check_plan(row, {"mean_ttft_ms": 110.0, "mean_tpot_ms": 13.0})[0].meets
     False
     """
-    sources = [results] if isinstance(results, (str, PathLike, Mapping)) else list(results)
-    readings, unread = read_each(sources, lambda source: reading_of(source, statistic))
+    readings, unread = read_each(results, lambda source: reading_of(source, statistic))
     answers, refused = judged_by(plan, readings, options, specs=specs)
     if not answers:
         raise next(iter((*unread, *refused, BadInput("no result to judge the plan by"))))

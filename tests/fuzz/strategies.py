@@ -65,6 +65,18 @@ PLAUSIBLE = {
     "baseline": ("bf16", "fp8", "int4"), "requests": (1, 20, 200), "seed": (0, 7), "top": (1, 5), "spare": (0, 3),
     "family": ("llama", "qwen"), "vendor": ("NVIDIA", "AMD"), "ttft": ("300", "1s"), "tpot": ("20", "5ms"),
     "e2el": ("10s",), "max_gpus": (8, 16), "min_size": ("7B", 10**9), "max_size": ("70B",),
+    "objective": ("cost", "throughput"), "have": ("16xh100", "16xh100,8xl40s", "1xb200"),
+    "spend": (20, "40k/month", "3"), "growth": (2, "1.5x", "50%"), "start_up": (0, "5m", 60), "every": (True, False),
+    "rate_by_hour": ("8:5,12:20,20:8", "0:1,23:9", "1:1"), "own": ("price:30k,years:4,power:1000,kwh:0.1,hosting:0.2",),
+    "to": ("vllm", "sglang", "trtllm", "vllm@0.25"), "emit": ("vllm", "sglang@0.5", "trtllm", "dynamo", "vllm@0.25"),
+    "over": ("max-num-batched-tokens", "max-num-seqs", "max_num_seqs"), "values": ("2k,4k", "16,64", (16, 64), 512),
+    "limit": ("tpot", "ttft_p95"), "at_slo": ("tpot", "ttft_p95"), "claim": (2, "3x"), "x": ("ttft", "tok_s_user"),
+    "y": ("e2el", "output_tok_s_gpu"), "against": ("concurrency", "request_rate", "batch"),
+    "fail_above": ("ttft:+10%",), "unknown": ("bandwidth", "batch", "isl"),
+    "prefill_engine": ("vllm", "sglang"), "decode_engine": ("trtllm", "x"),
+    "prefill_gpu_price": (2.5, "2-4"), "decode_gpu_price": (1, "3/h"), "generation": ("hopper", "x"),
+    "status": ("shipping", "announced"), "moe": (True, False), "min_parameters": (1e9,), "max_parameters": (7e10,),
+    "layerwise": (True, False), "enforce_eager": (True, False), "statistic": ("mean", "p99"),
 }  # fmt: skip
 _LETTERS = st.characters(exclude_characters="\0/.~")  # no argument holds a zero; nothing outside of the folder is named
 _WORDS = st.text(_LETTERS, max_size=6)

@@ -3,7 +3,7 @@
 import json
 import math
 
-from fuzz.strategies import GPUS, MODELS, named, options, values
+from fuzz.strategies import GPUS, MODELS, named, odd_values, options, values
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -14,11 +14,22 @@ _CASE = frozenset(Case.__optional_keys__) - {"specs"}
 _LENGTHS = st.sampled_from(("isl", "osl", "prefix", "batch", "concurrency", "request_rate"))
 #: Question -> further arguments of its own.
 QUESTIONS = {
-    "predict": (), "ttft": (), "knee": (), "compare": (), "cost": ("api_price", "headroom", "share"), "size": (),
-    "goodput": ("share",), "curve": ("share",), "quantize": ("baseline",), "sensitivity": (), "formula": (),
-    "solve": ("ttft", "tpot", "e2el"), "prompt_cache": (), "speculate": (), "levers": ("share",),
-    "disaggregate": ("kv_link",), "simulate": ("requests", "seed"), "table": (), "pareto": (),
+    "predict": (), "ttft": (), "tpot": (), "knee": (), "compare": (), "cost": ("api_price", "own", "headroom", "share"),
+    "size": ("objective", "have"), "plan": ("objective", "spend", "have", "growth", "top", "disaggregate"),
+    "goodput": ("share",), "curve": ("share", "against"), "budgets": ("values",), "quantize": ("baseline",),
+    "sensitivity": (), "formula": (), "solve": ("ttft", "tpot", "e2el"), "prompt_cache": (), "speculate": (),
+    "levers": ("share",), "disaggregate": ("kv_link", "encode", "layerwise"), "simulate": ("requests", "seed"),
+    "table": (), "pareto": ("x", "y", "against"), "equal_service": ("limit", "claim"), "fits": ("enforce_eager",),
+    "launch": ("every",), "dynamo": ("every",), "step_time": (), "calibrate_once": (),
 }  # fmt: skip
+#: Arguments without which a question has no answer -> the options that they are drawn as.
+_NEEDED = {
+    "size": ("slo",), "plan": ("slo",), "goodput": ("slo",), "equal_service": ("slo", "concurrency"),
+    "speculate": ("draft", "acceptance", "slo"), "budgets": ("over",), "launch": ("to",),
+}  # fmt: skip
+_SEVERAL = frozenset(
+    ("compare", "size", "plan", "goodput", "cost", "prompt_cache", "table", "pareto", "equal_service", "fits")
+)
 _UNKNOWNS = ("bandwidth", "peak", "batch", "isl", "prefix", "tp", "weights", "request_rate", "osl", "x")
 _POOLS = ("b200:tp8", "h100:tp8:fp8x2", "2xh100", "h200")
 
@@ -34,16 +45,29 @@ def questions(draw):
     model, gpu = draw(named(MODELS)), draw(named(GPUS))
     if question == "simulate":
         chosen.setdefault("requests", 20)
-    if question in ("size", "goodput", "speculate"):
-        chosen.setdefault("slo", draw(values("slo")))
-    if question == "speculate":
-        chosen |= {"draft": draw(values("draft")), "acceptance": draw(values("acceptance"))}
+    for name in _NEEDED.get(question, ()):
+        chosen.setdefault(name, draw(values(name)))
+    if question == "step_time":
+        chosen |= {"decode": draw(st.lists(values("isl"), max_size=4)), "prefill": draw(_PROMPTS | odd_values)}
+    if question == "calibrate_once":
+        return question, (model, gpu, draw(values("measured"))), chosen
     if question == "disaggregate":
         return question, (model, draw(named(_POOLS)), draw(named(_POOLS))), chosen
     if question == "solve":
         return question, (model, gpu, draw(st.sampled_from(_UNKNOWNS))), chosen
-    several = question in ("compare", "size", "goodput", "cost", "prompt_cache", "table", "pareto")
-    return question, (model, [gpu, draw(st.sampled_from(GPUS))] if several else gpu), chosen
+    return question, (model, [gpu, draw(st.sampled_from(GPUS))] if question in _SEVERAL else gpu), chosen
+
+
+_PROMPTS = st.lists(st.tuples(values("isl"), values("prefix")), max_size=3)
+
+
+def answer_of(name, arguments, chosen):
+    """The answer of a public function; None where it refuses."""
+    try:
+        return getattr(rl, name)(*arguments, **chosen)
+    except rl.RooflineError as error:
+        assert str(error)
+        return None
 
 
 def content(answer):
@@ -70,18 +94,17 @@ def check_numbers(prediction):
 @given(question=questions())
 @example(question=("predict", (None, "h100-sxm"), {"assume": "llama"}))
 @example(question=("disaggregate", ("llama-3.1-8b", "b200:tp8", "b200:tp8"), {"concurrency": 1}))
+@example(question=("size", ("llama-3.1-8b", ["h100-sxm"]), {"num_prompts": 1, "slo": "ttft:1s@p95"}))
 @example(question=("speculate", ("deepseek-v3", "b200"), {"osl": 1, "draft": "mtp", "acceptance": 0.8}))
 @settings(max_examples=120)
 def test_any_arguments_are_answered_or_refused(question):
     name, arguments, chosen = question
-    try:
-        answer = getattr(rl, name)(*arguments, **chosen)
-    except rl.RooflineError as error:
-        assert str(error)
+    answer = answer_of(name, arguments, chosen)
+    if answer is None:
         return
     if name == "predict":
         check_numbers(answer)
-    if name not in ("ttft", "knee"):  # numbers, or arrays, themselves
+    if name not in ("ttft", "tpot", "knee", "step_time"):  # numbers, or arrays, themselves
         assert json.loads(json.dumps(content(answer), allow_nan=False)) is not None
     assert repr(answer).isprintable()
     assert str(answer)
