@@ -55,6 +55,7 @@ from roofline.serving.verdict import (
     ends_of_gaps,
     ends_of_percentile,
     limited_by,
+    basis_of_range,
     load_sigma,
     pass_sigma,
     remaining_share,
@@ -684,10 +685,12 @@ pass?>
             return None
         engine, correction = self.deployment.engine, self.correction
         alone_pass = self.prefill if result == "ttft" else self.decode
-        alone = sigma = pass_sigma(alone_pass, self.basis, self._idle_sigma(result))
+        alone = sigma = pass_sigma(alone_pass, basis_of_range(self.deployment), self._idle_sigma(result))
         if self.served is not None:
             of = "tpot" if self.workload.load.is_queue else result  # first tokens wait for the steps of others
-            loaded = load_sigma(self.decode, self.basis, of, self.served, self._users, engine.sigma_loaded_ttft)
+            loaded = load_sigma(
+                self.decode, basis_of_range(self.deployment), of, self.served, self._users, engine.sigma_loaded_ttft
+            )
             sigma = where(self._users <= 1.0, alone, loaded)
         measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
         return remaining_share(self.deployment, result) * (sigma if measured is None else minimum(sigma, measured))
