@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from math import exp, log
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prose import wrapped
@@ -57,14 +57,20 @@ def kernel_lines(folder: Path) -> Iterable[str]:
             )
 
 
-def served(row: dict[str, str]) -> Served:
-    """The prediction for a measured server."""
-    asked = {"tp": int(row["tp"]), "isl": float(row["isl"]), "osl": float(row["osl"]), "engine": row["engine"]}
+def asked_of(row: dict[str, str]) -> dict[str, Any]:
+    """Options of `predict` for a measured server."""
+    asked: dict[str, Any] = {"tp": int(row["tp"]), "isl": float(row["isl"]), "osl": float(row["osl"])}
+    asked |= {"engine": row["engine"]}
     asked |= {name: float(row[name]) for name in ("concurrency", "num_prompts") if row[name]}
     if row["quantization"]:
         asked["quantization"] = row["quantization"]
+    return asked
+
+
+def served(row: dict[str, str]) -> Served:
+    """The prediction for a measured server."""
     keys = ("ttft_ms", "ttft_low_ms", "ttft_high_ms", "tpot_ms", "tpot_low_ms", "tpot_high_ms")
-    answer = rl.predict(row["model"], row["gpu"], allow_oversize=True, **asked).to_dict(keys)
+    answer = rl.predict(row["model"], row["gpu"], allow_oversize=True, **asked_of(row)).to_dict(keys)
     ttft, tpot = (
         (float(row[f"{key}_ms"] or "nan"), *(answer[f"{key}{end}_ms"] for end in ("", "_low", "_high")))
         for key in ("ttft", "tpot")
