@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from roofline.numbers.operations import Real, always, below, minimum, never, where
+from roofline.numbers.operations import Real, always, below, minimum, negated, never, where
 from roofline.physics import kernels
 from roofline.physics.assembly import (
     ACTIVATION_NBYTES,
@@ -314,8 +314,7 @@ def _add_shared(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
 def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: Multiplication) -> None:
     """Add attention over prompts: expanded per head, or absorbed where a prefix makes that faster or tokens choose."""
     tp, quantization, new, cached = assembly.tp, assembly.quantization, span.new, span.cached
-    indexer = mixer.indexer
-    chooses: Real = False if indexer is None else below(1.0 * indexer.top_k, cached + new, _CHOOSES)
+    chooses = _chooses(assembly, mixer, span)
     scheme = quantization.sections["attention"]
     expand = gemm(assembly.sequences * (cached + new), kv_b.columns, kv_b.inner, scheme)
     scores = mla_prefill(mixer, assembly.sequences, new, cached, tp)
@@ -347,6 +346,15 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
         is_absorbed = chooses | is_absorbed
     assembly.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
     assembly.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
+
+
+def _chooses(assembly: Assembly, mixer: Mla, span: Span) -> Real:
+    """Whether tokens of a prompt attend to a choice of earlier ones; at the hardware limit they may share it."""
+    indexer, is_bound = mixer.indexer, assembly.is_bound
+    if indexer is None or is_bound is True:
+        return False
+    exceeds = below(1.0 * indexer.top_k, span.cached + span.new, _CHOOSES)
+    return exceeds if is_bound is False else exceeds & negated(is_bound)
 
 
 def _own_prompt(assembly: Assembly, work: Work, span: Span, width: Real) -> Work:
