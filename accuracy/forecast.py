@@ -141,10 +141,10 @@ def spread_of(found: list[Passed]) -> float:
 
 
 def left_over() -> float:
-    """What shapes have in common of the residuals of a generation's own constants: the median of the NVIDIA sets."""
+    """What shapes have in common of the residuals of a generation's own constants: the mean of the NVIDIA sets."""
     sets = [rl.load_gpu(FITTED[generation]).calibration for generation in GENERATIONS]
     sigmas = [each.sigma for one in sets if one is not None for each in one.kernels.values() if each.sigma is not None]
-    return COMMON * float(np.median(sigmas))
+    return COMMON * float(np.mean(sigmas))
 
 
 def pass_lines(found: list[Passed]) -> Iterator[str]:
@@ -236,7 +236,7 @@ the median of ln(forecast / result) in per cent: negative means that the forecas
 
 Three numbers, none of them set on a server. By how much constants of generations differ, as sigma of each kind of
 kernel: {near} where a generation is of the vendor of the medians, {far} where it is of another, each such that 80 % of
-the passes below lie inside. And what constants of a generation's own leave over: {left}, the median residual of the
+the passes below lie inside. And what constants of a generation's own leave over: {left}, the mean residual of the
 NVIDIA sets times the share of it that shapes have in common. The code has {used}. To their sum in squares comes what
 every pass or server has beside its kernels, as on timed GPUs ([Intervals](method.md)).
 
