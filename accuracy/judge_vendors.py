@@ -153,8 +153,7 @@ start of its own.
 {servers}
 
 Why some are far off: which layers of an MXFP4 checkpoint stay in wider formats is not stated in every row, so that
-Qwen3.5 in MXFP4 is predicted too fast; MiniMax-M3 has a kind of attention that nothing timed; DeepSeek-V3.2 under vLLM's
-plugin waits longer for its first token than any term says. MI300X servers are too few to judge: Llama-3.1-405B in FP8
+Qwen3.5 in MXFP4 is predicted too fast; MiniMax-M3 has a kind of attention that nothing timed. MI300X servers are too few to judge: Llama-3.1-405B in FP8
 under vLLM of 2024 (57 offline runs) takes 5 % longer than predicted with few requests and up to twice as long with many.
 """
 
