@@ -328,7 +328,8 @@ and 0.22 on B200 are sets of their own again, by the rule of nearest versions.
 Worst, and why: collectives of the L40S (errors above 80 %: its PCIe rates fall with the group in a way that no form
 here follows), element-wise passes under SGLang (zeros in its tables where passes are fused, so that they are not
 fitted), FP8 experts of vLLM on Hopper (four times TensorRT-LLM's time), first tokens of SGLang servers (seconds that
-no term explains), and accelerators whose kernels were never timed.
+no term explains), and accelerators whose kernels were never timed: what is forecast of each generation from those
+before it, beside what came, is in [Forecasts](forecasts.md).
 """
 
 PEERS_TEXT = """Two calculators by NVIDIA, asked for the same rows by `accuracy/peer_rows.py`; only rows that both

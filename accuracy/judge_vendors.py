@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from math import exp, log
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from prose import wrapped
@@ -57,14 +57,20 @@ def kernel_lines(folder: Path) -> Iterable[str]:
             )
 
 
-def served(row: dict[str, str]) -> Served:
-    """The prediction for a measured server."""
-    asked = {"tp": int(row["tp"]), "isl": float(row["isl"]), "osl": float(row["osl"]), "engine": row["engine"]}
+def asked_of(row: dict[str, str]) -> dict[str, Any]:
+    """Options of `predict` for a measured server."""
+    asked: dict[str, Any] = {"tp": int(row["tp"]), "isl": float(row["isl"]), "osl": float(row["osl"])}
+    asked |= {"engine": row["engine"]}
     asked |= {name: float(row[name]) for name in ("concurrency", "num_prompts") if row[name]}
     if row["quantization"]:
         asked["quantization"] = row["quantization"]
+    return asked
+
+
+def served(row: dict[str, str]) -> Served:
+    """The prediction for a measured server."""
     keys = ("ttft_ms", "ttft_low_ms", "ttft_high_ms", "tpot_ms", "tpot_low_ms", "tpot_high_ms")
-    answer = rl.predict(row["model"], row["gpu"], allow_oversize=True, **asked).to_dict(keys)
+    answer = rl.predict(row["model"], row["gpu"], allow_oversize=True, **asked_of(row)).to_dict(keys)
     ttft, tpot = (
         (float(row[f"{key}_ms"] or "nan"), *(answer[f"{key}{end}_ms"] for end in ("", "_low", "_high")))
         for key in ("ttft", "tpot")
@@ -147,8 +153,7 @@ start of its own.
 {servers}
 
 Why some are far off: which layers of an MXFP4 checkpoint stay in wider formats is not stated in every row, so that
-Qwen3.5 in MXFP4 is predicted too fast; MiniMax-M3 has a kind of attention that nothing timed; DeepSeek-V3.2 under vLLM's
-plugin waits longer for its first token than any term says. MI300X servers are too few to judge: Llama-3.1-405B in FP8
+Qwen3.5 in MXFP4 is predicted too fast; MiniMax-M3 has a kind of attention that nothing timed. MI300X servers are too few to judge: Llama-3.1-405B in FP8
 under vLLM of 2024 (57 offline runs) takes 5 % longer than predicted with few requests and up to twice as long with many.
 """
 

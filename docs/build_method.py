@@ -105,8 +105,8 @@ CHAPTERS = {
     "physics/assembly": "replicated local rank_batch lookup_parameters layer_input_parameters altup_parameters "
     "altup_mix",
     "physics/layers/attention": "gqa_prefill gqa_decode local_kv_heads index_scores",
-    "physics/layers/latent": "mla_prefill mla_decode mla_extend mla_absorb mla_crossover csa_pairs csa_attention "
-    "compressed_values",
+    "physics/layers/latent": "mla_prefill mla_decode mla_extend mla_chosen mla_absorb mla_crossover csa_pairs "
+    "csa_attention compressed_values",
     "physics/context": "zigzag_pairs partial_bytes exchanged_bytes",
     "physics/layers/recurrent": "channels state_bytes short_conv recurrence gdn_state kda_state lightning_state "
     "mamba2_state mamba1_state conv_bytes gated_conv",

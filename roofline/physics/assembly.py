@@ -87,6 +87,11 @@ class Assembly:
         self._link_roofs: dict[tuple[KernelKind, int], LinkRoof] = deployment.memo.setdefault("links", {})
 
     @property
+    def is_bound(self) -> Real:
+        """Whether times are the hardware limit, for which the least arithmetic counts, not what engines run."""
+        return self.deployment.basis == "ideal"
+
+    @property
     def stream_bytes(self) -> Real:
         """One residual stream of this rank's tokens [B]."""
         return ACTIVATION_NBYTES * self.tokens * self.hidden

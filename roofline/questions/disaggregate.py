@@ -64,6 +64,7 @@ from roofline.serving.verdict import (
     POOLED_TPOT,
     Limited,
     Verdict,
+    basis_of_range,
     beyond,
     load_sigma,
     pass_sigma,
@@ -761,13 +762,13 @@ def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, 
     stated = pools.prefill.effective_engine.network  # by the user, like cold starts: no uncertainty
     stated = stated if cold is None else stated + cold[0] * cold[1]
     own = prefill(pools.prefill, single)
-    sigma = load_sigma(own, pools.prefill.basis, "ttft", load, users, engine.sigma_loaded_ttft)
+    sigma = load_sigma(own, basis_of_range(pools.prefill), "ttft", load, users, engine.sigma_loaded_ttft)
     low, high = spread(load.ttft - stated, sigma)
     least = _least(pools, workload, load)
     first = _around(load.ttft, (low + stated, high + stated), least["ttft"])
     if workload.osl <= 1.0:
         return {"ttft": first, "e2el": first}
-    ends = spread(load.tpot, pass_sigma(decode(pools.decode, batched), pools.decode.basis, POOLED_TPOT))
+    ends = spread(load.tpot, pass_sigma(decode(pools.decode, batched), basis_of_range(pools.decode), POOLED_TPOT))
     step = _around(load.tpot, ends, least["tpot"])
     low, high = (float(begin + load.decode * (each / load.tpot)) for begin, each in zip(first, step, strict=True))
     ratio = float(mean_gap(pools.decode, workload, load.tpot, load.decode) / load.tpot)

@@ -51,6 +51,7 @@ from roofline.serving.verdict import (
     Limited,
     Verdict,
     assumptions,
+    basis_of_range,
     best_of,
     ends_of_gaps,
     ends_of_percentile,
@@ -684,10 +685,12 @@ pass?>
             return None
         engine, correction = self.deployment.engine, self.correction
         alone_pass = self.prefill if result == "ttft" else self.decode
-        alone = sigma = pass_sigma(alone_pass, self.basis, self._idle_sigma(result))
+        alone = sigma = pass_sigma(alone_pass, basis_of_range(self.deployment), self._idle_sigma(result))
         if self.served is not None:
             of = "tpot" if self.workload.load.is_queue else result  # first tokens wait for the steps of others
-            loaded = load_sigma(self.decode, self.basis, of, self.served, self._users, engine.sigma_loaded_ttft)
+            loaded = load_sigma(
+                self.decode, basis_of_range(self.deployment), of, self.served, self._users, engine.sigma_loaded_ttft
+            )
             sigma = where(self._users <= 1.0, alone, loaded)
         measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
         return remaining_share(self.deployment, result) * (sigma if measured is None else minimum(sigma, measured))

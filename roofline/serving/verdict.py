@@ -250,8 +250,13 @@ _LOADED_TPOT, LOADED_TTFT, _CROWDED, _LIMITED_TTFT = 0.09, 0.42, 1.7, 1.1
 POOLED_TPOT = 0.146 / 0.6745
 _CROWD = 64.0  # requests in flight
 _WAITING = MILLI  # share of requests that wait for a slot
-#: Sigma of kernels of a generation that was never timed.
-_GENERIC = 0.6
+#: Sigma of kernels of a generation that was never timed: by how much constants of generations differ, of the vendor
+#: whose medians stand in and of any other, and what is left over by a generation's own (accuracy/forecast.py, which
+#: derives all three, and docs/forecasts.md).
+NEXT_GENERATION, OTHER_VENDOR, LEFT_OVER = 0.17, 0.31, 0.18
+_MEDIANS_OF = "NVIDIA"
+#: Basis of the range of an untimed accelerator of another vendor than the medians'.
+_FOREIGN = "foreign"
 
 
 def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
@@ -264,7 +269,7 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
 
     Args:
         passed: kernels with the residuals of their calibration.
-        basis: calibrated, inherited or generic [text].
+        basis: `basis_of_range` [text].
         sigma: of whole passes, beyond the kernels' own [1].
 
     Returns:
@@ -273,11 +278,20 @@ def pass_sigma(passed: Pass, basis: str, sigma: Real) -> Real:
     Source:
         docs/method.md, "Intervals"; coverage in docs/accuracy.md.
     """
-    variance = passed.figures(_generic_variance if basis == "generic" else _variance)[0]
+    variance = passed.figures(_READERS.get(basis, _variance))[0]
     return (sigma * sigma + variance) ** 0.5 * (INHERITED if basis == "inherited" else 1.0)
 
 
-def _variance(passed: Pass, *, is_generic: bool = False) -> tuple[Real, ...]:
+def basis_of_range(deployment: Deployment) -> str:
+    """The basis of a deployment, or "foreign" where medians of another vendor's generations stand in."""
+    return deployment.basis if deployment.basis != "generic" else _untimed(deployment.gpu)
+
+
+def _untimed(gpu: Gpu) -> str:
+    return "generic" if gpu.vendor == _MEDIANS_OF else _FOREIGN
+
+
+def _variance(passed: Pass, basis: str = "calibrated") -> tuple[Real, ...]:
     """Variance of the logarithm of a pass, from its kernels alone."""
     times: dict[tuple[KernelKind, str], Real] = {}
     sigmas: dict[tuple[KernelKind, str], float] = {}
@@ -286,7 +300,7 @@ def _variance(passed: Pass, *, is_generic: bool = False) -> tuple[Real, ...]:
             continue
         key = kernel.kind, kernel.dtype
         times[key] = times.get(key, 0.0) + kernel.time
-        sigmas[key] = kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, is_generic=is_generic)
+        sigmas[key] = kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, basis)
     groups = [(time, sigmas[key]) for key, time in times.items()]
     return (variance_of_groups(groups, is_novel=any(kind.is_novel for kind, _ in times)),)
 
@@ -304,7 +318,14 @@ def variance_of_groups(groups: Sequence[tuple[Real, Real]], *, is_novel: Real) -
 
 
 def _generic_variance(passed: Pass) -> tuple[Real, ...]:
-    return _variance(passed, is_generic=True)
+    return _variance(passed, "generic")
+
+
+def _foreign_variance(passed: Pass) -> tuple[Real, ...]:
+    return _variance(passed, _FOREIGN)
+
+
+_READERS = {"generic": _generic_variance, _FOREIGN: _foreign_variance}
 
 
 def load_sigma(
@@ -314,7 +335,7 @@ def load_sigma(
 
     Args:
         step: decode step at the batch of the load, without a prompt.
-        basis: calibrated, inherited or generic [text].
+        basis: `basis_of_range` [text].
         result: ttft or tpot [text].
         under_load: mean figures of the load.
         users: requests in flight on a replica [requests].
@@ -370,19 +391,25 @@ def spread(time: Real, sigma: Real) -> tuple[Real, Real]:
     return time / factor, time * factor
 
 
-def kernel_sigma(kind: KernelKind, sigma: float | None, *, is_generic: bool) -> float:
-    """Sigma of the kernels of a kind whose residuals have a sigma, if they were measured."""
+def kernel_sigma(kind: KernelKind, sigma: float | None, basis: str = "calibrated") -> float:
+    """Sigma of the kernels of a kind whose residuals have a sigma, if they were measured.
+
+    >>> from roofline.specs.gpu import KINDS
+    >>> [round(kernel_sigma(KINDS["gemm"], None, basis), 2) for basis in ("generic", "foreign", "calibrated")]
+    [0.25, 0.36, 0.35]
+    """
     if kind is HOST:
         return _HOST
-    if is_generic:
-        return _GENERIC
+    if basis in _READERS:
+        differs = NEXT_GENERATION if basis == "generic" else OTHER_VENDOR
+        return float((differs * differs + LEFT_OVER * LEFT_OVER) ** 0.5)
     return _ASSUMED if sigma is None else _COMMON_RESIDUAL * sigma
 
 
 def stated_sigma(kind: KernelKind, sigma: float | None, gpu: Gpu) -> float:
     """Sigma of residuals for tables that hold a number for every kind: what was never timed is as uncertain as that."""
-    is_generic = basis_of(gpu, "calibrated") == "generic"
-    return kernel_sigma(kind, sigma, is_generic=is_generic) / _COMMON_RESIDUAL
+    basis = basis_of(gpu, "calibrated")
+    return kernel_sigma(kind, sigma, _untimed(gpu) if basis == "generic" else basis) / _COMMON_RESIDUAL
 
 
 # Warnings: shapes beyond calibrations or a model's context, and assumed constants.

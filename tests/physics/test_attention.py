@@ -208,13 +208,29 @@ def latents(tokens, scored, read):
 
 
 def test_kernels_of_latent_attention_over_a_prompt_are_those_worked_out_by_hand():
-    seen = 3 * (36 + 2 * 8)  # of ten tokens the first eight see all before them, the others the best eight
-    moved = 2 * 4 * 40 * 3 * (2 * 10)
+    seen, moved = 3 * 55, 2 * 4 * 40 * 3 * (2 * 10)
     attention = Work(2 * 4 * 40 * seen, activation_bytes=moved, exponentials=4 * seen, serial_depth=10)
     expected = {
         **latents(30, 3 * 55, 30),
         "kv_b": multiplied(30, 4 * 32, 64),
         "attention": (1, attention),
+        "o": multiplied(30, 100, 64),
+        "attention all-reduce": sent(2 * 30 * 100),
+    }
+    assert_kernels(mixed(replace(MLA, indexer=replace(MLA.indexer, top_k=10)), PROMPT), expected)
+
+
+def test_tokens_of_a_prompt_that_choose_are_decode_steps_of_one_token_each():
+    absorbed = Work(2 * 30 * 4 * 64 * 16, 2 * 4 * 64 * 16, 0, 2 * 30 * 4 * (64 + 16), depth=16)
+    seen, width = 3 * (36 + 2 * 8), 2 * 64 + 8  # of ten tokens the first eight see all before them, the others eight
+    attention = Work(
+        2 * 4 * width * seen, 0, kv_bytes=seen * 72 * 2, activation_bytes=2 * 30 * 4 * width, serial_depth=seen / 30
+    )
+    expected = {
+        **latents(30, 3 * 55, 30),
+        "absorb k": (1, absorbed),
+        "attention, absorbed": (1, attention),
+        "absorb v": (1, absorbed),
         "o": multiplied(30, 100, 64),
         "attention all-reduce": sent(2 * 30 * 100),
     }

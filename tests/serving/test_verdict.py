@@ -26,11 +26,14 @@ from roofline.serving.verdict import (
     OUTSIDE,
     UNKNOWN,
     Limited,
+    basis_of_range,
+    kernel_sigma,
     pass_sigma,
     spread,
+    stated_sigma,
     verdict,
 )
-from roofline.specs.gpu import ATTENTION_PREFILL
+from roofline.specs.gpu import ATTENTION_PREFILL, GEMM
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
 CASE = {"isl": 1000, "osl": 100, "tp": 1}
@@ -479,9 +482,28 @@ def test_the_further_the_evidence_the_wider_the_interval(result, engine):
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
-def test_the_same_pass_is_less_certain_on_another_gpu_of_the_generation_and_least_on_a_strange_one(model):
+def test_the_same_pass_is_less_certain_on_a_gpu_that_was_not_timed_and_least_on_another_vendors(model):
     deployment = deploy(model, "h100-sxm", Plan(tp=8))
-    assert sigma(deployment) < sigma(deployment, "inherited") < sigma(deployment, "generic")
+    assert sigma(deployment) < sigma(deployment, "inherited") < sigma(deployment, "foreign")
+    assert sigma(deployment) < sigma(deployment, "generic") < sigma(deployment, "foreign")
+
+
+def test_medians_of_a_vendor_say_more_of_its_next_generation_than_of_another_vendors():
+    ours, theirs = deploy(*SMALL), rl.load_gpu("mi455x")
+    untimed = {
+        vendor: replace(ours, gpu=replace(theirs, vendor=vendor), basis="generic") for vendor in ("NVIDIA", "AMD", "")
+    }
+    assert [basis_of_range(each) for each in untimed.values()] == ["generic", "foreign", "foreign"]
+    assert basis_of_range(ours) == "calibrated"
+    same, other, _ = (0.6 * stated_sigma(GEMM, None, each.gpu) for each in untimed.values())
+    assert (same, other) == pytest.approx([kernel_sigma(GEMM, None, basis) for basis in ("generic", "foreign")])
+    assert same < other
+
+
+def test_programs_of_passes_keep_the_vendors_apart():
+    for place in range(40):  # beyond the first answers, passes are programs that all GPUs share
+        ours, theirs = (rl.predict(MODEL, gpu, isl=1000 + place, osl=100) for gpu in ("vr200-nvl72", "mi455x"))
+        assert ours.tpot_interval[1] / ours.tpot < theirs.tpot_interval[1] / theirs.tpot
 
 
 @given(first=st.floats(0.01, 1.0), more=st.floats(0.01, 1.0))

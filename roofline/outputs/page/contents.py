@@ -210,10 +210,10 @@ class PageData:
 
     def _table(self, gpu: Gpu, engine: Engine) -> int:
         """Efficiencies of all roofs."""
-        is_generic = basis_of(gpu, "calibrated") == "generic"
+        spread = gpu.vendor if basis_of(gpu, "calibrated") == "generic" else ""  # medians mean less on another's GPU
         calibration: Any = gpu.calibration
         tunings = tuple(each for each in engine.tunings if each.generation in (None, gpu.generation))
-        key = id(calibration), tunings, is_generic
+        key = id(calibration), tunings, spread
         if key not in self._kept:
             row = [self._efficiency(gpu, engine, kind, dtype) for kind, dtype in self._roof_keys]
             self._kept[key] = self._tables.place(row), calibration  # so that no other gets its identity

@@ -312,7 +312,7 @@ def _variance(classes: Sequence[Class]) -> str:
         if each.part in (NETWORK, LOADING) or each.name == LAUNCHES:  # stated by the user; host time like the rest
             continue
         residual: Any = graph.input(f"s[{place}]")
-        groups.append((graph.input(f"t[{place}]"), kernel_sigma(KINDS[each.kind], residual, is_generic=False)))
+        groups.append((graph.input(f"t[{place}]"), kernel_sigma(KINDS[each.kind], residual)))
     outputs = [variance_of_groups(groups, is_novel=graph.input("e.is_novel") > 0.0)]
     return printed("variance_of_groups", outputs, ("e", "t", "s"))
 

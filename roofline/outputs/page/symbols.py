@@ -241,6 +241,11 @@ class PageAssembly(Assembly):
         super().__init__(deployment, batch, new)
         self.graph = graph
 
+    @property
+    def is_bound(self) -> Real:
+        """A flag of the object."""
+        return self.graph.input("e.is_ideal") > 0.0
+
     def kernel(self, name: str, kind: KernelKind, key: str, peak: str, count: Real, work: Work) -> Kernel:  # noqa: ARG002
         """A kernel, not added, whose roof is looked up by its kind and the part of the model it serves."""
         roof: Any = self.graph.input(f"e.roofs.{roof_name(kind.name, key, is_beside=self._starts_hidden)}")

@@ -60,7 +60,7 @@ class RangedPass(Pass):
                 continue
             key = kernel.kind, kernel.dtype
             runs = kernel.count > 0.0
-            sigma = kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma, is_generic=False)
+            sigma = kernel_sigma(kernel.kind, kernel.roof.efficiency.sigma)
             times[key] = times.get(key, 0.0) + kernel.time
             sigmas[key] = where(runs, sigma, sigmas.get(key, sigma))  # over which link, if over any
             is_novel = is_novel | runs if kernel.kind.is_novel else is_novel

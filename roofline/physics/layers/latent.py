@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from roofline.numbers.operations import Real, below, minimum, where
+from roofline.numbers.operations import Real, always, below, minimum, negated, never, where
 from roofline.physics import kernels
 from roofline.physics.assembly import (
     ACTIVATION_NBYTES,
@@ -22,6 +22,7 @@ from roofline.specs.gpu import ATTENTION_PREFILL, GEMM, MLA_DECODE, MLA_PREFILL
 from roofline.specs.model import Csa, Mla
 
 _SWITCHES = "MLA switches between absorbed and expanded"
+_CHOOSES = "a prompt exceeds what its indexer keeps"
 _INDEX_NBYTES = 1.0 + 4.0 / 128  # index keys of DSA: fp8 with an fp32 scale per 128 (DeepSeek-V3.2 report, 2025-12)
 
 
@@ -112,6 +113,39 @@ def mla_extend(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: floa
     length = cached + new
     seen = batch * pairs(new, cached, mixer)
     return _latent_attention(mixer, batch * new, seen, batch * length, length, kv_nbytes, tp)
+
+
+def mla_chosen(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: float, tp: Real) -> Work:
+    r"""Work of multi-head latent attention over prompts each of whose tokens sees its own choice of earlier ones.
+
+    .. math:: F = 2 h (2 r + rope) b\, \text{pairs},\quad
+              Q = (r + rope) w_{kv} b\, \text{pairs} + 2 b N h (2 r + rope),\quad d_s = \text{pairs} / N
+
+    No two tokens share their choice, so nothing can be expanded for all of them, and none reads what another has read:
+    N tokens are N decode steps of one token each. The latents are counted at the rate of the memory although most of
+    them come from a cache of the GPU.
+
+    Args:
+        mixer: attention with an indexer.
+        batch: prompts b on this rank [sequences].
+        new: tokens N computed per prompt [tokens].
+        cached: tokens P of each prompt already cached [tokens].
+        kv_nbytes: bytes per cached value w_kv [B].
+        tp: tensor-parallel degree, which divides the heads, not the latent [1].
+
+    Returns:
+        The work [FLOP, B].
+
+    Valid:
+        Prompts longer than what the indexer keeps; shorter ones choose everything and run as without it.
+
+    Source:
+        Kernels of FlashMLA (`flash_mla_sparse_fwd`) and FlashInfer (sparse MLA), which take queries and the indices of
+        their keys; measured modules in docs/forecasts.md.
+    """
+    seen = batch * pairs(new, cached, mixer)
+    queries = batch * new
+    return _latent_attention(mixer, queries, seen, seen, seen / queries, kv_nbytes, tp)
 
 
 def mla_absorb(mixer: Mla, rows: Real, width: int, weight_nbytes: float, tp: Real) -> Work:
@@ -278,8 +312,9 @@ def _add_shared(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
 
 
 def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: Multiplication) -> None:
-    """Add attention over prompts: expanded per head, or absorbed where a cached prefix makes that faster."""
+    """Add attention over prompts: expanded per head, or absorbed where a prefix makes that faster or tokens choose."""
     tp, quantization, new, cached = assembly.tp, assembly.quantization, span.new, span.cached
+    chooses = _chooses(assembly, mixer, span)
     scheme = quantization.sections["attention"]
     expand = gemm(assembly.sequences * (cached + new), kv_b.columns, kv_b.inner, scheme)
     scores = mla_prefill(mixer, assembly.sequences, new, cached, tp)
@@ -289,17 +324,37 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
         assembly.matrix_kernel("kv_b", count, expand, "attention"),
         assembly.attention_kernel("attention", count, MLA_PREFILL, scores),
     ]
-    if type(cached) in (float, int) and cached == 0.0:  # no prefix: nothing to re-expand
+    if type(cached) in (float, int) and cached == 0.0 and never(chooses):  # no prefix: nothing to re-expand
         assembly.kernels += expanded
         return
     latent = mla_extend(mixer, assembly.sequences, new, cached, quantization.kv_nbytes, tp)
+    if not never(chooses):
+        chosen = mla_chosen(mixer, assembly.sequences, new, cached, quantization.kv_nbytes, tp)
+        latent = latent._replace(
+            kv_bytes=where(chooses, chosen.kv_bytes, latent.kv_bytes),
+            serial_depth=where(chooses, chosen.serial_depth, latent.serial_depth),
+        )
     if assembly.plan.cp != 1:
         latent = _own_prompt(assembly, latent, span, mixer.heads * (2.0 * mixer.kv_rank + mixer.rope))
     absorbed = _absorbed(assembly, count, mixer, latent)
+    if always(chooses):
+        assembly.kernels += absorbed
+        return
     with_prefix = where(cached > 0.0, sum(kernel.time for kernel in expanded), 0.0)
     is_absorbed = below(sum(kernel.time for kernel in absorbed), with_prefix, _SWITCHES)
+    if not never(chooses):
+        is_absorbed = chooses | is_absorbed
     assembly.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
     assembly.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
+
+
+def _chooses(assembly: Assembly, mixer: Mla, span: Span) -> Real:
+    """Whether tokens of a prompt attend to a choice of earlier ones; at the hardware limit they may share it."""
+    indexer, is_bound = mixer.indexer, assembly.is_bound
+    if indexer is None or is_bound is True:
+        return False
+    exceeds = below(1.0 * indexer.top_k, span.cached + span.new, _CHOOSES)
+    return exceeds if is_bound is False else exceeds & negated(is_bound)
 
 
 def _own_prompt(assembly: Assembly, work: Work, span: Span, width: Real) -> Work:
