@@ -7,7 +7,7 @@ import math
 from roofline.physics.equation import Kernel, Roof
 from roofline.physics.passes import Pass
 from roofline.questions.diagnosis import MOST_PLAUSIBLE
-from roofline.serving.verdict import pass_sigma
+from roofline.serving.verdict import basis_of_kernels, pass_sigma
 from roofline.specs.gpu import HEAD, NETWORK
 from roofline.support.records import NamedTuple
 
@@ -117,7 +117,7 @@ def _sigma(pass_: Pass, group: str, basis: str) -> float | None:
     kernels = tuple(kernel for kernel in pass_.kernels if _group(kernel) == group and kernel.part != NETWORK)
     if basis == "ideal" or not sum(float(kernel.time) for kernel in kernels) > 0.0:
         return None
-    return float(pass_sigma(Pass(kernels), basis, 0.0))
+    return float(pass_sigma(Pass(kernels), basis_of_kernels(basis), 0.0))
 
 
 def _factor(time: float, gap: float) -> float | None:
