@@ -187,7 +187,7 @@ class Assembly:
         if limits is None:
             limits = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
             if self._passes is not None:
-                limits = slowed(limits, self._passes[place])
+                limits = limits._replace(efficiency=slowed(limits.efficiency, self._passes[place]))
             launch = limits.efficiency.t0_ep
             if kind is MOE and launch is not None and not never(self.plan.ep > 1):
                 launch = where(self.plan.ep > 1, launch, limits.efficiency.t0)
@@ -209,7 +209,9 @@ class Assembly:
 
     def slowed_link(self, limits: LinkRoof) -> LinkRoof:
         """The roof of a collective with the factor of the pass, where servers told one."""
-        return limits if self._passes is None else slowed_link(limits, self._passes[int(self.decodes)])
+        if self._passes is None:
+            return limits
+        return limits._replace(efficiency=slowed_link(limits.efficiency, self._passes[int(self.decodes)]))
 
     def _link_roof(self, collective: KernelKind, ranks: Real, stride: Real) -> LinkRoof:
         if not (type(stride) is int and stride == 1):

@@ -400,35 +400,33 @@ def _overridden(base: Roof, gpu: Gpu, tuning: KernelOverride) -> Roof:
     return base._replace(peak=peak, efficiency=efficiency)
 
 
-def slowed(base: Roof, factor: Real) -> Roof:
-    """A calibrated roof under which every kernel takes `factor` times as long, capped at the hardware limit.
+def slowed(of: Efficiency, factor: Real) -> Efficiency:
+    """Constants under which every kernel takes `factor` times as long, capped at the hardware limit.
 
     Args:
-        base: rates and efficiencies.
+        of: those of a kind of kernel.
         factor: of the pass [1].
 
     Returns:
-        The same rates; starts and depths times the factor, shares over it, at most 1.
+        Starts and depths times the factor, shares over it, at most 1.
 
     Source:
         The one equation: all its terms scale alike.
     """
-    of = base.efficiency
-    return base._replace(efficiency=replace(
+    return replace(
         of, t0=of.t0 * factor, t0_ep=None if of.t0_ep is None else of.t0_ep * factor, eta_c=_share(of.eta_c, factor),
         eta_m=_share(of.eta_m, factor), eta_s=_share(of.eta_s, factor), eta_x=of.eta_x / factor,
         kappa=of.kappa * factor, kappa_s=of.kappa_s * factor, eps=of.eps * factor,
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
-def slowed_link(base: LinkRoof, factor: Real) -> LinkRoof:
-    """The same for a collective."""
-    of = base.efficiency
+def slowed_link(of: CollectiveEfficiency, factor: Real) -> CollectiveEfficiency:
+    """The same of a collective."""
     switch = None if of.eta_switch is None else _share(of.eta_switch, factor)
-    return base._replace(efficiency=replace(
+    return replace(
         of, a0=of.a0 * factor, a1=of.a1 * factor, a2=of.a2 * factor, q=of.q * factor * factor,
         eta=_share(of.eta, factor), eta_switch=switch,
-    ))  # fmt: skip
+    )  # fmt: skip
 
 
 def _share(share: Real, factor: Real) -> Real:
