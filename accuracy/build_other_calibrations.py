@@ -42,7 +42,7 @@ from roofline.questions.calibrate import (
     parameter_texts,
 )
 from roofline.specs.build import calibration_record
-from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, UNTIMED, Efficiency
+from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, UNTIMED
 from roofline.support.records import replace
 
 Sets = dict[str, dict[str, dict[str, Any]]]
@@ -213,28 +213,36 @@ def version_document(name: str, folder: Path, version: str) -> dict[str, Any]:
     }
 
 
-def gemm_of_squares(path: Path, gpu: rl.Gpu, median: dict[str, Any]) -> dict[str, Any]:
-    """A set of multiplications whose start and share of the peak a few rows tell; the rest are medians."""
+def one_device(gpu: rl.Gpu) -> rl.Gpu:
+    """One of the devices of a chip of which rows were timed; the GPU itself elsewhere."""
+    if gpu.name != SERVED["tpu-v7"]:
+        return gpu
+    peaks = {dtype: peak / _DEVICES for dtype, peak in gpu.peaks.items()}
+    return replace(gpu, peaks=peaks, bandwidth=gpu.bandwidth / _DEVICES)
+
+
+def told_by_squares(sample: Any, median: dict[str, Any]) -> tuple[dict[str, float], Any]:
+    """Constants of multiplications: start and share of the peak that a few rows tell, else medians; and ln of errors."""
     from scipy.optimize import least_squares
 
-    half = replace(
-        gpu, peaks={dtype: peak / _DEVICES for dtype, peak in gpu.peaks.items()}, bandwidth=gpu.bandwidth / _DEVICES
-    )
-    (group,) = kernel_groups([str(path)])
-    sample = kernel_sample(group, half)
-    start = Efficiency(t0=_seconds(median["t0"]), eta_c=median["eta_c"], eta_m=median["eta_m"],
-                       kappa=_seconds(median["kappa"]))  # fmt: skip
-    known = {name: getattr(start, name) for name in ("t0", "eta_c", "eta_m", "kappa", "p")}
+    known = {name: _seconds(value) if isinstance(value, str) else value
+             for name, value in median.items() if name != "source"}  # fmt: skip
 
     def residuals(logarithms: Any) -> Any:
         return log_ratio(sample, {**known, **dict(zip(_TOLD, np.exp(logarithms), strict=True))})
 
     found = least_squares(residuals, np.log([known[name] for name in _TOLD]))
-    errors = np.abs(found.fun)
-    told = dict(zip(_TOLD, np.exp(found.x), strict=True))
+    return {**known, **dict(zip(_TOLD, map(float, np.exp(found.x)), strict=True))}, found.fun
+
+
+def gemm_of_squares(path: Path, gpu: rl.Gpu, median: dict[str, Any]) -> dict[str, Any]:
+    """The set of multiplications that square ones of one device tell."""
+    (group,) = kernel_groups([str(path)])
+    constants, off = told_by_squares(kernel_sample(group, one_device(gpu)), median)
+    errors = np.abs(off)
     return {
         **median,
-        **parameter_texts({name: float(value) for name, value in told.items()}),
+        **parameter_texts({name: constants[name] for name in _TOLD}),
         "residual": float(f"{np.median(errors):.2g}"),
         "sigma": float(f"{np.quantile(errors, 0.8) / 1.2816:.2g}"),
         "measurements": len(errors),
