@@ -359,7 +359,7 @@ def basis_of_kernels(basis: str) -> str:
 
 
 def served_sigma(deployment: Deployment, result: str) -> float:
-    """Sigma of the factor of a pass on which a latency stands, as servers tell; 0 where kernels tell."""
+    """Sigma of the factor of a pass on which ``ttft`` or ``tpot`` stands, as servers tell [1]; 0 where kernels tell."""
     calibration = deployment.gpu.calibration
     if deployment.basis != "served" or calibration is None or calibration.served is None:
         return 0.0
@@ -368,7 +368,21 @@ def served_sigma(deployment: Deployment, result: str) -> float:
 
 
 def wider(sigma: Real, served: Real) -> Real:
-    """A standard deviation with that of the factor of the pass, independent of it [1]."""
+    """Standard deviation of a time together with that of the factor of its pass, independent of it.
+
+    Args:
+        sigma: of ln(predicted / measured), the factor apart [1].
+        served: of the logarithm of the factor [1].
+
+    Returns:
+        Standard deviation [1].
+
+    Source:
+        Arithmetic: variances of independent errors add up.
+
+    >>> wider(0.3, 0.4)
+    0.5
+    """
     return (sigma * sigma + served * served) ** 0.5
 
 
