@@ -181,10 +181,8 @@ def test_a_page_scales_passes_as_servers_tell_as_predict_does(data_and_engine, g
         answer, prediction = call("answer", question), predicted(question)
         for name, (shown, expected) in figures_of(answer, prediction).items():
             close = LATE if "_p" in name else SAME
-            assert shown == (None if expected is None else pytest.approx(expected, rel=close, abs=0.0)), (
-                name,
-                question,
-            )
+            same = None if expected is None else pytest.approx(expected, rel=close, abs=0.0)
+            assert shown == same, (name, question)
         verdict = answer["verdict"]
         assert (verdict["word"], verdict["reason"], verdict["binding"]) == tuple(prediction.slo_verdict), question
         assert verdict["word"] == "pass?", question

@@ -2,6 +2,7 @@
 
 import math
 import random
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -94,7 +95,7 @@ def test_under_a_load_arrays_and_programs_say_what_one_answer_says():
                 found = several.ttft[place], several.tpot[place]
                 assert found == pytest.approx((one.ttft, one.tpot), rel=1e-9), (gpu, load)
     steps = [rl.predict("llama-3.1-8b", "gaudi2", isl=1000.0 + k, osl=100, batch=3).tpot for k in range(80)]
-    assert all(second > first for first, second in zip(steps, steps[1:], strict=False))  # from formulas to programs
+    assert all(second > first for first, second in pairwise(steps))  # from formulas to programs
 
 
 def test_slower_passes_saturate_earlier():
@@ -129,7 +130,8 @@ def test_sigma_is_that_of_students_distribution_for_one_more_model():
 def test_tables_of_a_page_are_read_as_html_and_as_text():
     from other_server_rows import gaudi_rows, recipe_rows
 
-    text = "Model | # HPU | Precision | In | Out | Batch | tok/s |\nLLaMA 3.1 8B | 1 | fp8 | 128 | 2,048 | 289 | 11,138 |\n"
+    text = "Model | # HPU | Precision | In | Out | Batch | tok/s |\n"
+    text += "LLaMA 3.1 8B | 1 | fp8 | 128 | 2,048 | 289 | 11,138 |\n"
     text += "1 | fp8 | 2,048 | 128 | 179 | 2,028 | |\nMistral 7b | 1 | fp8 | 128 | 1 | 8.17 |\n"
     page = "".join(
         f"<tr>{''.join(f'<td>{cell.strip()}</td>' for cell in line.strip(' |').split('|'))}</tr>"
