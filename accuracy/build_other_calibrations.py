@@ -2,30 +2,48 @@
 
     python accuracy/amd_kernel_rows.py aiter kernels/
     python accuracy/kernel_rows.py kernels/ b60
-    python accuracy/build_other_calibrations.py kernels/     rewrites hardware_specs/calibration/cdna*.yaml and xe2.yaml
+    python accuracy/kernel_rows.py kernels/ b60 --data aiconfigurator/aic-core/src/aiconfigurator_core/systems/data
+    python accuracy/tpu_kernel_rows.py tpu-recipes/microbenchmarks/ironwood/README.md kernels/
+    python accuracy/other_server_rows.py sources/ other_servers.csv
+    python accuracy/build_other_calibrations.py kernels/ other_servers.csv
 
-One GPU a generation is fitted: MI300X (CDNA3), MI355X (CDNA4), Arc Pro B60 (Xe2), and MI308X for itself: with a quarter of
-the compute units it is never short of power, and a unit does half as much again. MI325X and MI350X judge. Of AMD, GEMMs and
-experts are timed, and of attention one prompt kernel and latent decoding; of collectives and element-wise passes nothing.
-What was not timed is the median of other vendors' generations, and stays marked. Needs the extra `calibrate`.
+rewrites hardware_specs/calibration/cdna*.yaml, xe2*.yaml, gaudi*.yaml, trainium2.yaml and tpu-v7.yaml, as far as their
+rows are there. One GPU a generation is fitted: MI300X (CDNA3), MI355X (CDNA4), Arc Pro B60 (Xe2), and MI308X for itself:
+with a quarter of the compute units it is never short of power, and a unit does half as much again. MI325X and MI350X
+judge. Of AMD, GEMMs and experts are timed, and of attention one prompt kernel and latent decoding; of collectives and
+element-wise passes nothing. What was not timed is the median of other vendors' generations, and stays marked. Versions of
+an engine have sets of their own beside those of the newest. Of Gaudi and Trainium2 servers alone were measured, of TPU7x
+servers and square multiplications: their passes have factors (fit_served.py). Needs the extra `calibrate`.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import yaml
 from build_calibration import OUT, TITLE, TODAY, WHEEL_URL
-from kernel_rows import DATE
+from fit_served import factors, read
+from kernel_rows import CHECKOUT, CHECKOUT_DATE, DATE
+from other_server_rows import SOURCES
 
 import roofline as rl
 from roofline.measurements.tables import kernel_groups
-from roofline.questions.calibrate import calibrated_sets, calibration_text, compute_dtype
+from roofline.numbers.quantity import from_text
+from roofline.questions.calibrate import (
+    calibrated_sets,
+    calibration_text,
+    compute_dtype,
+    kernel_sample,
+    log_ratio,
+    parameter_texts,
+)
+from roofline.specs.build import calibration_record
 from roofline.specs.gpu import CALIBRATED, COLLECTIVES, KINDS, UNTIMED
+from roofline.support.records import replace
 
 Sets = dict[str, dict[str, dict[str, Any]]]
 
@@ -42,6 +60,7 @@ class Timed(NamedTuple):
     gap: float = 0.0  # [us]
     indexer: bool = False  # whether servers told the start of index scores
     weight_only: bool = False  # FP8 weights are multiplied in 16 bits
+    apart: tuple[str, ...] = ()  # versions of the engine that have sets of their own
 
 
 _AITER = (
@@ -60,8 +79,35 @@ GENERATIONS = {
     "cdna3": Timed("mi300x", "aiter.csv", *_AITER, gap=_GAP, indexer=True),
     "cdna3-80cu": Timed("mi308x", "aiter.csv", *_AITER, gap=_GAP, indexer=True),
     "cdna4": Timed("mi355x", "aiter.csv", *_AITER, gap=_GAP, indexer=True),
-    "xe2": Timed("arc-pro-b60", "vllm-0.28.0.csv", "vllm 0.28.0", DATE, TITLE, WHEEL_URL, weight_only=True),
-}
+    "xe2": Timed(
+        "arc-pro-b60", "vllm-0.28.0.csv", "vllm 0.28.0", DATE, TITLE, WHEEL_URL, weight_only=True,
+        apart=("0.20.0", "0.26.0", "0.28.0"),
+    ),
+}  # fmt: skip
+#: Versions that the wheel no longer has, or not whole.
+_OLDER = ("0.20.0",)
+_OLDER_TITLE = f"NVIDIA aiconfigurator (Apache-2.0), kernel tables of {CHECKOUT}, thinned"
+_OLDER_URL = (
+    "https://github.com/ai-dynamo/aiconfigurator/tree/095f58a51c4c/aic-core/src/aiconfigurator_core/systems/data/b60"
+)
+#: Generations whose servers were measured -> the GPU and its timed multiplications, if any.
+SERVED = {"gaudi2": "gaudi2", "gaudi3": "gaudi3", "trainium2": "trainium2", "tpu-v7": "tpu-v7x"}
+SERVERS = {
+    "gaudi2": ("Intel, Model Performance Data for Gaudi 2 (SynapseAI 1.18.0)", "2024-10", "gaudi2.html"),
+    "gaudi3": ("Intel, Model Performance Data for Gaudi 3 (SynapseAI 1.18.0)", "2024-10", "gaudi3.html"),
+    "trainium2": (
+        "AWS Neuron documentation, tutorial of Llama-3.1-405B on Trn2", "2026-08", "llama405b_perf_comparison.csv",
+    ),
+    "tpu-v7": ("Google, tpu-recipes: vLLM on Ironwood, Qwen3-32B (Apache-2.0)", "2026-04", "qwen3-32b.md"),
+}  # fmt: skip
+_GEMM_TITLE = (
+    "Google, tpu-recipes: matrix multiplications on Ironwood (Apache-2.0), eight square ones of one device, half a chip; "
+    "they tell t0 and eta_c"
+)
+_GEMM_URL = "https://github.com/AI-Hypercomputer/tpu-recipes/blob/c8cfe2f68908/microbenchmarks/ironwood/README.md"
+_DEVICES = 2  # of a chip
+#: What that few rows tell; square ones cannot tell depth from size.
+_TOLD = ("t0", "eta_c")
 #: Dtypes whose inputs come quantised in the tables, which times the multiplication alone.
 QUANTISED_BEFORE = {"fp8_block": "fp8_static"}
 #: What was not timed: kind, dtype -> kind and dtype of this generation that it runs like, the first that was timed.
@@ -147,6 +193,96 @@ def document(name: str, folder: Path, medians: dict[str, Any]) -> dict[str, Any]
     }
 
 
+def version_document(name: str, folder: Path, version: str) -> dict[str, Any]:
+    """What a version of the engine was timed with."""
+    timed = GENERATIONS[name]
+    engine = timed.engine.partition(" ")[0]
+    chosen = timed._replace(file=f"{engine}-{version}.csv", engine=f"{engine} {version}")
+    if version in _OLDER:
+        chosen = chosen._replace(title=_OLDER_TITLE, url=_OLDER_URL, date=CHECKOUT_DATE)
+    sets, sources = fitted_sets(folder, chosen, rl.load_gpu(timed.gpu))
+    return {
+        "name": f"{name}-{engine}-{version}",
+        "measured_on": [timed.gpu],
+        "engines": [chosen.engine],
+        "link": "pcie",
+        "date": chosen.date,
+        "kernels": {kind.name: sets[kind.name] for kind in CALIBRATED if kind.name in sets},
+        "collectives": {},
+        "sources": sources,
+    }
+
+
+def one_device(gpu: rl.Gpu) -> rl.Gpu:
+    """One of the devices of a chip of which rows were timed; the GPU itself elsewhere."""
+    if gpu.name != SERVED["tpu-v7"]:
+        return gpu
+    peaks = {dtype: peak / _DEVICES for dtype, peak in gpu.peaks.items()}
+    return replace(gpu, peaks=peaks, bandwidth=gpu.bandwidth / _DEVICES)
+
+
+def told_by_squares(sample: Any, median: dict[str, Any]) -> tuple[dict[str, float], Any]:
+    """Constants of multiplications: start and share of the peak that a few rows tell, else medians; and ln of errors."""
+    from scipy.optimize import least_squares
+
+    known = {name: _seconds(value) if isinstance(value, str) else value
+             for name, value in median.items() if name != "source"}  # fmt: skip
+
+    def residuals(logarithms: Any) -> Any:
+        return log_ratio(sample, {**known, **dict(zip(_TOLD, np.exp(logarithms), strict=True))})
+
+    found = least_squares(residuals, np.log([known[name] for name in _TOLD]))
+    return {**known, **dict(zip(_TOLD, map(float, np.exp(found.x)), strict=True))}, found.fun
+
+
+def gemm_of_squares(path: Path, gpu: rl.Gpu, median: dict[str, Any]) -> dict[str, Any]:
+    """The set of multiplications that square ones of one device tell."""
+    (group,) = kernel_groups([str(path)])
+    constants, off = told_by_squares(kernel_sample(group, one_device(gpu)), median)
+    errors = np.abs(off)
+    return {
+        **median,
+        **parameter_texts({name: constants[name] for name in _TOLD}),
+        "residual": float(f"{np.median(errors):.2g}"),
+        "sigma": float(f"{np.quantile(errors, 0.8) / 1.2816:.2g}"),
+        "measurements": len(errors),
+        "source": "kernels-xla",
+    }
+
+
+def _seconds(text: str) -> float:
+    return from_text(text, "s")
+
+
+def served_document(name: str, folder: Path, servers: list[dict[str, str]], medians: dict[str, Any]) -> dict[str, Any]:
+    """The calibration of a generation whose servers were measured: medians, and factors on both kinds of passes."""
+    gpu = rl.load_gpu(SERVED[name])
+    reason = {"source": "assumed-medians"}
+    kernels = {
+        kind: {dtype: {**entry, **reason} for dtype, entry in of_kind.items() if _multiplies(gpu, kind, dtype)}
+        for kind, of_kind in medians["kernels"].items()
+    }
+    title, date, key = SERVERS[name]
+    sources = {"servers": {"title": title, "url": SOURCES[key], "date": date, "gpus": [gpu.name]}}
+    squares = folder / gpu.name / "xla.csv"
+    if squares.is_file():
+        kernels["gemm"]["bf16"] = gemm_of_squares(squares, gpu, medians["kernels"]["gemm"]["bf16"])
+        sources["kernels-xla"] = {"title": _GEMM_TITLE, "url": _GEMM_URL, "date": CHECKOUT_DATE, "gpus": [gpu.name]}
+    sources["assumed-medians"] = {"title": REASONS["plain-medians"], "date": TODAY}
+    document = {
+        "name": name,
+        "measured_on": [gpu.name],
+        "date": date,
+        "served": {},
+        "kernels": kernels,
+        "collectives": {kind: {**entry, **reason} for kind, entry in medians["collectives"].items()},
+        "sources": sources,
+    }
+    neutral = {each: {"factor": 1.0, "sigma": 1.0, "runs": 1, "models": 1} for each in ("prefill", "decode")}
+    assumed = replace(gpu, calibration=calibration_record({**document, "served": neutral}))
+    return {**document, "served": factors(servers, assumed, "servers")}
+
+
 def _multiplies(gpu: rl.Gpu, kind: str, dtype: str) -> bool:
     """Whether a GPU has the units that kernels of a dtype need."""
     try:
@@ -169,7 +305,8 @@ def _unfitted(entry: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Rewrite the calibrations whose timed kernels are there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="what amd_kernel_rows.py and kernel_rows.py wrote")
+    parser.add_argument("folder", type=Path, help="what amd_kernel_rows.py, kernel_rows.py, tpu_kernel_rows.py wrote")
+    parser.add_argument("servers", type=Path, nargs="?", help="what other_server_rows.py wrote")
     parser.add_argument("--out", type=Path, default=OUT)
     options = parser.parse_args()
     medians = yaml.safe_load((OUT / "generic.yaml").read_text())
@@ -180,6 +317,17 @@ def main() -> None:
         each = document(name, options.folder, medians)
         (options.out / f"{name}.yaml").write_text(calibration_text(each, title))
         print(f"{name}: {sum(len(sets) for sets in each['kernels'].values())} sets", file=sys.stderr)
+        for version in timed.apart:
+            each = version_document(name, options.folder, version)
+            title = f"What {each['engines'][0]} runs differently on the {name} generation ({timed.gpu})."
+            (options.out / f"{each['name']}.yaml").write_text(calibration_text(each, title))
+    servers = [] if options.servers is None else read(options.servers)
+    for name, gpu in SERVED.items() if servers else ():
+        title = (
+            f"Constants for {gpu}, whose servers were measured: medians of other generations, and factors on passes."
+        )
+        each = served_document(name, options.folder, servers, medians)
+        (options.out / f"{name}.yaml").write_text(calibration_text(each, title))
 
 
 if __name__ == "__main__":

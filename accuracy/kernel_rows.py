@@ -1,10 +1,12 @@
 """Kernel measurements of the public wheel `aisimulate`, thinned, in the columns that `roofline calibrate` reads.
 
     python accuracy/kernel_rows.py kernels/        writes kernels/<gpu>/<engine>-<version>.csv
+    python accuracy/kernel_rows.py kernels/ b60 --data aiconfigurator/aic-core/src/aiconfigurator_core/systems/data
 
 The wheel (Apache-2.0, extra `accuracy`) holds some twenty million timed kernels of NVIDIA GPUs under
 TensorRT-LLM, SGLang and vLLM. A few hundred rows a kind of kernel say the same; rows are chosen by a
-hash of their shape, so the choice is the same on every machine and the same shapes are kept on all GPUs.
+hash of their shape, so the choice is the same on every machine and the same shapes are kept on all GPUs. `--data` reads
+a checkout of github.com/ai-dynamo/aiconfigurator instead, in which older versions of engines remain.
 """
 
 from __future__ import annotations
@@ -44,6 +46,7 @@ GPUS = {
 }
 WHEEL = "aisimulate 0.13.0.dev202610270000000085"
 DATE = "2026-10"  # upload of this version to PyPI
+CHECKOUT, CHECKOUT_DATE = "github.com/ai-dynamo/aiconfigurator @095f58a51c4c", "2026-08"
 
 #: Newest version of each engine whose tables span all GPUs, on which the engines are pooled; A100 has older ones only.
 POOLED = {"trtllm": "1.3.0rc20", "sglang": "0.5.14", "vllm": "0.24.0", "nccl": "2.29.2"}
@@ -69,11 +72,12 @@ KEPT = {
 }  # fmt: skip
 
 
-def kernel_rows(gpu: str) -> list[Row]:
+def kernel_rows(gpu: str, data: Path | None = None) -> list[Row]:
     """Rows of one GPU, every kind of kernel, thinned.
 
     Args:
         gpu: name of the GPU in the wheel, e.g. ``h100_sxm`` [text].
+        data: folder of the tables; None: that of the wheel [path].
 
     Returns:
         Rows of `COLUMNS`, times in microseconds.
@@ -81,7 +85,7 @@ def kernel_rows(gpu: str) -> list[Row]:
     Raises:
         SystemExit: the wheel is not installed.
     """
-    root = tables() / gpu
+    root = (tables() if data is None else data) / gpu
     record = rl.load_gpu(GPUS[gpu])
     groups: dict[tuple[str, str, str, str, bool], dict[tuple[Any, ...], Row]] = {}
     for path in sorted(root.glob("*/*/*/*.parquet")):
@@ -89,7 +93,8 @@ def kernel_rows(gpu: str) -> list[Row]:
         if "dev" in version:
             continue
         for row in _read(path, engine):
-            row.update(gpu=GPUS[gpu], engine=engine, engine_version=version, date=DATE)
+            date = DATE if data is None else CHECKOUT_DATE
+            row.update(gpu=GPUS[gpu], engine=engine, engine_version=version, date=date)
             if not row["latency_us"] > 0.0 or is_artefact(row, record):
                 continue
             group = groups.setdefault((row["kind"], row["dtype"], engine, version, row.get("ep", 1) > 1), {})
@@ -135,7 +140,7 @@ def write_rows(path: Path, rows: list[Row]) -> None:
     """
     with path.open("w", newline="") as file:
         file.write(
-            f"# Extract of kernel tables of {WHEEL}, Apache-2.0, Copyright (c) 2025-2026 NVIDIA "
+            f"# Extract of kernel tables of {CHECKOUT if rows[0]['date'] == CHECKOUT_DATE else WHEEL}, Apache-2.0, Copyright (c) 2025-2026 NVIDIA "
             "CORPORATION & AFFILIATES; rows chosen, columns renamed, milliseconds turned into microseconds.\n"
         )
         writer = csv.DictWriter(file, COLUMNS, restval="", lineterminator="\n")
@@ -315,10 +320,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("gpus", nargs="*", default=list(GPUS), help="names in the wheel, e.g. h100_sxm")
+    parser.add_argument("--data", type=Path, help="systems/data of a checkout of ai-dynamo/aiconfigurator")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     for gpu in options.gpus:
-        rows = kernel_rows(gpu)
+        rows = kernel_rows(gpu, options.data)
         write_tables(options.folder / GPUS[gpu], rows)
         print(f"{GPUS[gpu]}: {len(rows)} rows", file=sys.stderr)
 

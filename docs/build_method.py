@@ -126,7 +126,7 @@ CHAPTERS = {
     "serving/load/server": "link_rate link_wait Server.slowdown Server.arrival Server.cold Server.before Server.slots "
     "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
-    "serving/verdict": "pass_sigma load_sigma spread",
+    "serving/verdict": "pass_sigma load_sigma wider spread",
     "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _gathered _way_back "
     "_arrival_of_all _coming _in_run step_of_answer over_answers",
     "serving/load/equations": "saturation all_slots_taken",

@@ -143,6 +143,7 @@ EXCLUDED = {
     "serving/verdict.py: unchecked": "conditions, with words for each",
     "serving/verdict.py: unanswered": "conditions, with words for each",
     "serving/verdict.py: stated_sigma": "kernel_sigma, over the share of a residual that shapes have in common",
+    "serving/verdict.py: served_sigma": "a number of the calibration, or zero",
     "serving/verdict.py: remaining_share": "a number of the profile, or one",
     "serving/load/equations.py: outside": "conditions, with a warning for each",
     "serving/load/equations.py: capacity": "saturation, or slots, of all ranks",

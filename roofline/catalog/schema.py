@@ -41,6 +41,8 @@ from roofline.specs.gpu import (
     Efficiency,
     Gpu,
     Link,
+    PassFactor,
+    ServedPasses,
 )
 from roofline.specs.media import AUDIO, AUDIO_RULES, VISION, Step, Tower
 from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
@@ -379,6 +381,7 @@ GpuSpec = of_record(
         "power_cap",
         "electricity",
         "calibration",
+        "passes",
     ),
     figures=_FIGURES,
 )
@@ -407,6 +410,28 @@ else:
     _Collective = of_record(CollectiveEfficiency, {"eta": (Fraction, ...)}, base=_Fit, without=_UNSTATED, nulls=True)
 
 
+class _Told(Strict):
+    """Where the factor of a pass comes from."""
+
+    source: Name
+    note: Prose | None = None
+
+
+if TYPE_CHECKING:
+    _PassFactor: TypeAlias = Any
+    _ServedPasses: TypeAlias = Any
+else:
+    _PassFactor = of_record(
+        PassFactor,
+        {
+            "factor": (Annotated[float, Field(ge=0.1, le=20.0)], ...),
+            "sigma": (Annotated[float, Field(gt=0.0, le=5.0)], ...),
+        },
+        base=_Told,
+    )
+    _ServedPasses = of_record(ServedPasses, {"prefill": (_PassFactor, ...), "decode": (_PassFactor, ...)})
+
+
 #: Kinds of kernel with constants in a calibration; `pcie` stands for all collectives over PCIe.
 _KINDS = tuple(kind.name for kind in (*CALIBRATED, *UNTIMED))
 _LINKS = (*(kind.name for kind in COLLECTIVES), "pcie")
@@ -419,6 +444,7 @@ CalibrationSpec = of_record(
         "date": (Date | None, None),
         "kernels": (dict[Annotated[str, OneOf(_KINDS)], dict[Name, _Kernel]], ...),
         "collectives": (dict[Annotated[str, OneOf(_LINKS)], _Collective], ...),
+        "served": (_ServedPasses | None, None),
     },
     base=Document,
     without=("measurements", "year", "by_engine", "run_by"),

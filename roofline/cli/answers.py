@@ -8,7 +8,7 @@ from typing import Any
 
 from roofline.cli.screen import MOST_MS, Row, ScreenColumn, cell_text
 from roofline.numbers.quantity import MILLI, counted, rounded, to_text
-from roofline.questions.catalog import ANNOUNCED
+from roofline.questions.catalog import ANNOUNCED, ROUGH
 from roofline.questions.inputs.arguments import OF_REQUESTS, binding_text, limits_words, tokens_of_prefix
 from roofline.questions.inputs.arrivals import process_of
 from roofline.questions.inputs.case import (
@@ -199,8 +199,8 @@ def for_sale(rows: Sequence[Row]) -> list[Row]:
 
 
 def by_estimate(row: Row) -> str:
-    """What a sentence adds to GPUs that were never timed."""
-    return " by a rough estimate" if row.get("basis") == "generic" else ""
+    """What a sentence adds to GPUs whose kernels were never timed."""
+    return " by a rough estimate" if row.get("basis") in ROUGH else ""
 
 
 def miss_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[str], *, is_part: bool = False) -> str:
@@ -407,7 +407,7 @@ def split_by_rule(statuses: Iterable[str], rows: Sequence[Row], *, is_named: boo
     known = list(zip(statuses, rows, strict=True))
     known.sort(key=lambda pair: (is_named and not passing([pair[1]]), pair[0] in ANNOUNCED))  # stable
     is_above = [
-        is_named or (status == "shipping" and row["basis"] != "generic" and row.get("usd_per_hour") is not None)
+        is_named or (status == "shipping" and row["basis"] not in ROUGH and row.get("usd_per_hour") is not None)
         for status, row in known
     ]
     ordered = [row for _, row in known]

@@ -42,6 +42,7 @@ from roofline.cli.options import (
 from roofline.cli.screen import MOST_ROWS, Row, Screen, ScreenColumn, flags, keys_of, prose, terminal_width
 from roofline.cli.start import DYNAMO, emit_option, emit_text, flag_line, with_engine
 from roofline.numbers.quantity import KILO, MICRO, MILLI, NANO, counted, rounded, to_text
+from roofline.questions.catalog import ROUGH
 from roofline.questions.inputs.arguments import binding_text
 from roofline.questions.inputs.case import KIND_OF, engine_names
 from roofline.questions.inputs.options import COUNT, PRICE
@@ -263,7 +264,7 @@ def _levers_answer(answer: levers_question.Levers) -> str:
                 does = f"meets the SLO, which the case as it is misses; {name}"
         elif start.answer.slo and not lines:
             lines.append("no lever alone meets the SLO at this load")
-        if "generic" in (best.to_dict(keys=["basis"])["basis"], start.prediction.basis):
+        if any(basis in ROUGH for basis in (best.to_dict(keys=["basis"])["basis"], start.prediction.basis)):
             does += " by a rough estimate"
         differs = "" if is_free(best.quality) else "; its answers differ"
         lines.append(f"{best.name} {does}: {moved}{_with_others(answer, best)}{differs}")

@@ -31,7 +31,7 @@ from roofline.cli.options import (
 from roofline.cli.screen import MOST_MS, Screen, ScreenColumn, cell_text, flags, lines_of, room
 from roofline.cli.swept import drawn, sweep_lines
 from roofline.numbers.quantity import MILLI, rounded
-from roofline.questions.catalog import load_gpu
+from roofline.questions.catalog import ROUGH, load_gpu
 from roofline.questions.check import (
     RESULT_BYTES,
     STATISTICS,
@@ -449,8 +449,8 @@ def _explanation(run: MeasurementCheck, *, is_named: bool) -> list[str]:
     outside = [metric for metric in _METRICS if run.inside(metric) is False]
     if not outside:
         known = any(run.inside(metric) for metric in _METRICS)
-        is_rough = run.expected.deployment.basis == "generic"
-        rough = "Nothing stands out, but the range is wide: no kernel of this generation was timed."
+        is_rough = run.expected.deployment.basis in ROUGH
+        rough = "Nothing stands out, but the range is wide: the kernels of this generation were not timed."
         return [rough if is_rough else "Nothing needs explaining."] if known else []
     listed = [f"{place}. {text}" for place, text in enumerate(run.suspect_texts, start=1)]
     heading = ["Suspects, the most plausible first:" if len(listed) > 1 else "Suspect:"] if listed else []

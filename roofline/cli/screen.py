@@ -24,7 +24,10 @@ MOST_MS = 10_000.0
 #: Mark of GPUs that nobody can buy or rent yet, and its meaning.
 _ANNOUNCED_MARK = ("~", "announced")
 #: Basis -> mark in a table, meaning in the footer.
-MARKS = {"calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "generic": ("?", "not timed")}
+MARKS = {
+    "calibrated": ("*", "calibrated"), "inherited": ("+", "same generation"), "served": ("#", "servers alone"),
+    "generic": ("?", "not timed"),
+}  # fmt: skip
 
 _OWN = frozenset({"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft"})  # of single commands
 _OTHERWISE = {"min_parameters": "min-size", "max_parameters": "max-size"}  # Python's name -> option of the shell

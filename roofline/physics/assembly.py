@@ -19,6 +19,8 @@ from roofline.physics.equation import (
     kernel_time,
     link_roof,
     roof,
+    slowed,
+    slowed_link,
     spread_out,
     tuned,
 )
@@ -83,8 +85,9 @@ class Assembly:
         self.kernels: list[Kernel] = []
         self.decodes = False  # or computes prompts
         self._part, self._starts_hidden = "", False
-        self._roofs: dict[tuple[KernelKind, str, str, bool], Roof] = deployment.memo.setdefault("roofs", {})
+        self._roofs: dict[tuple[KernelKind, str, str, bool, int], Roof] = deployment.memo.setdefault("roofs", {})
         self._link_roofs: dict[tuple[KernelKind, int], LinkRoof] = deployment.memo.setdefault("links", {})
+        self._passes = deployment.passes
 
     @property
     def is_bound(self) -> Real:
@@ -167,7 +170,7 @@ class Assembly:
         if never(takes_place):
             return
         ranks, count = where(takes_place, ranks, 2), where(takes_place, count, 0)
-        limits = self._link_roof(collective, ranks, stride)
+        limits = self.slowed_link(self._link_roof(collective, ranks, stride))
         work = Work(link_bytes=kernels.sent_bytes(collective, tensor, ranks))
         terms = collective_time(work, limits)
         if collective is ALL_REDUCE and self.engine.all_reduce:
@@ -184,16 +187,19 @@ class Assembly:
         """A kernel, not added; `key` is the dtype key of its calibration, `peak` the dtype at which it multiplies."""
         if kind.is_per_sequence and not (type(self.queries) is float and self.queries == 1.0):
             work = work.of_queries(self.queries, _STATE_WRITES if kind is STATE_DECODE else 0.0)
-        limits = self._roofs.get((kind, key, peak, self._starts_hidden))
+        place = int(self.decodes and self._passes is not None)
+        limits = self._roofs.get((kind, key, peak, self._starts_hidden, place))
         if limits is None:
             limits = tuned(roof(self.gpu, self.deployment.basis, kind, key, peak), self.gpu, self.engine, kind, key)
+            if self._passes is not None:
+                limits = limits._replace(efficiency=slowed(limits.efficiency, self._passes[place]))
             launch = limits.efficiency.t0_ep
             if kind is MOE and launch is not None and not never(self.plan.ep > 1):
                 launch = where(self.plan.ep > 1, launch, limits.efficiency.t0)
                 limits = limits._replace(efficiency=replace(limits.efficiency, t0=launch))
             if self._starts_hidden:
                 limits = limits._replace(efficiency=replace(limits.efficiency, t0=0.0))
-            self._roofs[kind, key, peak, self._starts_hidden] = limits
+            self._roofs[kind, key, peak, self._starts_hidden, place] = limits
         terms = kernel_time(work, limits)
         return self.within_power(Kernel(name, kind, key, count, work, limits, terms, self._part))
 
@@ -205,6 +211,12 @@ class Assembly:
         from roofline.physics.power import capped
 
         return capped(kernel, cap)
+
+    def slowed_link(self, limits: LinkRoof) -> LinkRoof:
+        """The roof of a collective with the factor of the pass, where servers told one."""
+        if self._passes is None:
+            return limits
+        return limits._replace(efficiency=slowed_link(limits.efficiency, self._passes[int(self.decodes)]))
 
     def _link_roof(self, collective: KernelKind, ranks: Real, stride: Real) -> LinkRoof:
         if not (type(stride) is int and stride == 1):

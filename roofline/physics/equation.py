@@ -21,19 +21,23 @@ from roofline.numbers.operations import (
     norm,
     where,
 )
+from roofline.numbers.quantity import counted, rounded
 from roofline.physics.plan import Deployment
 from roofline.specs.engine import Engine, KernelOverride
 from roofline.specs.gpu import (
     ALL_REDUCE,
     ENCODER,
     HOST,
+    KINDS,
     NO_LINK,
     P2P,
     PCIE,
+    Calibration,
     CollectiveEfficiency,
     Efficiency,
     Gpu,
     KernelKind,
+    ServedPasses,
 )
 from roofline.support.errors import BadInput, shown
 from roofline.support.records import NamedTuple, replace
@@ -293,11 +297,16 @@ _STAND_INS = {
 
 
 def basis_of(gpu: Gpu, requested: str) -> str:
-    """Basis of a GPU's figures; ``inherited``: kernels of another GPU of its generation were measured."""
+    """Basis of a GPU's figures.
+
+    ``inherited``: kernels of another GPU of its generation were measured; ``served``: servers, but few kernels or none.
+    """
     if requested not in BASES:
         raise BadInput(f"unknown basis {shown(requested)}; choose from {', '.join(BASES)}")
     if requested == "ideal" or gpu.calibration is None:
         return "ideal"
+    if gpu.calibration.served is not None:
+        return "served"
     if gpu.name in gpu.calibration.measured_on:
         return "calibrated"
     return "generic" if gpu.calibration.name == "generic" else "inherited"
@@ -310,6 +319,8 @@ def evidence(deployment: Deployment) -> str:
         return "ideal: hardware limit"
     if deployment.basis == "generic":
         return f"generic: medians of other generations, {deployment.gpu.generation} not timed"
+    if deployment.basis == "served" and calibration.served is not None:
+        return _served_evidence(calibration, calibration.served)
     fitted = f"{calibration.measurements:,} kernels" if calibration.measurements else "assumptions"
     engines = _short_versions(calibration.engines)
     if calibration.run_by:
@@ -318,6 +329,17 @@ def evidence(deployment: Deployment) -> str:
     clocks = f"eta_c x {gpu.sustained:g}" if deployment.basis == "inherited" and gpu.sustained != 1.0 else ""
     parts = (calibration.name, fitted, engines, calibration.year, clocks)
     return f"{deployment.basis}: {', '.join(filter(None, parts))}"
+
+
+def _served_evidence(calibration: Calibration, served: ServedPasses) -> str:
+    """What servers said of passes, and how many kernels were timed, if any."""
+    timed = dict.fromkeys(KINDS[kind].label for (kind, _), each in calibration.kernels.items() if each.is_measured)
+    passes = (
+        f"{name} x {rounded(each.factor)} of {counted(each.runs, 'run')}"
+        for name, each in (("prefill", served.prefill), ("decode", served.decode))
+    )
+    kernels = f"{calibration.measurements:,} kernels of {', '.join(timed)}" if timed else ""
+    return f"served: {', '.join(filter(None, (calibration.name, *passes, kernels, calibration.year)))}"
 
 
 def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: KernelKind) -> KernelKind:
@@ -344,7 +366,8 @@ def roof(gpu: Gpu, basis: str, kind: KernelKind, key: str, peak: str) -> Roof:
     if basis == "ideal" or gpu.calibration is None:
         return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, IDEAL)
     efficiency, _ = calibrated_set(gpu.calibration.kernels, kind, key)
-    if efficiency.sigma is not None and (kind.name, key) not in gpu.calibration.kernels:
+    is_stand_in = (kind.name, key) not in gpu.calibration.kernels
+    if efficiency.sigma is not None and is_stand_in and gpu.calibration.served is None:
         efficiency = replace(efficiency, sigma=None)  # residuals of a stand-in say nothing about this kernel
     return Roof(gpu.peaks[peak], gpu.bandwidth, exp_rate, efficiency)
 
@@ -375,6 +398,39 @@ def _overridden(base: Roof, gpu: Gpu, tuning: KernelOverride) -> Roof:
     if tuning.peak is not None:
         peak = minimum(peak, gpu.peaks.get(tuning.peak, peak), "another peak applies")
     return base._replace(peak=peak, efficiency=efficiency)
+
+
+def slowed(of: Efficiency, factor: Real) -> Efficiency:
+    """Constants under which every kernel takes `factor` times as long, capped at the hardware limit.
+
+    Args:
+        of: those of a kind of kernel.
+        factor: of the pass [1].
+
+    Returns:
+        Starts and depths times the factor, shares over it, at most 1.
+
+    Source:
+        The one equation: all its terms scale alike.
+    """
+    return replace(
+        of, t0=of.t0 * factor, t0_ep=None if of.t0_ep is None else of.t0_ep * factor, eta_c=_share(of.eta_c, factor),
+        eta_m=_share(of.eta_m, factor), eta_s=_share(of.eta_s, factor), eta_x=of.eta_x / factor,
+        kappa=of.kappa * factor, kappa_s=of.kappa_s * factor, eps=of.eps * factor,
+    )  # fmt: skip
+
+
+def slowed_link(of: CollectiveEfficiency, factor: Real) -> CollectiveEfficiency:
+    """The same of a collective."""
+    switch = None if of.eta_switch is None else _share(of.eta_switch, factor)
+    return replace(
+        of, a0=of.a0 * factor, a1=of.a1 * factor, a2=of.a2 * factor, q=of.q * factor * factor,
+        eta=_share(of.eta, factor), eta_switch=switch,
+    )  # fmt: skip
+
+
+def _share(share: Real, factor: Real) -> Real:
+    return minimum(share / factor, 1.0, _REACHES_ONE)
 
 
 def doublings(ranks: Real) -> Real:

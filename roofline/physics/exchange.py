@@ -152,5 +152,6 @@ def add_exchange(
         most = nodes if spread.nodes is None else minimum(nodes, spread.nodes)
         sent = per_node_bytes(token, chosen, ranks, node, most, load(ranks), load(nodes))
     work, roof = exchange_roof(gpu, assembly.deployment.basis, collective, ranks, sent)
+    roof = assembly.slowed_link(roof)
     kernel = Kernel(name, collective, "bf16", count, work, roof, collective_time(work, roof))
     assembly.kernels.append(assembly.within_power(kernel))

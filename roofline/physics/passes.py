@@ -304,6 +304,7 @@ def _draft_kernels(deployment: Deployment, batch: Real, new: Real, span: Span) -
     if drafting is None or draft is None:
         return Pass(())
     assembly = Assembly(drafting, batch, new, is_prompt=not span.is_decode)
+    assembly.decodes = span.is_decode
     if draft.is_module:
         assembly.gemm("join", 1, drafting.model.hidden, draft.joined * drafting.model.hidden, "linear")
     add_model(assembly, span)

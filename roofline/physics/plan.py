@@ -182,7 +182,7 @@ class Deployment(_HasMemo):
     gpu: Gpu
     plan: Plan
     quantization: ModelQuantization
-    basis: str = "calibrated"  # ideal, calibrated, inherited or generic
+    basis: str = "calibrated"  # ideal, calibrated, inherited, served or generic
     routing_skew: Real | None = DEFAULT_SKEW  # c; None: uniform routing
     replicas: int = 1
     engine: Engine = NO_ENGINE
@@ -219,6 +219,11 @@ class Deployment(_HasMemo):
     def effective_engine(self) -> Engine:
         """The engine; at the hardware limit none, so no host time."""
         return NO_ENGINE if self.basis == "ideal" else self.engine
+
+    @property
+    def passes(self) -> tuple[Real, Real] | None:
+        """Factors on prefill passes and decode steps, where servers told them; none at the hardware limit."""
+        return None if self.basis == "ideal" else self.gpu.passes
 
     @property
     def tokens_per_step(self) -> Real:

@@ -247,7 +247,7 @@ def function_of(figures: Figures, deployment: Deployment) -> _Program:
 
 #: Fields whose numbers are parameters, unless they are zero or absent.
 _PARAMETERS: Mapping[type, tuple[str, ...]] = {
-    Gpu: ("bandwidth", "memory", "exp_rate", "scale_out", "host_link", "link", "power_cap"),
+    Gpu: ("bandwidth", "memory", "exp_rate", "scale_out", "host_link", "link", "power_cap", "passes"),
     Link: ("bandwidth", "peer_bandwidth"),
     Efficiency: ("t0", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps", "t0_ep", "sigma"),
     CollectiveEfficiency: ("a0", "a1", "a2", "q", "eta", "eta_switch", "sigma"),
@@ -401,7 +401,7 @@ def structure(deployment: Deployment) -> Hashable:
             kept_for(deployment.engine, _shape), _identity_of(deployment.model),
             _of_quantization(deployment.quantization), deployment.basis == "ideal", deployment.routing_skew,
             _of_draft(deployment.draft), deployment.prefix_cache, deployment.spread, deployment.adapters,
-            deployment.offload, deployment.media, gpu.power_cap is None,
+            deployment.offload, deployment.media, gpu.power_cap is None, gpu.passes is None,
             deployment.spread.exchange != DIRECT and (gpu.scale_out is None, gpu.host_domain),
         )  # fmt: skip
         known = deployment.memo[structure] = _interned(key)

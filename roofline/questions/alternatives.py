@@ -18,7 +18,7 @@ from roofline.serving.comparison import UNCHANGED, Difference, difference, why_f
 from roofline.serving.latency import time_per_token
 from roofline.serving.prediction import Prediction
 from roofline.specs.formats import FORMATS
-from roofline.specs.gpu import Gpu
+from roofline.specs.gpu import ROUGH, Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import BETWEEN_TOKENS, binding_text
 from roofline.specs.written import DEGREES, Pool, pool_text
@@ -91,13 +91,13 @@ def wider_gpu(gpu: Gpu, dtype: str, specs: str | None = None) -> Gpu | None:
     'h200-sxm'
     """
     best: tuple[tuple[float, bool, float], Gpu] | None = None
-    is_timed = basis_of(gpu, "calibrated") != "generic"
+    is_timed = basis_of(gpu, "calibrated") not in ROUGH
     for entry in find.listed("gpu", specs):
         other: Gpu = entry.record
         basis = basis_of(other, "calibrated")
         if other.vendor != gpu.vendor or other.status != "shipping" or other.price is None:
             continue
-        if (is_timed and basis == "generic") or other.node < gpu.node:
+        if (is_timed and basis in ROUGH) or other.node < gpu.node:
             continue
         if other.bandwidth < MORE_BANDWIDTH * gpu.bandwidth or other.peaks.get(dtype, 0.0) < gpu.peaks.get(dtype, 0.0):
             continue

@@ -567,8 +567,8 @@ _UNITS = {
     **dict.fromkeys(("kappa", "kappa_s", "eps"), ("ns", NANO)),
 }
 _ORDER = ("t0", "t0_ep", "eta_c", "eta_x", "eta_m", "kappa", "eta_s", "kappa_s", "eps", "p", "a0", "a1", "a2", "q",
-          "eta", "eta_switch", "residual", "sigma", "measurements", "source", "note", "title", "url", "date", "engines",
-          "gpus")  # fmt: skip
+          "eta", "eta_switch", "residual", "factor", "sigma", "runs", "models", "measurements", "source", "note",
+          "title", "url", "date", "engines", "gpus")  # fmt: skip
 
 
 def parameter_texts(parameters: Mapping[str, float]) -> dict[str, Any]:
@@ -591,6 +591,8 @@ def calibration_text(document: Mapping[str, Any], title: str) -> str:
     lines.append(f"measured_on: {_scalar('', document['measured_on'])}\n")
     stated = (name for name in ("engines", "link", "date") if document.get(name))
     lines += [f"{name}: {_scalar(name, document[name])}\n" for name in stated]
+    if document.get("served"):
+        lines += ["served:\n", *(f"  {name}: {_flow(entry)}\n" for name, entry in document["served"].items())]
     lines.append("kernels:\n" if document["kernels"] else "kernels: {}\n")
     for kind, sets in document["kernels"].items():
         lines.append(f"  {yaml_scalar(kind)}:\n" if sets else f"  {yaml_scalar(kind)}: {{}}\n")

@@ -11,14 +11,14 @@ from roofline.catalog import find
 from roofline.catalog.files import shipped_root
 from roofline.catalog.find import find_gpu, find_model, load_gpu, load_model
 from roofline.questions.inputs.arguments import flag, folder, scalars
-from roofline.specs.gpu import ANNOUNCED
+from roofline.specs.gpu import ANNOUNCED, ROUGH
 from roofline.specs.names import LABELS
 from roofline.support.reading import only_below
 
 if TYPE_CHECKING:
     from roofline.catalog.checks import Report
 
-__all__ = ["ANNOUNCED", "find_gpu", "find_model", "load_gpu", "load_model"]
+__all__ = ["ANNOUNCED", "ROUGH", "find_gpu", "find_model", "load_gpu", "load_model"]
 
 
 def gpus(

@@ -47,7 +47,7 @@ from roofline.serving.answers import Answer, Answers, selected
 from roofline.serving.latency import BENCHMARK, Workload, e2el
 from roofline.serving.prediction import Prediction
 from roofline.serving.shown import KEYS
-from roofline.serving.verdict import HALF_WIDTH, basis_of_range
+from roofline.serving.verdict import HALF_WIDTH, basis_of_kernels
 from roofline.specs.keys import LATENCY_NAMES, SHARED, Key, Keys, cells, taken
 from roofline.specs.load import KIND_OF, RUN, Load, Queue
 from roofline.specs.names import name_fault
@@ -754,7 +754,7 @@ class Checks(Answers[MeasurementCheck, dict[str, Json]]):
 
 def measurement_check(measurement: Measurement, expected: Expected, ideal: Expected) -> MeasurementCheck:
     ttft, tpot, bandwidth = measurement.ttft, measurement.tpot, float(expected.deployment.gpu.bandwidth)
-    basis = basis_of_range(expected.deployment)
+    basis = basis_of_kernels(expected.deployment)
     return MeasurementCheck(
         measured=measurement,
         expected=expected,

@@ -50,7 +50,7 @@ from roofline.serving.quantization import canonical_preset, summary
 from roofline.serving.row_types import QuantizedRow
 from roofline.serving.shown import case_text, deployed_text
 from roofline.serving.verdict import assumed_kernels
-from roofline.specs.gpu import GEMM, HOST, MOE, Gpu, the
+from roofline.specs.gpu import GEMM, HOST, MOE, ROUGH, Gpu, the
 from roofline.specs.keys import SHARED, Key, Keys
 from roofline.specs.model import Model
 from roofline.specs.written import DEGREES, Pool, pool_text
@@ -822,7 +822,7 @@ def _basis(deployment: Deployment, kernels: Sequence[Kernel]) -> str:
     if deployment.basis == "ideal":
         return "; ".join([*words, "at the hardware limit"])
     timed = {sets[key].is_measured if key in sets else None for key in ((k.kind.name, k.dtype) for k in kernels)}
-    if deployment.basis == "generic":
+    if deployment.basis in ROUGH and timed != {True}:
         words.append(f"medians of other generations: {generation} not timed")
     elif timed == {True}:
         words.append(f"timed on {generation}")

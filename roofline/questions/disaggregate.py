@@ -60,6 +60,8 @@ from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     IN_RANGE,
     LIKELY,
+    NOT_KERNELS,
+    NOT_TIMED,
     PASS,
     POOLED_TPOT,
     Limited,
@@ -68,10 +70,12 @@ from roofline.serving.verdict import (
     beyond,
     load_sigma,
     pass_sigma,
+    served_sigma,
     spread,
     verdict,
+    wider,
 )
-from roofline.specs.gpu import Gpu
+from roofline.specs.gpu import ROUGH, Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.load import LASTING, RUN, Burst, Rate
 from roofline.specs.model import Model
@@ -763,12 +767,14 @@ def pool_intervals(pools: Pools, workload: Workload, load: Pooled) -> dict[str, 
     stated = stated if cold is None else stated + cold[0] * cold[1]
     own = prefill(pools.prefill, single)
     sigma = load_sigma(own, basis_of_range(pools.prefill), "ttft", load, users, engine.sigma_loaded_ttft)
+    sigma = wider(sigma, served_sigma(pools.prefill, "ttft"))
     low, high = spread(load.ttft - stated, sigma)
     least = _least(pools, workload, load)
     first = _around(load.ttft, (low + stated, high + stated), least["ttft"])
     if workload.osl <= 1.0:
         return {"ttft": first, "e2el": first}
-    ends = spread(load.tpot, pass_sigma(decode(pools.decode, batched), basis_of_range(pools.decode), POOLED_TPOT))
+    of_step = pass_sigma(decode(pools.decode, batched), basis_of_range(pools.decode), POOLED_TPOT)
+    ends = spread(load.tpot, wider(of_step, served_sigma(pools.decode, "tpot")))
     step = _around(load.tpot, ends, least["tpot"])
     low, high = (float(begin + load.decode * (each / load.tpot)) for begin, each in zip(first, step, strict=True))
     ratio = float(mean_gap(pools.decode, workload, load.tpot, load.decode) / load.tpot)
@@ -803,7 +809,8 @@ def pool_verdict(
 ) -> Verdict:
     """The verdict on an SLO."""
     limited = []
-    is_timed = "generic" not in (pools.prefill.basis, pools.decode.basis)
+    bases = pools.prefill.basis, pools.decode.basis
+    is_timed = not any(basis in ROUGH for basis in bases)
     least: Mapping[str, Real] = {} if is_timed or is_ideal(pools) else _least(pools, workload, load)
     for key, limit in slo.items():
         metric = metric_and_level(key)[0]
@@ -822,7 +829,8 @@ def pool_verdict(
         return verdict(limited, in_range=AT_HARDWARE_LIMIT, is_mean=True)
     single = replace(workload, load=Burst())
     unchecked = [*outside_pools(pools, workload, load), *beyond(pools.prefill, single)]
-    return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed)
+    why = NOT_TIMED if "generic" in bases else NOT_KERNELS
+    return verdict(limited, unchecked, in_range=IN_RANGE, is_mean=True, is_timed=is_timed, estimate=why)
 
 
 def _around(time: Real, ends: tuple[Real, Real], least: Real) -> _Interval:

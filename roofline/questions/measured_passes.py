@@ -86,7 +86,7 @@ def parts(pass_: Pass, expected: float, measured: float, basis: str = "calibrate
         pass_: the kernels of the pass.
         expected: its predicted time t; what exceeds the kernels forms a part of its own [s].
         measured: measured time [s].
-        basis: of the range (`basis_of_range`), or ideal; sets how uncertain kernel times are.
+        basis: of single kernels (`basis_of_kernels`), or ideal; sets how uncertain kernel times are.
 
     Returns:
         The groups, those with a factor nearest to one first and those without a positive factor last.

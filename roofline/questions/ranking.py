@@ -20,7 +20,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.row_types import PlanRow
 from roofline.serving.shown import beside_limit, gpus_text, plan_text, rent_of_a_month
 from roofline.serving.verdict import FAIL, HALF_WIDTH, PASS, UNLIKELY
-from roofline.specs.gpu import Gpu
+from roofline.specs.gpu import ROUGH, Gpu
 from roofline.specs.keys import SHARED, Key, Keys, cells, taken
 from roofline.specs.model import Model
 from roofline.specs.workload import P99_WITHIN, metric_and_level
@@ -129,7 +129,7 @@ class GpuPlan(Answer[PlanRow]):
         """
         if self.prediction is not None:
             return self.prediction.verdict
-        is_estimate = self.nearest is not None and self.nearest.basis == "generic" and not self.misses_hardware_limit
+        is_estimate = self.nearest is not None and self.nearest.basis in ROUGH and not self.misses_hardware_limit
         return UNLIKELY if is_estimate else FAIL
 
     @property
@@ -302,7 +302,7 @@ def leading(meeting: Sequence[GpuPlan], *, is_named: bool) -> GpuPlan | None:
 
 def _is_known(plan: GpuPlan) -> bool:
     """Whether the GPUs can be bought, were timed, and have a rent."""
-    is_timed = plan.prediction is not None and plan.prediction.basis != "generic"
+    is_timed = plan.prediction is not None and plan.prediction.basis not in ROUGH
     return is_timed and plan.gpu.status == "shipping" and plan.usd_per_hour is not None
 
 

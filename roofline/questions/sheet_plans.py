@@ -17,7 +17,7 @@ from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import NATIVE
 from roofline.serving.shown import degrees_text
 from roofline.serving.verdict import FAIL, ends_of_percentile
-from roofline.specs.gpu import Gpu
+from roofline.specs.gpu import ROUGH, Gpu
 from roofline.specs.model import Model
 from roofline.specs.workload import P99_WITHIN, key_text, limits_text, metric_and_level
 from roofline.support.errors import BadInput
@@ -146,7 +146,7 @@ class _Table:
         assert prediction is not None  # noqa: S101 - it has an answer
         deployment, workload = prediction.deployment, prediction.workload
         case = self._case(plan.model, workload)
-        is_timed, is_sold = prediction.basis != "generic", plan.gpu.status not in catalog.ANNOUNCED
+        is_timed, is_sold = prediction.basis not in ROUGH, plan.gpu.status not in catalog.ANNOUNCED
         remarks = ["" if is_sold else plan.gpu.status, "" if is_timed else "not timed"]
         is_known = plans.is_named or (is_timed and plan.gpu.status == "shipping")
         shares = [float(share) for share in prediction.slo_shares.values() if not is_nan(share)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from roofline.numbers.quantity import counted, rounded
 from roofline.questions.diagnosis import NOISE
 from roofline.serving.latency import lanes
-from roofline.serving.verdict import HALF_WIDTH, basis_of_range, pass_sigma
+from roofline.serving.verdict import HALF_WIDTH, basis_of_kernels, pass_sigma
 from roofline.specs.load import KIND_OF, Load, Users
 from roofline.specs.workload import Measurement
 from roofline.support.errors import BadInput
@@ -350,7 +350,7 @@ def _time(run: Run, name: str) -> float:
 def _sigma(run: Run, name: str) -> float:
     """Sigma of ln(time) of a part; prompts of others are as sure as a prompt of one's own."""
     if name == _OTHERS:
-        return float(pass_sigma(run.expected.prefill, basis_of_range(run.expected.deployment), 0.0))
+        return float(pass_sigma(run.expected.prefill, basis_of_kernels(run.expected.deployment), 0.0))
     return float(max((part.sigma or 0.0 for part in run.decode_parts if part.name == name), default=0.0))
 
 
@@ -359,7 +359,7 @@ def _common_sigma(run: Run) -> float:
     parts = [part for part in run.decode_parts if part.name != _OTHERS]
     total = sum(part.time for part in parts)
     known = sum(((part.sigma or 0.0) * part.time / total) ** 2 for part in parts)
-    whole = float(pass_sigma(run.expected.decode, basis_of_range(run.expected.deployment), 0.0))
+    whole = float(pass_sigma(run.expected.decode, basis_of_kernels(run.expected.deployment), 0.0))
     return math.sqrt(max(whole**2 - known, 0.0))
 
 

@@ -48,6 +48,8 @@ from roofline.serving.shown import row
 from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     IN_RANGE,
+    NOT_KERNELS,
+    NOT_TIMED,
     Limited,
     Verdict,
     assumptions,
@@ -59,11 +61,14 @@ from roofline.serving.verdict import (
     load_sigma,
     pass_sigma,
     remaining_share,
+    served_sigma,
     spread,
     unanswered,
     unchecked,
     verdict,
+    wider,
 )
+from roofline.specs.gpu import ROUGH
 from roofline.specs.workload import (
     BETWEEN_TOKENS,
     LATENCIES,
@@ -512,12 +517,18 @@ pass?>
     def _verdict_on(self, limited: Sequence[Limited]) -> Verdict:
         """The verdict on some limits together."""
         doubts = self._unchecked, unanswered(self.workload, self.served, self._memory_fits), self._in_range
-        return verdict(limited, *doubts, is_mean=self.workload.is_mean, is_timed=self._is_timed)
+        is_timed, why = self._is_timed, self._estimate
+        return verdict(limited, *doubts, is_mean=self.workload.is_mean, is_timed=is_timed, estimate=why)
 
     @property
     def _is_timed(self) -> Real:
         """Whether kernels of the GPU's generation were timed; the hardware limit needs none."""
-        return self.basis != "generic"
+        return self.basis not in ROUGH
+
+    @property
+    def _estimate(self) -> Any:
+        """Why a verdict is not certain where they were not."""
+        return NOT_KERNELS if self.basis == "served" else NOT_TIMED
 
     @property
     def _in_range(self) -> Any:
@@ -692,8 +703,14 @@ pass?>
                 self.decode, basis_of_range(self.deployment), of, self.served, self._users, engine.sigma_loaded_ttft
             )
             sigma = where(self._users <= 1.0, alone, loaded)
+        sigma = self._with_factor(sigma, result)
         measured = correction.sigma_ttft if result == "ttft" else correction.sigma_tpot
         return remaining_share(self.deployment, result) * (sigma if measured is None else minimum(sigma, measured))
+
+    def _with_factor(self, sigma: Real, result: str) -> Real:
+        """A sigma with that of the factor of the pass, where servers told one."""
+        own = served_sigma(self.deployment, result)
+        return wider(sigma, own) if own else sigma
 
     @property
     def _users(self) -> Real:

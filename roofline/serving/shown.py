@@ -361,7 +361,7 @@ KEYS: Keys[Prediction] = {
     "weight_dtype": _format(0, "Number format of the weights (`weights`)."),
     "kv_cache_dtype": _format(1, "Number format of the KV cache (`kv_cache_dtype`)."),
     "compute_dtype": _format(2, "Dtype at which weights are multiplied (`compute`)."),
-    "basis": Key.text("What the figures stand on: calibrated, inherited, generic or ideal."),
+    "basis": Key.text("What the figures stand on: calibrated, inherited, served, generic or ideal."),
     "basis_detail": Key.text("The same with the measurements behind it."),
     "engine": Key.text("Profile of the serving engine.", is_open=False),
     "draft": Key.text(

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from roofline.numbers.operations import Real, always, is_nan, largest_of, maximum, minimum, negated, never, where
-from roofline.numbers.quantity import KIBI, MILLI
+from roofline.numbers.quantity import KIBI, MILLI, counted
 from roofline.physics.equation import Kernel, basis_of
 from roofline.physics.passes import Pass, every_kernel
 from roofline.physics.plan import Deployment
 from roofline.serving.latency import Served, Workload, chunks
 from roofline.serving.prompts import is_a_mixture
-from roofline.specs.gpu import HOST, LOADING, NETWORK, Gpu, KernelKind
+from roofline.specs.gpu import HOST, KINDS, LOADING, NETWORK, ROUGH, Gpu, KernelKind
 from roofline.specs.workload import key_text
 from roofline.support.errors import DoesNotFit, NoSteadyState, Overloaded, OverloadedAtTimes
 from roofline.support.records import NamedTuple
@@ -36,6 +36,7 @@ IN_RANGE = "the 80 % range includes the limit"
 AT_HARDWARE_LIMIT = "times are the hardware limit, which no GPU reaches"
 UNKNOWN = "this percentile is not known for this load: its closed form contradicts the mean; see `simulate`"
 NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
+NOT_KERNELS = "an estimate: passes scaled to a few runs of servers, as their kernels were not timed"
 NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"
 #: For people, where there is no verdict because of that.
@@ -76,6 +77,7 @@ def verdict(
     *,
     is_mean: bool = False,
     is_timed: Real = True,
+    estimate: Any = NOT_TIMED,
 ) -> Verdict:
     """The verdict on limits that must hold together.
 
@@ -86,6 +88,7 @@ def verdict(
         in_range: why a verdict is not certain where a range includes its limit.
         is_mean: whether requests differ, so that a limit without a percentile is on their mean.
         is_timed: whether kernels of the GPU's generation were timed.
+        estimate: why a verdict is not certain where they were not.
 
     Returns:
         Word, reason and binding limit, element by element.
@@ -126,7 +129,7 @@ def verdict(
     if not always(is_timed):
         is_estimate = negated(is_timed) & ((word == PASS) | ((word == FAIL) & (least <= 1.0)))
         word = where(is_estimate, where(word == PASS, LIKELY, UNLIKELY), word)
-        reason = where(is_estimate, NOT_TIMED, reason)
+        reason = where(is_estimate, estimate, reason)
     for is_outside, text in reversed(list(unchecked)):
         word = where(is_outside, where(central > 1.0, UNLIKELY, LIKELY), word)
         reason = where(is_outside, f"{OUTSIDE}: {text}", reason)
@@ -287,6 +290,11 @@ def basis_of_range(deployment: Deployment) -> str:
     return deployment.basis if deployment.basis != "generic" else _untimed(deployment.gpu)
 
 
+def basis_of_kernels(deployment: Deployment) -> str:
+    """The same for single kernels: what servers say holds for whole passes alone."""
+    return _untimed(deployment.gpu) if deployment.basis == "served" else basis_of_range(deployment)
+
+
 def _untimed(gpu: Gpu) -> str:
     return "generic" if gpu.vendor == _MEDIANS_OF else _FOREIGN
 
@@ -352,6 +360,51 @@ def load_sigma(
     loaded = LOADED_TTFT if stated is None else stated
     crowded = where(users > _CROWD, _CROWDED * loaded, loaded)
     return pass_sigma(step, basis, where(under_load.waiting_share > _WAITING, _LIMITED_TTFT, crowded))
+
+
+def served_note(gpu: Gpu) -> str:
+    """On what the answers of a GPU stand whose servers were measured, but not its kernels."""
+    calibration = gpu.calibration
+    if calibration is None or calibration.served is None:
+        return ""
+    timed = [f"{dtype} {KINDS[kind].label}" for (kind, dtype), each in calibration.kernels.items() if each.is_measured]
+    kernels = f"only {', '.join(timed)} timed; other" if timed else "no kernels timed;"
+    prompts, steps = (
+        f"({counted(each.runs, 'run')}, {counted(each.models, 'model')})"
+        for each in (calibration.served.prefill, calibration.served.decode)
+    )
+    return (
+        f"{gpu.name}: {kernels} constants are medians of other generations; servers scale prefill passes {prompts} and "
+        f"decode steps {steps}; the range is wide"
+    )
+
+
+def served_sigma(deployment: Deployment, result: str) -> float:
+    """Sigma of the factor of a pass on which ``ttft`` or ``tpot`` stands, as servers tell [1]; 0 where kernels tell."""
+    calibration = deployment.gpu.calibration
+    if deployment.basis != "served" or calibration is None or calibration.served is None:
+        return 0.0
+    served = calibration.served
+    return (served.prefill if result == "ttft" else served.decode).sigma
+
+
+def wider(sigma: Real, served: Real) -> Real:
+    """Standard deviation of a time together with that of the factor of its pass, independent of it.
+
+    Args:
+        sigma: of ln(predicted / measured), the factor apart [1].
+        served: of the logarithm of the factor [1].
+
+    Returns:
+        Standard deviation [1].
+
+    Source:
+        Arithmetic: variances of independent errors add up.
+
+    >>> wider(0.3, 0.4)
+    0.5
+    """
+    return (sigma * sigma + served * served) ** 0.5
 
 
 def deployment_name(deployment: Deployment) -> str:
@@ -469,12 +522,12 @@ def stand_in_note(kernels: str, calibration: str, instead: str) -> str:
 
 
 def assumed_kernels(deployment: Deployment, *passes: Pass) -> tuple[str, ...]:
-    """Dtype and kind of kernels with assumed constants; none on a generic basis, where all stand in for others."""
+    """Dtype and kind of kernels with assumed constants; none where whole passes stand on other evidence."""
     return _assumed(deployment, (kernel for passed in passes for kernel in passed.kernels))
 
 
 def _assumed(deployment: Deployment, kernels: Iterable[Kernel]) -> tuple[str, ...]:
-    if deployment.basis == "generic":
+    if deployment.basis in ROUGH:
         return ()
     names = dict.fromkeys(
         kernel.kind.name if kernel.kind.is_collective else f"{kernel.dtype} {kernel.kind.name}"

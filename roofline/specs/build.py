@@ -9,7 +9,17 @@ from roofline.numbers.quantity import count_from_text, from_text
 from roofline.specs.arguments import Argument, Arguments
 from roofline.specs.engine import BY_GPU, Engine, GpuDefault, KernelOverride, StartUp
 from roofline.specs.formats import COMPUTE
-from roofline.specs.gpu import UNLINKED, Calibration, CollectiveEfficiency, Efficiency, Gpu, Link, Price
+from roofline.specs.gpu import (
+    UNLINKED,
+    Calibration,
+    CollectiveEfficiency,
+    Efficiency,
+    Gpu,
+    Link,
+    PassFactor,
+    Price,
+    ServedPasses,
+)
 from roofline.specs.model import FFNS, MIXERS, Ffn, Group, Indexer, Layer, Mixer, Model, Ngrams
 from roofline.specs.names import declared
 from roofline.specs.workload import NamedWorkload
@@ -46,9 +56,15 @@ def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> 
         "price": _price(document),
         "cautions": _cautions(document),
         "calibration": calibration,
+        "passes": _factors(calibration),
     }
     stated = {name: value for name, value in document.items() if name not in derived}
     return Gpu(**_fields(Gpu, stated), **derived)
+
+
+def _factors(calibration: Calibration | None) -> tuple[float, float] | None:
+    served = None if calibration is None else calibration.served
+    return None if served is None else (served.prefill.factor, served.decode.factor)
 
 
 def sustained_efficiencies(name: str, sustained: float, calibration: Calibration) -> Calibration:
@@ -84,18 +100,25 @@ def model_record(document: Mapping[str, Any]) -> Model:
 
 def calibration_record(document: Mapping[str, Any]) -> Calibration:
     sets = [entry for kinds in document["kernels"].values() for entry in kinds.values()]
+    served = document.get("served")
+    known = {} if served is None else {"sigma": 0.0}  # servers say how far off whole passes are, their kernels together
     derived = {
         "kernels": {
-            (kind, dtype): Efficiency(**_fields(Efficiency, entry), is_measured=_is_measured(entry))
+            (kind, dtype): Efficiency(**{**_fields(Efficiency, entry), **known}, is_measured=_is_measured(entry))
             for kind, kinds in document["kernels"].items()
             for dtype, entry in kinds.items()
         },
         "collectives": {
-            name: CollectiveEfficiency(**_fields(CollectiveEfficiency, entry), is_measured=_is_measured(entry))
+            name: CollectiveEfficiency(
+                **{**_fields(CollectiveEfficiency, entry), **known}, is_measured=_is_measured(entry)
+            )
             for name, entry in document["collectives"].items()
         },
         "measurements": sum(entry.get("measurements", 0) for entry in (*sets, *document["collectives"].values())),
         "year": str(document.get("date", ""))[:4],
+        "served": None
+        if served is None
+        else ServedPasses(*(PassFactor(**_fields(PassFactor, served[name])) for name in ("prefill", "decode"))),
     }
     return Calibration(**{**_fields(Calibration, document), **derived})
 

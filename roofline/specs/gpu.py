@@ -83,6 +83,7 @@ class Gpu:
     is_unified: bool = False  # whether the CPU shares the memory and its bandwidth
     price: Price | None = None
     sustained: float = 1.0  # share of its peaks under load, relative to the GPU of its calibration
+    passes: tuple[Real, Real] | None = None  # factors on prefill passes and decode steps, where servers told them
     other_nodes: tuple[str, ...] = ()  # this GPU in nodes with another scale-up link
     status: str = "shipping"
     cautions: tuple[str, ...] = ()  # for readers of any figure of this GPU
@@ -150,6 +151,28 @@ class TimedEngine(NamedTuple):
     path: str  # of its calibration, which holds what differs
 
 
+#: Bases on which no kernel, or next to none, of a GPU's generation was timed.
+ROUGH = ("generic", "served")
+
+
+@dataclass(frozen=True, slots=True)
+class PassFactor:
+    """What runs of servers say of one kind of pass, where kernels were not timed."""
+
+    factor: float  # on the time of every kernel of the pass [1]
+    sigma: float  # of ln(predicted / measured) of a server whose model is not among them [1]
+    runs: int  # of servers
+    models: int  # that these served
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPasses:
+    """Factors on both kinds of passes."""
+
+    prefill: PassFactor
+    decode: PassFactor
+
+
 @dataclass(frozen=True, slots=True)
 class Calibration:
     """Measured efficiencies of one GPU generation, of all engines together or as one engine runs its kernels."""
@@ -164,6 +187,7 @@ class Calibration:
     link: str = "nvlink"  # of the timed collectives: nvlink or pcie
     by_engine: tuple[TimedEngine, ...] = ()  # what engines run differently, each in a file of its own
     run_by: tuple[str, ...] = ()  # engines and versions whose kernels these are; empty: all engines together
+    served: ServedPasses | None = None  # what servers say of whole passes; None: kernels were timed, or nothing was
 
 
 # Kinds of kernels: their names, the terms of the equation that each has, and facts that hold for all of a kind.

@@ -166,6 +166,31 @@ def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
     assert len({mixer for _, mixer in kinds}) >= len({type(m) for n in rl.models() for _, m in rl.load_model(n).mixers})
 
 
+@pytest.mark.parametrize("gpu", ["gaudi3", "trainium2", "tpu-v7x"])
+def test_a_page_scales_passes_as_servers_tell_as_predict_does(data_and_engine, gpu):
+    _, call = data_and_engine
+    for changes in (
+        {"load": "batch", "amount": 8},
+        {"amount": 24},
+        {"load": "request_rate", "amount": 0.5, "engine": "sglang", "tp": 2},
+        {"model": "qwen3-30b-a3b", "tp": 2, "dp": 2, "engine": "vllm"},
+        {"basis": "ideal", "load": "batch"},
+    ):
+        slo = {"ttft": {"limit": 60.0, "level": None}, "tpot": {"limit": 5.0, "level": None}}
+        question = plain(gpu=gpu, **changes, slo=slo)
+        answer, prediction = call("answer", question), predicted(question)
+        for name, (shown, expected) in figures_of(answer, prediction).items():
+            close = LATE if "_p" in name else SAME
+            same = None if expected is None else pytest.approx(expected, rel=close, abs=0.0)
+            assert shown == same, (name, question)
+        verdict = answer["verdict"]
+        assert (verdict["word"], verdict["reason"], verdict["binding"]) == tuple(prediction.slo_verdict), question
+        assert verdict["word"] == "pass?", question
+        assert answer["notes"] == notes_of(prediction), question
+        assert (answer["basis"], answer["basisDetail"]) == (prediction.basis, prediction.basis_detail)
+        assert answer["mark"] == ("#" if prediction.basis == "served" else "")
+
+
 def plain(**changes):
     """A question of the page, as it opens."""
     return {

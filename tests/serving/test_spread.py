@@ -145,7 +145,7 @@ def test_a_mesh_carries_only_what_the_links_between_the_ranks_that_take_part_do(
     [
         ("h100-sxm", "calibrated: hopper, "),
         ("h200-sxm", "inherited: hopper, "),
-        ("gaudi3", "generic: medians of other generations, gaudi3 not timed"),
+        ("tpu-v6e", "generic: medians of other generations, tpu-v6e not timed"),
     ],
 )
 def test_the_basis_says_what_it_rests_on(gpu, beginning):

@@ -13,7 +13,7 @@ from roofline.outputs.workbook.cells import Cell, CellPool
 from roofline.outputs.workbook.tables import catalog, fullest_stages, stages_of_one_kind
 from roofline.questions.inputs import case as cases
 
-GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2", "h100-nvl")
+GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2", "h100-nvl", "tpu-v5e")
 MODELS = [name for name in rl.models() if rl.load_model(name).streams == 1]
 PRECISIONS = ["native", "native", "fp8", "fp8_block", "int4", "nvfp4", "mxfp4"]
 

@@ -23,7 +23,7 @@ from roofline.specs.workload import OF_REQUESTS, key_of
 #: Of a percentile, which may lie where its distribution is nearly flat; of anything else.
 FLAT, EXACT = 1e-7, 1e-9
 MODELS = {"vllm": ["llama-3.1-8b"], "sglang": ["qwen3-30b-a3b"], "generic": ["deepseek-v2-lite"]}
-GPUS = ["h100-sxm", "l40s", "mi300x"]
+GPUS = ["h100-sxm", "l40s", "mi300x", "gaudi3"]
 PLAIN = {
     "gpu": "h100-sxm", "quantization": "native", "kv_cache_dtype": "as quantization", "tp": 1, "pp": 1, "ep": 1,
     "dp": 1, "replicas": 1, "isl": 1000, "osl": 200, "batch": 8, "prefix": 0, "basis": "calibrated",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
+from roofline.numbers.operations import where
 from roofline.outputs.page.symbols import FRAME, Library, PageGraph, deployment_of, printed
 from roofline.physics.memory import Memory
 from roofline.physics.passes import Pass
@@ -24,6 +25,7 @@ from roofline.serving.verdict import (
     ends_of_percentile,
     limited_by,
     verdict,
+    wider,
 )
 from roofline.specs.engine import PromptCache
 from roofline.specs.load import Burst, Load, Rate, Users
@@ -82,11 +84,12 @@ class _Asked(Pass):
 
 
 class _Ranged(Prediction[Any, Any, Any]):
-    """A prediction whose ranges are wider where constants come from another GPU of the generation."""
+    """A prediction whose ranges are wider where constants come from elsewhere, or passes from servers."""
 
     def _sigma_of(self, result: str) -> Any:
-        wider = self.workload.isl.graph.input("e.wider")
-        return wider * super()._sigma_of(result)
+        graph = self.workload.isl.graph
+        sigma, served = graph.input("e.wider") * super()._sigma_of(result), graph.input(f"e.served_{result}")
+        return where(served > 0.0, wider(sigma, served), sigma)
 
 
 class Traced(NamedTuple):

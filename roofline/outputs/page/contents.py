@@ -18,6 +18,8 @@ from roofline.physics.equation import (
     link_efficiency,
     measured_kind,
     roof,
+    slowed,
+    slowed_link,
     tuned,
 )
 from roofline.physics.layers.attention import score_dtype
@@ -34,7 +36,7 @@ from roofline.serving.quantization import (
     resolved_quantization,
     sixteen_bit_dtype,
 )
-from roofline.serving.verdict import LOADED_TTFT, stand_in_note, stated_sigma
+from roofline.serving.verdict import LOADED_TTFT, served_note, stand_in_note, stated_sigma
 from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS, number_format
 from roofline.specs.gpu import (
@@ -45,6 +47,7 @@ from roofline.specs.gpu import (
     MOE,
     NO_LINK,
     PCIE,
+    ROUGH,
     STATE_DECODE,
     STATE_PREFILL,
     Gpu,
@@ -175,14 +178,15 @@ class PageData:
                 "in_switch": int(link.in_switch_reduction), "peer": _or(link.peer_bandwidth, link.bandwidth),
                 "exp_rate": gpu.exp_rate, "scale_out": _or(gpu.scale_out, 1.0),
                 "host_link": link.bandwidth if gpu.host_domain is None else gpu.host_link,
-                "host_domain": _or(gpu.host_domain, link.domain),
+                "host_domain": _or(gpu.host_domain, link.domain), **_served_numbers(gpu),
             },
+            "servedNote": served_note(gpu),
             "runs": [*by_engine], "standIns": self._stand_ins(gpu),
             "class": self._classes.place(gpu, _class_of(gpu)) if is_able else None,
         }  # fmt: skip
 
     def _run(self, gpu: Gpu, engine: Engine) -> list[Any]:
-        """Roofs, links, evidence and settings of a GPU with an engine."""
+        """Roofs, links, evidence and settings of a GPU with an engine; roofs and links of decode steps that differ."""
         begun = engine.on(gpu)
         deployment = Deployment(
             self.models[0], gpu, Plan(), resolved_quantization(self.models[0], gpu), basis_of(gpu, "calibrated"),
@@ -190,12 +194,14 @@ class PageData:
         )  # fmt: skip
         detail = self._details.place(evidence(deployment))
         settings = [begun.max_num_batched_tokens, begun.max_num_seqs, begun.gpu_memory_utilization]
-        return [self._table(gpu, begun), self._link(gpu), detail, *settings]
+        prompts, steps = (None, None) if gpu.passes is None else gpu.passes
+        own = [] if steps is None else [self._table(gpu, begun, steps), self._link(gpu, steps)]
+        return [self._table(gpu, begun, prompts), self._link(gpu, prompts), detail, *settings, *own]
 
     def _stand_ins(self, gpu: Gpu) -> int | None:
         """Notes on what stands in for kernels that were not measured, by kind and dtype or by kind; None if all do."""
         calibration = gpu.calibration
-        if calibration is None or basis_of(gpu, "calibrated") == "generic":
+        if calibration is None or basis_of(gpu, "calibrated") in ROUGH:
             return None
         sets, name, instead = calibration.kernels, calibration.name, {}
         for kind, key in ((KINDS[kind], key) for kind, key in self._roof_keys if kind in (GEMM.name, MOE.name)):
@@ -208,22 +214,23 @@ class PageData:
                 instead[kind.name] = stand_in_note(kind.name, name, other.name)
         return self._stand_in_notes.place(instead)
 
-    def _table(self, gpu: Gpu, engine: Engine) -> int:
-        """Efficiencies of all roofs."""
+    def _table(self, gpu: Gpu, engine: Engine, factor: float | None) -> int:
+        """Efficiencies of all roofs, in passes that take `factor` times as long."""
         spread = gpu.vendor if basis_of(gpu, "calibrated") == "generic" else ""  # medians mean less on another's GPU
         calibration: Any = gpu.calibration
         tunings = tuple(each for each in engine.tunings if each.generation in (None, gpu.generation))
-        key = id(calibration), tunings, spread
+        key = id(calibration), tunings, spread, factor
         if key not in self._kept:
-            row = [self._efficiency(gpu, engine, kind, dtype) for kind, dtype in self._roof_keys]
+            row = [self._efficiency(gpu, engine, *each, factor) for each in self._roof_keys]
             self._kept[key] = self._tables.place(row), calibration  # so that no other gets its identity
         return self._kept[key][0]
 
-    def _efficiency(self, gpu: Gpu, engine: Engine, name: str, key: str) -> int:
+    def _efficiency(self, gpu: Gpu, engine: Engine, name: str, key: str, factor: float | None) -> int:
         kind = KINDS[name]
         peak = next(iter(gpu.peaks))
         base = roof(gpu, "calibrated", kind, key, peak)
         found = tuned(base, gpu, engine, kind, key).efficiency
+        found = found if factor is None else slowed(found, factor)
         if found.p != kind.order:
             raise BadInput(f"{gpu.name}: a page needs p = {kind.order:g} for {name} kernels, not {found.p:g}")
         sigma = stated_sigma(kind, found.sigma, gpu)
@@ -234,12 +241,12 @@ class PageData:
         is_measured = int(found.is_measured)
         return self._efficiencies.place([*constants, start, sigma, is_measured, units[-1] if units else None])
 
-    def _link(self, gpu: Gpu) -> int:
+    def _link(self, gpu: Gpu, factor: float | None) -> int:
         rows = []
         for kind in COLLECTIVE_KINDS:
             plain = link_efficiency(gpu, kind)
             beyond = plain if gpu.host_domain is None else link_efficiency(gpu, kind, PCIE)
-            for each in (plain, beyond):
+            for each in (plain, beyond) if factor is None else (slowed_link(of, factor) for of in (plain, beyond)):
                 constants = [_or(getattr(each, name), _TINY) for name in COLLECTIVE]
                 rows.append([*constants, stated_sigma(kind, each.sigma, gpu), int(each.is_measured)])
         return self._links.place(rows)
@@ -308,6 +315,14 @@ class PageData:
 
     def _text(self, text: str, gpu: Gpu) -> int:
         return self._texts.place(text.replace(gpu.name, _GPU))
+
+
+def _served_numbers(gpu: Gpu) -> dict[str, float]:
+    """Factors on both kinds of passes, and their sigmas: 1 and 0 where kernels tell."""
+    served = None if gpu.calibration is None else gpu.calibration.served
+    prefill, decode = (1.0, 1.0) if gpu.passes is None else gpu.passes
+    first, later = (0.0, 0.0) if served is None else (served.prefill.sigma, served.decode.sigma)
+    return {"slow_prefill": prefill, "slow_decode": decode, "served_ttft": first, "served_tpot": later}
 
 
 def _or(value: float | None, instead: float) -> float:

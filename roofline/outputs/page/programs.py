@@ -12,7 +12,7 @@ from roofline.outputs.page.symbols import COLLECTIVE_KINDS, Library, Shape, roof
 from roofline.physics.plan import Deployment
 from roofline.serving.load.regions import errors_text, leaves, nearest
 from roofline.serving.quantization import SECTIONS
-from roofline.serving.verdict import AT_HARDWARE_LIMIT, IN_RANGE, INHERITED, OUTSIDE
+from roofline.serving.verdict import AT_HARDWARE_LIMIT, IN_RANGE, INHERITED, NOT_KERNELS, NOT_TIMED, OUTSIDE
 from roofline.specs.gpu import KINDS
 
 
@@ -45,7 +45,13 @@ def programs(kinds: Kinds, sample: Deployment) -> str:
         "BEYOND": answers.beyond_texts(sample, library),
         "LABELS": {kind.name: [kind.label, int(kind.goes_by_part), int(kind.is_minor)] for kind in KINDS.values()},
         "REGIONS": {name: errors_text(name) for name in sorted(map(nearest, leaves()))},
-        "WORDS": {"inRange": IN_RANGE, "outside": OUTSIDE, "atLimit": AT_HARDWARE_LIMIT},
+        "WORDS": {
+            "inRange": IN_RANGE,
+            "outside": OUTSIDE,
+            "atLimit": AT_HARDWARE_LIMIT,
+            "notTimed": NOT_TIMED,
+            "notKernels": NOT_KERNELS,
+        },
     }
     parts = [
         *(f"export const {name} = {_json(value)};" for name, value in constants.items()),

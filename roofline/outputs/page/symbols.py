@@ -220,6 +220,7 @@ def gpu_of(graph: PageGraph) -> Gpu:
         link=Link("", number("link"), number("domain"), number("in_switch") > 0.0, number("peer")),
         exp_rate=number("exp_rate"), scale_out=number("scale_out"), host_link=number("host_link"),
         host_domain=number("host_domain"), price=Price(rent, rent, rent),
+        passes=(number("slow_prefill"), number("slow_decode")),
         calibration=Calibration("", (), {}, collectives),
     )  # fmt: skip
 

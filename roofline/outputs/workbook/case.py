@@ -58,13 +58,14 @@ from roofline.serving.latency import Workload, decode, prefill, slo_excess
 from roofline.serving.load.equations import capacity
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import AS_QUANTIZATION, AUTO, NATIVE, PRESETS, SECTIONS
-from roofline.serving.verdict import INHERITED, beyond
+from roofline.serving.verdict import INHERITED, NOT_KERNELS, NOT_TIMED, beyond
 from roofline.specs.engine import Engine
 from roofline.specs.formats import KV_FORMATS
 from roofline.specs.gpu import (
     GEMM,
     INDEXER,
     MOE,
+    ROUGH,
     Calibration,
     CollectiveEfficiency,
     Efficiency,
@@ -186,8 +187,18 @@ def _evidence(catalog: Catalog, rows: _Rows, deployment: Deployment, engine: Eng
     is_fitted = _is_fitted(catalog, rows, deployment, engine.fitted_on)
     shares = {"ttft": engine.scatter_ttft, "tpot": engine.scatter_tpot}
     widths = {key: wider if share is None else wider * where(is_fitted, share, 1.0) for key, share in shares.items()}
-    has_untimed = "generic" in catalog.gpus.column("basis").values
-    return {"is_timed": basis != "generic" if has_untimed else True, "widths": widths}
+    known = set(catalog.gpus.column("basis").values)
+    is_timed: Any = None
+    for rough in (each for each in ROUGH if each in known):
+        is_other = basis != rough
+        is_timed = is_other if is_timed is None else is_timed & is_other
+    is_timed = True if is_timed is None else is_timed
+    served, estimate = {}, NOT_TIMED
+    if catalog.has_served:
+        columns = {"ttft": "sigma_prefill", "tpot": "sigma_decode"}
+        served = {key: picked(catalog.gpus.column(name), rows.gpu) for key, name in columns.items()}
+        estimate = where(basis == "served", NOT_KERNELS, NOT_TIMED)
+    return {"is_timed": is_timed, "widths": widths, "served_sigmas": served, "estimate": estimate}
 
 
 def _is_fitted(catalog: Catalog, rows: _Rows, deployment: Deployment, fitted_on: Sequence[str]) -> Any:
@@ -363,6 +374,7 @@ def _gpu(catalog: Catalog, rows: _Rows) -> Gpu:
             "", link, domain, number("in_switch") > 0, or_else(number("peer_bandwidth"), link),
         ),
         exp_rate=or_else(number("exp_rate"), INFINITE), scale_out=or_else(number("scale_out"), 1.0), **host,
+        passes=(number("slow_prefill"), number("slow_decode")) if catalog.has_served else None,
         price=Price(price, price, price), calibration=Calibration("", (), rows.kernels, collectives),
     )  # fmt: skip
 

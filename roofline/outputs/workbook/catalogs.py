@@ -15,6 +15,7 @@ from roofline.outputs.workbook.tables import (
     MOST_STAGES,
     OWN_GPU,
     OWN_MODEL,
+    SERVED_COLUMNS,
     Catalog,
     Table,
     stages_of_one_kind,
@@ -49,6 +50,8 @@ _HEADINGS = {
     "formats_like": "formats like", "max_num_batched_tokens": "tokens per step at most",
     "max_num_seqs": "sequences at most",
     "gpu_memory_utilization": "share of memory that the engine uses",
+    "slow_prefill": "factor on prefill passes", "slow_decode": "factor on decode steps",
+    "sigma_prefill": "sigma of the former", "sigma_decode": "sigma of the latter",
     **{dtype: f"{dtype} peak, dense [FLOP/s]" for dtype in COMPUTE},
 }  # fmt: skip
 
@@ -97,7 +100,7 @@ def write_tables(book: Book, sheets: Mapping[str, Sheet], catalog: Catalog) -> N
             rule = Rule(_HEADINGS[name], f"{message} Blank: not stated.", allowed=_NUMBER_OR_TEXT)
         else:
             rule = Rule(_HEADINGS.get(name, name), "A number of at least 0; blank: not stated.", allowed=_NUMBER)
-        if name not in ("basis", "check"):
+        if name not in (*SERVED_COLUMNS, "basis", "check"):
             sheets["GPUs"].rule(rows, rows, column, rule)
     sheets["GPUs"].paragraph(rows + 2, len(catalog.gpus.names) - 1, _OWN_GPU_NOTE)
     _check_gpu(sheets["GPUs"], catalog, read)
@@ -297,7 +300,15 @@ def _write_basis(sheet: Sheet, table: Table, like: str) -> None:
         f"{address(1, names.index(name))}:{address(rows - 1, names.index(name))}" for name in ("basis", "name")
     )
     untimed = f'IFERROR(INDEX({basis},MATCH({like},{listed},0))="generic",FALSE)'
-    sheet.formula(rows, names.index("basis"), f'IF({untimed},"generic","inherited")', table.rows[-1][-2])
+    text = f'IF({untimed},"generic","inherited")'
+    told = [name for name in SERVED_COLUMNS if name in names]
+    if told:
+        text = f'IF(IFERROR(INDEX({basis},MATCH({like},{listed},0))="served",FALSE),"served",{text})'
+    sheet.formula(rows, names.index("basis"), text, table.rows[-1][-2])
+    for name in told:
+        place = names.index(name)
+        column = f"{address(1, place)}:{address(rows - 1, place)}"
+        sheet.formula(rows, place, f"IFERROR(INDEX({column},MATCH({like},{listed},0)),1)", table.rows[-1][place])
 
 
 def _check_model(sheet: Sheet, catalog: Catalog) -> None:

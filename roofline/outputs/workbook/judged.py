@@ -16,11 +16,13 @@ from roofline.serving.verdict import (
     AT_HARDWARE_LIMIT,
     DOES_NOT_APPLY,
     NOT_KNOWN,
+    NOT_TIMED,
     Limited,
     Verdict,
     _variance,
     kernel_sigma,
     variance_of_groups,
+    wider,
 )
 from roofline.specs.gpu import LOADING, NETWORK, KernelKind
 from roofline.specs.workload import metric_and_level
@@ -87,6 +89,8 @@ class _Based(Prediction[Any, Any, Any]):
     is_ideal: Any = False  # whether times are the hardware limit, which has no range
     is_timed: Any = True  # whether kernels of the GPU's generation were timed
     widths: Mapping[str, Any] = field(default_factory=dict)  # factors on the sigma of `ttft` and `tpot`
+    served_sigmas: Mapping[str, Any] = field(default_factory=dict)  # of the factors on their passes, if any has one
+    estimate: Any = NOT_TIMED  # why a verdict is not certain where kernels were not timed
 
 
 class Judged(_Based):
@@ -103,7 +107,9 @@ class Judged(_Based):
 
     def _sigma_of(self, result: str) -> Any:
         sigma: Any = super()._sigma_of(result)
-        return sigma * self.widths.get(result, 1.0)
+        sigma = sigma * self.widths.get(result, 1.0)
+        own: Any = self.served_sigmas.get(result)
+        return sigma if own is None else where(own > 0.0, wider(sigma, own), sigma)
 
     @cached_property
     def _limited(self) -> list[Limited]:
@@ -119,6 +125,10 @@ class Judged(_Based):
     @property
     def _is_timed(self) -> Any:
         return self.is_timed  # the hardware limit never passes, and misses what it misses for certain
+
+    @property
+    def _estimate(self) -> Any:
+        return self.estimate
 
     @property
     def _in_range(self) -> Any:

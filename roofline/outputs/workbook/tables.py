@@ -55,6 +55,7 @@ from roofline.specs.gpu import (
     INDEXER,
     MOE,
     PCIE,
+    ROUGH,
     CollectiveEfficiency,
     Gpu,
     KernelKind,
@@ -76,6 +77,8 @@ MULTIPLIED = ("linear", "attention", "shared", "head", "router")
 COLLECTIVE_KINDS = tuple(kind for kind in COLLECTIVES if kind.is_in_passes)
 EFFICIENCY = ("t0", "t0_ep", "eta_c", "eta_m", "eta_x", "eta_s", "kappa", "kappa_s", "eps", "sigma")
 COLLECTIVE = ("a0", "a1", "a2", "q", "eta", "eta_switch", "sigma")
+#: Columns of GPUs whose passes servers told: factors on prefill passes and decode steps, and their sigmas.
+SERVED_COLUMNS = ("slow_prefill", "slow_decode", "sigma_prefill", "sigma_decode")
 #: Columns of GPUs with bridges: PCIe rate, and GPUs of a host.
 HOST_COLUMNS = ("host_link", "host_domain")
 
@@ -138,9 +141,16 @@ class Catalog:
         for gpu, name in named:
             settings = [getattr(self.engine.on(gpu), key) for key in self.settings]
             basis = basis_of(gpu, "calibrated")
-            basis = "inherited" if name == OWN_GPU and basis != "generic" else basis  # nobody timed its kernels
-            rows.append((*_gpu_row(gpu, name, bridges=self.has_bridges), *settings, basis, "ok"))
-        return Table("GPUs", "g", (*names, *more, *COMPUTE, *self.settings, "basis", "check"), rows)
+            basis = "inherited" if name == OWN_GPU and basis not in ROUGH else basis  # nobody timed its kernels
+            told = _told(gpu) if self.has_served else ()
+            rows.append((*_gpu_row(gpu, name, bridges=self.has_bridges), *settings, *told, basis, "ok"))
+        told = SERVED_COLUMNS if self.has_served else ()
+        return Table("GPUs", "g", (*names, *more, *COMPUTE, *self.settings, *told, "basis", "check"), rows)
+
+    @property
+    def has_served(self) -> bool:
+        """Whether passes of some GPU stand on what servers told."""
+        return any(gpu.passes is not None for gpu in self.chosen_gpus)
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -400,6 +410,13 @@ def _gpu_row(gpu: Gpu, name: str, *, bridges: bool) -> tuple[Any, ...]:
     price = None if gpu.price is None else gpu.price.typical * HOUR
     more = (int(link.in_switch_reduction), gpu.exp_rate, gpu.scale_out, price, *map(gpu.peaks.get, COMPUTE))
     return (name, gpu.name, *rates, *(host if bridges else ()), *more)
+
+
+def _told(gpu: Gpu) -> tuple[float, ...]:
+    """Cells of `SERVED_COLUMNS`; neutral where kernels tell."""
+    served = None if gpu.calibration is None else gpu.calibration.served
+    sigmas = (0.0, 0.0) if served is None else (served.prefill.sigma, served.decode.sigma)
+    return (*(gpu.passes or (1.0, 1.0)), *sigmas)
 
 
 def _collective_row(gpu: Gpu, kind: KernelKind, name: str, efficiency: CollectiveEfficiency) -> tuple[Any, ...]:

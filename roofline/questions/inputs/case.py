@@ -39,10 +39,18 @@ from roofline.serving.latency import (
 from roofline.serving.prediction import Prediction
 from roofline.serving.prompts import cached_prefixes, cached_text, hit_rate, is_a_mixture, load_time, tier_bandwidth
 from roofline.serving.quantization import PRESETS, preset_name
-from roofline.serving.verdict import DERATED, beyond, deployment_name, is_pressing, is_within, stand_in_note
+from roofline.serving.verdict import (
+    DERATED,
+    beyond,
+    deployment_name,
+    is_pressing,
+    is_within,
+    served_note,
+    stand_in_note,
+)
 from roofline.specs.arrivals import PREFIX, Process
 from roofline.specs.engine import HBM, TIERS, Engine, PromptCache
-from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, Gpu, Price
+from roofline.specs.gpu import GEMM, MOE, NO_LINK, PCIE, ROUGH, Gpu, Price
 from roofline.specs.load import KIND_OF, LASTING, OPTIONS, RUN, Burst, Load, Rate, lasting, load_of, stated
 from roofline.specs.model import WITHOUT_TOWERS
 from roofline.specs.sessions import Sessions
@@ -266,6 +274,8 @@ def _constant_notes(deployment: Deployment, requested: str) -> Iterator[list[str
         notes.append(
             f"{gpu.name}: no kernels of its generation were timed; constants are medians of others, the range is wide"
         )
+    if deployment.basis == "served":
+        notes.append(served_note(gpu))
     yield notes
     notes = [*_link_warnings(deployment)]
     if deployment.plan.splits_context:
@@ -367,7 +377,7 @@ def _number(name: str, value: Any) -> Real:
 def _stand_ins(deployment: Deployment) -> list[str]:
     """Notes on kernels that were not measured on this generation, and what replaces them."""
     calibration = deployment.gpu.calibration
-    if deployment.basis in ("ideal", "generic") or calibration is None:
+    if deployment.basis in ("ideal", *ROUGH) or calibration is None:
         return []  # a generic calibration consists of stand-ins
     notes = []
     sets, sections = calibration.kernels, deployment.quantization.sections

@@ -56,7 +56,7 @@ class _Case(NamedTuple):
         draft = None if one.draft is None else (one.draft.acceptance.rates, one.draft.tokens)
         lengths = None if workload.lengths is None else kept_for(workload.lengths, _of_lengths)
         cache = workload.cache and tuple(getattr(workload.cache, name) for name in workload.cache.__match_args__)
-        gpu = one.gpu.host_link is None, one.gpu.scale_out is None
+        gpu = one.gpu.host_link is None, one.gpu.scale_out is None, one.gpu.passes is None
         plan = one.plan.dp == 1, one.plan.pp == 1, one.plan.cp, one.plan.dcp
         return (
             self.ask, engine_structure(one.engine), one.basis == "ideal", draft, plan, gpu, self.names,

@@ -213,7 +213,10 @@ class Server:
             return parts.linear  # steps that compute prompts move the experts, others do not
         if self.deployment.draft is not None or never(is_single):
             return self.linear(sequences, 0.0)
-        return parts.linear if always(is_single) else where(is_single, parts.linear, self.linear(sequences, 0.0))
+        alone, factors = parts.linear, self.deployment.passes
+        if factors is not None:  # of a decode step, where `linear` is of a pass over prompts
+            alone = alone * (factors[0] / factors[1])
+        return alone if always(is_single) else where(is_single, alone, self.linear(sequences, 0.0))
 
     def prompt(self, tokens: Real, cached: Real) -> PromptTimes:
         """Times of a prompt over all its chunks, from the mean chunk: the cache grows evenly."""

@@ -20,7 +20,7 @@ import {verdictOf, verdictWithoutTimes} from "./verdicts.js";
 
 const HOURS_OF_MONTH = 730;
 const BOUND_WORDS = ["compute", "memory", "exponentials", "link", "latency"];
-const BASIS_MARKS = {calibrated: "*", inherited: "+", generic: "?", ideal: ""};
+const BASIS_MARKS = {calibrated: "*", inherited: "+", served: "#", generic: "?", ideal: ""};
 const NO_TIME = {mean: null, low: null, high: null, p50: null, p90: null, p95: null, p99: null};
 
 /** The answer to a question; a refusal where there is none. */

@@ -40,6 +40,11 @@ export function caseOf(contents, question, changedGpu = null) {
   return {contents, question, model, gpu, engine, formats, plan, w, e: environmentAt(plan), price, environmentAt};
 }
 
+/** Whether next to no kernel of a GPU's generation was timed. */
+export function isRough(gpu) {
+  return gpu.basis === "generic" || gpu.basis === "served";
+}
+
 /** The plan that a question states, or the one for it. */
 function planOf(question, {model, gpu, engine}, w, environmentAt) {
   const {tp, pp, ep, dp} = question;

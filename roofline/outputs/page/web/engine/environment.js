@@ -42,7 +42,7 @@ export function environmentOf(contents, parts) {
 function environment(contents, parts) {
   const {model, gpu, engine, formats, plan, replicas, price, network} = parts;
   const run = gpu.runs[contents.engines.indexOf(engine.name)];
-  const [table, link, , budget, sequences, utilization] = run;
+  const [table, link, , budget, sequences, utilization, stepTable, stepLink] = run;
   const e = {...model.numbers, ...engine.numbers, ...gpu.numbers, ...plan};
   e.replicas = replicas;
   e.price = price === null ? 0 : price / 3600;
@@ -73,6 +73,11 @@ function environment(contents, parts) {
   e.model = model;
   e.passes = new Map();
   e.held = new Map();
+  e.decoding = e;
+  if (stepTable !== undefined) {
+    const links = linksOf(contents.raw.links[stepLink], plan, gpu);
+    e.decoding = {...e, links, roofs: roofsOf(contents, parts, contents.raw.tables[stepTable])};
+  }
   e.ideal = idealOf(e);
   return parts.basis === "ideal" ? Object.assign(e.ideal, {ideal: e.ideal}) : e;
 }
@@ -81,6 +86,7 @@ function environment(contents, parts) {
 function idealOf(e) {
   const ideal = {...e, is_ideal: true, passes: new Map(), measured: e};
   for (const name of HOST_TIMES) ideal[name] = 0;
+  ideal.decoding = ideal;
   ideal.prefill_slowdown = 1;
   ideal.max_num_batched_tokens = UNLIMITED;
   ideal.roofs = {};

@@ -1,7 +1,7 @@
 // Notes on an answer: assumptions, stand-ins and limits, in the words and the order of `predict`.
 
 import {ANSWERS, LABELS} from "./programs.js";
-import {nameOf} from "./case.js";
+import {isRough, nameOf} from "./case.js";
 import {quantity} from "./figures.js";
 
 const PROMPTS_PER_USER = 10; // of the usual benchmark
@@ -25,6 +25,7 @@ export function notesOf(asked, {domain, exceeded}, means, passes) {
       `${gpu.name}: no kernels of its generation were timed; constants are medians of others, the range is wide`,
     );
   }
+  if (isTimed && gpu.basis === "served") notes.push(gpu.servedNote);
   notes.push(...exceeded, ...linkNotes(asked));
   if (isTimed && gpu.numbers.exp_rate === null) {
     notes.push(`${gpu.name}: no special-function rate known; softmax exponentials count as free`);
@@ -99,7 +100,7 @@ function* cacheNotes({question, w}) {
 
 /** Kernels with assumed constants, where others were measured. */
 function assumedOf({gpu, e}, passes) {
-  if (gpu.basis === "generic") return [];
+  if (isRough(gpu)) return [];
   const names = new Set();
   for (const {kernels} of passes) {
     const places = kernels.flatMap((_, at) => (at % 4 === 3 ? [at - 3] : []));

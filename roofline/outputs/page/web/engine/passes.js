@@ -50,11 +50,12 @@ function kept(e, key, make) {
 function passOf(e, context, x0, x1, x2) {
   const pass = {kernels: [], times: new Float64Array(CLASSES.length), launches: 0};
   const around = context === "decode" ? 1 : x1; // tokens that a sequence computes
-  add(pass, SHAPES[e.model.frame], LAYERS[e.model.frame](e, undefined, x0, around, x2), undefined);
+  const of = context === "decode" ? e.decoding : e; // whose constants differ where servers told them
+  add(pass, SHAPES[e.model.frame], LAYERS[e.model.frame](of, undefined, x0, around, x2), undefined);
   for (const layer of e.layerSet) {
     const name = LAYERS[layer.kind] ? layer.kind : `${layer.kind}_${context}`;
     const isFfn = name === layer.kind;
-    add(pass, SHAPES[name], LAYERS[name](e, layer, x0, isFfn ? around : x1, x2), layer);
+    add(pass, SHAPES[name], LAYERS[name](of, layer, x0, isFfn ? around : x1, x2), layer);
   }
   const time = pass_time(pass.times)[0];
   const hosts =

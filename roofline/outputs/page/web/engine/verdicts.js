@@ -1,6 +1,7 @@
 // Verdicts: whether the limits of a question are met, how sure that is, and why.
 
 import {WORDS, limited_by, verdict_timed, verdict_untimed} from "./programs.js";
+import {isRough} from "./case.js";
 import {SHORT} from "./refusals.js";
 
 const METRICS = ["ttft", "tpot", "e2el"];
@@ -19,15 +20,16 @@ export function verdictOf(question, {w, gpu}, latencies, figures, {unchecked}) {
     if (!of || of.value === null) return [NaN, NaN, NaN, 0, 1];
     const low = of.low ?? of.value;
     const high = of.high ?? Infinity;
-    const least = gpu.basis === "generic" && !isAtLimit ? figures[`ideal_${metric}`] : 0;
+    const least = isRough(gpu) && !isAtLimit ? figures[`ideal_${metric}`] : 0;
     return [...limited_by(limit.limit, of.value, low, high, all.mean, least), 1];
   });
-  const judge = gpu.basis === "generic" && !isAtLimit ? verdict_untimed : verdict_timed;
+  const judge = isRough(gpu) && !isAtLimit ? verdict_untimed : verdict_timed;
   const [word, said, bound] = judge(...shares, unchecked.length ? 1 : 0);
   const binding = bound === null ? null : keyOfLimit(question.slo, question.slo[bound] ? bound : limited[0]);
   let reason = said || null;
   if (said === `${WORDS.outside}: ${WORDS.outside}`) reason = `${WORDS.outside}: ${unchecked[0]}`;
   else if (said === WORDS.inRange && isAtLimit) reason = WORDS.atLimit;
+  else if (said === WORDS.notTimed && gpu.basis === "served") reason = WORDS.notKernels;
   else if (said && said.endsWith("exceeds its limit")) {
     const isMean = w.load !== "batch" || w.hit !== null;
     reason = `${keyText(question.slo, bound, isMean)} exceeds its limit`;

@@ -19,7 +19,7 @@ const PAUSE = 120;
 const SPEAKING_PAUSE = 700;
 const ADDRESS_PAUSE = 300;
 const FOLLOWING = ["ranking", "charts", "why"]; // what is busy until it follows the answer
-const LEGEND_MARKS = {calibrated: "*", inherited: "+", generic: "?", ideal: ""};
+const LEGEND_MARKS = {calibrated: "*", inherited: "+", served: "#", generic: "?", ideal: ""};
 
 const contents = openContents(JSON.parse(byId("contents").textContent));
 const first = defaultTexts(contents);

@@ -15,6 +15,7 @@ export const LEVELS = {mean: null, p50: 50, p90: 90, p95: 95, p99: 99};
 export const BASES = {
   calibrated: "kernels of this very GPU were timed",
   inherited: "kernels of another GPU of its generation were timed",
+  served: "runs of servers scale its passes, hardly any kernel was timed",
   generic: "no kernel of its generation was timed",
   ideal: "the hardware limit, which no GPU reaches",
 };
