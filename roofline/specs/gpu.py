@@ -286,6 +286,11 @@ ENCODER_ATTENTION = KernelKind(
     "encoder_attention", _ATTENTION, ATTENTION_PREFILL.terms, ATTENTION_PREFILL.order, ATTENTION_PREFILL.depth,
     stand_in=ATTENTION_PREFILL, is_per_sequence=True, goes_by_part=True,
 )  # fmt: skip
+#: Prompts whose tokens choose: the work and the constants of decode steps, launched with what surrounds prompts.
+MLA_CHOSEN = KernelKind(
+    "mla_chosen", _ATTENTION, MLA_DECODE.terms, MLA_DECODE.order, MLA_DECODE.depth, launches=MLA_PREFILL.launches,
+    stand_in=MLA_DECODE, is_attention=True, is_per_sequence=True, is_novel=True,
+)  # fmt: skip
 HOST = KernelKind("host", "host", goes_by_part=True)
 HOST_LINK = KernelKind("host_link", "offloaded weights", launches=0)
 
@@ -295,7 +300,7 @@ KINDS: Mapping[str, KernelKind] = {
     for kind in (
         GEMM, ATTENTION_PREFILL, ATTENTION_DECODE, MLA_PREFILL, MLA_DECODE, MOE, ELEMENTWISE,
         ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL, MOE_DISPATCH, MOE_COMBINE, P2P,
-        STATE_PREFILL, STATE_DECODE, INDEXER, ENCODER_ATTENTION, HOST, HOST_LINK,
+        STATE_PREFILL, STATE_DECODE, INDEXER, ENCODER_ATTENTION, MLA_CHOSEN, HOST, HOST_LINK,
     )
 }  # fmt: skip
 #: Kinds that can be timed: by the one equation, and over a link.

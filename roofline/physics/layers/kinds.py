@@ -9,7 +9,7 @@ from typing import TypeGuard, TypeVar
 from roofline.numbers.operations import Real
 from roofline.physics.assembly import MixerKind, NetworkKind
 from roofline.physics.layers.attention import is_kept_whole, own_indexer
-from roofline.specs.gpu import INDEXER, KINDS, KernelKind
+from roofline.specs.gpu import INDEXER, KINDS, MLA_CHOSEN, KernelKind
 from roofline.specs.model import (
     CrossAttention,
     Csa,
@@ -167,4 +167,6 @@ def mixer_kinds(mixers: Iterable[Mixer]) -> tuple[KernelKind, ...]:
         used.update(MIXER_KINDS[type(mixer)].reading)
         if isinstance(mixer, (Gqa, Mla, Csa)) and own_indexer(mixer) is not None:
             used.add(INDEXER)
+        if isinstance(mixer, Mla) and mixer.indexer is not None:
+            used.add(MLA_CHOSEN)
     return tuple(kind for kind in KINDS.values() if kind in used)

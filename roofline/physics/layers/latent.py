@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from roofline.numbers.operations import Real, always, below, minimum, negated, never, where
+from roofline.numbers.operations import Real, below, maximum, minimum, negated, never, where
 from roofline.physics import kernels
 from roofline.physics.assembly import (
     ACTIVATION_NBYTES,
@@ -18,7 +18,7 @@ from roofline.physics.assembly import (
 from roofline.physics.equation import Kernel, Work
 from roofline.physics.kernels import WINDOW_FILLED, Span, causal_pairs, gemm, grouped_gemm, pairs, windowed_pairs
 from roofline.physics.layers.attention import add_gates, add_scores, index_scores, own_indexer, own_scores
-from roofline.specs.gpu import ATTENTION_PREFILL, GEMM, MLA_DECODE, MLA_PREFILL
+from roofline.specs.gpu import ATTENTION_PREFILL, GEMM, MLA_CHOSEN, MLA_DECODE, MLA_PREFILL, KernelKind
 from roofline.specs.model import Csa, Mla
 
 _SWITCHES = "MLA switches between absorbed and expanded"
@@ -144,8 +144,8 @@ def mla_chosen(mixer: Mla, batch: Real, new: Real, cached: Real, kv_nbytes: floa
         their keys; measured modules in docs/forecasts.md.
     """
     seen = batch * pairs(new, cached, mixer)
-    queries = batch * new
-    return _latent_attention(mixer, queries, seen, seen, seen / queries, kv_nbytes, tp)
+    length = pairs(new, cached, mixer) / maximum(new, 1.0)
+    return _latent_attention(mixer, batch * new, seen, seen, length, kv_nbytes, tp)
 
 
 def mla_absorb(mixer: Mla, rows: Real, width: int, weight_nbytes: float, tp: Real) -> Work:
@@ -314,7 +314,7 @@ def _add_shared(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
 def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: Multiplication) -> None:
     """Add attention over prompts: expanded per head, or absorbed where a prefix makes that faster or tokens choose."""
     tp, quantization, new, cached = assembly.tp, assembly.quantization, span.new, span.cached
-    chooses = _chooses(assembly, mixer, span)
+    exceeds: Real = False if mixer.indexer is None else below(1.0 * mixer.indexer.top_k, cached + new, _CHOOSES)
     scheme = quantization.sections["attention"]
     expand = gemm(assembly.sequences * (cached + new), kv_b.columns, kv_b.inner, scheme)
     scores = mla_prefill(mixer, assembly.sequences, new, cached, tp)
@@ -324,36 +324,32 @@ def _add_prompt(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
         assembly.matrix_kernel("kv_b", count, expand, "attention"),
         assembly.attention_kernel("attention", count, MLA_PREFILL, scores),
     ]
-    if type(cached) in (float, int) and cached == 0.0 and never(chooses):  # no prefix: nothing to re-expand
+    if not never(exceeds):
+        chooses = _chooses(assembly, exceeds)
+        chosen = mla_chosen(mixer, assembly.sequences, new, cached, quantization.kv_nbytes, tp)
+        if assembly.plan.cp != 1:
+            chosen = _own_prompt(assembly, chosen, span, mixer.heads * (2.0 * mixer.kv_rank + mixer.rope))
+        assembly.kernels += _absorbed(assembly, where(chooses, count, 0), mixer, chosen, MLA_CHOSEN)
+        count = where(chooses, 0, count)
+        expanded = [kernel._replace(count=count) for kernel in expanded]
+    if type(cached) in (float, int) and cached == 0.0:  # no prefix: nothing to re-expand
         assembly.kernels += expanded
         return
     latent = mla_extend(mixer, assembly.sequences, new, cached, quantization.kv_nbytes, tp)
-    if not never(chooses):
-        chosen = mla_chosen(mixer, assembly.sequences, new, cached, quantization.kv_nbytes, tp)
-        latent = latent._replace(
-            kv_bytes=where(chooses, chosen.kv_bytes, latent.kv_bytes),
-            serial_depth=where(chooses, chosen.serial_depth, latent.serial_depth),
-        )
     if assembly.plan.cp != 1:
         latent = _own_prompt(assembly, latent, span, mixer.heads * (2.0 * mixer.kv_rank + mixer.rope))
     absorbed = _absorbed(assembly, count, mixer, latent)
-    if always(chooses):
-        assembly.kernels += absorbed
-        return
     with_prefix = where(cached > 0.0, sum(kernel.time for kernel in expanded), 0.0)
     is_absorbed = below(sum(kernel.time for kernel in absorbed), with_prefix, _SWITCHES)
-    if not never(chooses):
-        is_absorbed = chooses | is_absorbed
     assembly.kernels += [kernel._replace(count=where(is_absorbed, 0, count)) for kernel in expanded]
     assembly.kernels += [kernel._replace(count=where(is_absorbed, count, 0)) for kernel in absorbed]
 
 
-def _chooses(assembly: Assembly, mixer: Mla, span: Span) -> Real:
-    """Whether tokens of a prompt attend to a choice of earlier ones; at the hardware limit they may share it."""
-    indexer, is_bound = mixer.indexer, assembly.is_bound
-    if indexer is None or is_bound is True:
+def _chooses(assembly: Assembly, exceeds: Real) -> Real:
+    """Whether each token of a prompt reads a choice of its own; at the hardware limit tokens may share one."""
+    is_bound = assembly.is_bound
+    if is_bound is True:
         return False
-    exceeds = below(1.0 * indexer.top_k, span.cached + span.new, _CHOOSES)
     return exceeds if is_bound is False else exceeds & negated(is_bound)
 
 
@@ -365,7 +361,7 @@ def _own_prompt(assembly: Assembly, work: Work, span: Span, width: Real) -> Work
     return of_prompt(assembly.plan, work, queries)
 
 
-def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list[Kernel]:
+def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work, kind: KernelKind = MLA_DECODE) -> list[Kernel]:
     """Attention in the latent, with the multiplications into and out of it, in 16 bits."""
     nbytes, tp = assembly.quantization.sections["attention"].weight_nbytes, assembly.tp
     peak = assembly.quantization.sixteen_bit_peak
@@ -373,7 +369,7 @@ def _absorbed(assembly: Assembly, count: Real, mixer: Mla, latent: Work) -> list
     out = mla_absorb(mixer, assembly.tokens, mixer.v, nbytes, tp)
     return [
         assembly.kernel("absorb k", GEMM, "bf16", peak, count, into),
-        assembly.attention_kernel("attention, absorbed", count, MLA_DECODE, latent),
+        assembly.attention_kernel("attention, absorbed", count, kind, latent),
         assembly.kernel("absorb v", GEMM, "bf16", peak, count, out),
     ]
 
