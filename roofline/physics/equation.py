@@ -339,7 +339,8 @@ def _served_evidence(calibration: Calibration, served: ServedPasses) -> str:
         for name, each in (("prefill", served.prefill), ("decode", served.decode))
     )
     kernels = f"{calibration.measurements:,} kernels of {', '.join(timed)}" if timed else ""
-    return f"served: {', '.join(filter(None, (calibration.name, *passes, kernels, calibration.year)))}"
+    parts = (calibration.name, *passes, kernels, *calibration.engines, calibration.year)
+    return f"served: {', '.join(filter(None, parts))}"
 
 
 def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: KernelKind) -> KernelKind:
