@@ -93,12 +93,17 @@ _OLDER_URL = (
 #: Generations whose servers were measured -> the GPU and its timed multiplications, if any.
 SERVED = {"gaudi2": "gaudi2", "gaudi3": "gaudi3", "trainium2": "trainium2", "tpu-v7": "tpu-v7x"}
 SERVERS = {
-    "gaudi2": ("Intel, Model Performance Data for Gaudi 2 (SynapseAI 1.18.0)", "2024-10", "gaudi2.html"),
-    "gaudi3": ("Intel, Model Performance Data for Gaudi 3 (SynapseAI 1.18.0)", "2024-10", "gaudi3.html"),
+    "gaudi2": (
+        "Intel, Model Performance Data for Gaudi 2 (SynapseAI 1.18.0)", "2024-10", "gaudi2.html", "SynapseAI 1.18",
+    ),
+    "gaudi3": (
+        "Intel, Model Performance Data for Gaudi 3 (SynapseAI 1.18.0)", "2024-10", "gaudi3.html", "SynapseAI 1.18",
+    ),
     "trainium2": (
         "AWS Neuron documentation, tutorial of Llama-3.1-405B on Trn2", "2026-08", "llama405b_perf_comparison.csv",
+        "NxD Inference",
     ),
-    "tpu-v7": ("Google, tpu-recipes: vLLM on Ironwood, Qwen3-32B (Apache-2.0)", "2026-04", "qwen3-32b.md"),
+    "tpu-v7": ("Google, tpu-recipes: vLLM on Ironwood, Qwen3-32B (Apache-2.0)", "2026-04", "qwen3-32b.md", "vLLM TPU"),
 }  # fmt: skip
 _GEMM_TITLE = (
     "Google, tpu-recipes: matrix multiplications on Ironwood (Apache-2.0), eight square ones of one device, half a chip; "
@@ -262,7 +267,7 @@ def served_document(name: str, folder: Path, servers: list[dict[str, str]], medi
         kind: {dtype: {**entry, **reason} for dtype, entry in of_kind.items() if _multiplies(gpu, kind, dtype)}
         for kind, of_kind in medians["kernels"].items()
     }
-    title, date, key = SERVERS[name]
+    title, date, key, engine = SERVERS[name]
     sources = {"servers": {"title": title, "url": SOURCES[key], "date": date, "gpus": [gpu.name]}}
     squares = folder / gpu.name / "xla.csv"
     if squares.is_file():
@@ -272,6 +277,7 @@ def served_document(name: str, folder: Path, servers: list[dict[str, str]], medi
     document = {
         "name": name,
         "measured_on": [gpu.name],
+        "engines": [engine],
         "date": date,
         "served": {},
         "kernels": kernels,

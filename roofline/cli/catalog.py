@@ -35,7 +35,7 @@ from roofline.questions.listing import (
     Indexer,
     Mixer,
     Model,
-    basis,
+    basis_text,
     figure_row,
     figures,
     model_counts,
@@ -479,7 +479,7 @@ def _figure_lines(content: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _gpu_lines(gpu: Gpu) -> Iterator[str]:
-    yield f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis(gpu)}"
+    yield f"{gpu.name} ({gpu.vendor}, {gpu.generation}, {gpu.status}); basis {basis_text(gpu)}"
     if gpu.aliases:
         yield f"also called {', '.join(gpu.aliases)}"
     rate = to_text(float(gpu.bandwidth), "B/s")

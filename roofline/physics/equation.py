@@ -37,7 +37,6 @@ from roofline.specs.gpu import (
     Efficiency,
     Gpu,
     KernelKind,
-    ServedPasses,
 )
 from roofline.support.errors import BadInput, shown
 from roofline.support.records import NamedTuple, replace
@@ -319,8 +318,8 @@ def evidence(deployment: Deployment) -> str:
         return "ideal: hardware limit"
     if deployment.basis == "generic":
         return f"generic: medians of other generations, {deployment.gpu.generation} not timed"
-    if deployment.basis == "served" and calibration.served is not None:
-        return _served_evidence(calibration, calibration.served)
+    if deployment.basis == "served":
+        return served_evidence(calibration)
     fitted = f"{calibration.measurements:,} kernels" if calibration.measurements else "assumptions"
     engines = _short_versions(calibration.engines)
     if calibration.run_by:
@@ -331,15 +330,19 @@ def evidence(deployment: Deployment) -> str:
     return f"{deployment.basis}: {', '.join(filter(None, parts))}"
 
 
-def _served_evidence(calibration: Calibration, served: ServedPasses) -> str:
-    """What servers said of passes, and how many kernels were timed, if any."""
+def served_evidence(calibration: Calibration) -> str:
+    """What servers said of passes and in how many runs, and how many kernels were timed; empty where none did."""
+    served = calibration.served
+    if served is None:
+        return ""
     timed = dict.fromkeys(KINDS[kind].label for (kind, _), each in calibration.kernels.items() if each.is_measured)
     passes = (
         f"{name} x {rounded(each.factor)} of {counted(each.runs, 'run')}"
         for name, each in (("prefill", served.prefill), ("decode", served.decode))
     )
     kernels = f"{calibration.measurements:,} kernels of {', '.join(timed)}" if timed else ""
-    return f"served: {', '.join(filter(None, (calibration.name, *passes, kernels, calibration.year)))}"
+    parts = (calibration.name, *passes, kernels, *calibration.engines, calibration.year)
+    return f"served: {', '.join(filter(None, parts))}"
 
 
 def measured_kind(sets: Mapping[tuple[str, str], Efficiency], kind: KernelKind) -> KernelKind:

@@ -830,7 +830,7 @@ def _basis(deployment: Deployment, kernels: Sequence[Kernel]) -> str:
         words.append(f"partly timed on {generation}, partly assumed")
     else:
         words.append(f"not timed on {generation}: {'other formats stand in' if timed == {None} else 'assumed'}")
-    if any(_is_tuned(kernel, sets) for kernel in kernels):
+    if deployment.passes is None and any(_is_tuned(kernel, sets) for kernel in kernels):
         words.append(f"adjusted for {deployment.engine.name}")
     return "; ".join(words)
 

@@ -19,7 +19,7 @@ from roofline.catalog.entries import (
 )
 from roofline.catalog.find import document, load_workload, workload_names, written
 from roofline.numbers.quantity import BILLION, GIGA, HOUR, MINUTE, MONTH, TERA, rounded, to_text
-from roofline.physics.equation import basis_of
+from roofline.physics.equation import basis_of, served_evidence
 from roofline.physics.memory import (
     CONVENTIONS,
     active_parameters,
@@ -73,8 +73,14 @@ __all__ = [
 
 
 def basis(gpu: Gpu) -> str:
-    """Default basis of predictions for a GPU: ``calibrated``, ``inherited``, ``generic`` or ``ideal``."""
+    """Default basis of predictions for a GPU: ``calibrated``, ``inherited``, ``served``, ``generic`` or ``ideal``."""
     return basis_of(gpu, "calibrated")
+
+
+def basis_text(gpu: Gpu) -> str:
+    """The same, with the runs behind it where servers alone were measured."""
+    calibration = gpu.calibration
+    return (served_evidence(calibration) if calibration is not None else "") or basis(gpu)
 
 
 def gpu_rows(

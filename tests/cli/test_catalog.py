@@ -24,7 +24,7 @@ def body(text, output):
         return [line[heading.index("GPU" if "GPU" in heading else "model")] for line in lines]
     heading, *lines = text.rstrip("\n").split("\n")
     if "GPU" in heading.split():
-        marks = ("* calibrated", "+ same generation", "? not timed", "~ announced")
+        marks = ("* calibrated", "+ same generation", "# servers alone", "? not timed", "~ announced")
         assert lines.pop().split("  ") == [mark for mark in marks if any(line[0] == mark[0] for line in lines)]
         lines = [line[1:] for line in lines]
     return [line.split()[0] for line in lines]

@@ -36,7 +36,7 @@ def interval(cell):
     return tuple(map(float, re.fullmatch(r"(\S+) \((\S+?)-(\S+)\)", cell).groups()))
 
 
-MARKS = {"*": "calibrated", "+": "inherited", "?": "generic", "~": "generic"}
+MARKS = {"*": "calibrated", "+": "inherited", "#": "served", "?": "generic", "~": "generic"}
 
 
 def test_ttft_over_the_catalog_lists_every_gpu_once_those_that_can_be_rented_and_were_timed_first():
@@ -138,7 +138,7 @@ def test_a_table_has_the_cells_of_markdown_and_below_them_what_the_marks_mean():
     above, titles, *table = text.strip("\n").split("\n")
     assert above == "llama-3.1-8b bf16 \u00b7 1024 in, 128 out \u00b7 1 request, idle server"
     assert re.split(r" {2,}", titles.strip()) == heading[1:]
-    assert table.pop() == "* calibrated  + same generation  ? not timed  ~ announced"
+    assert table.pop() == "* calibrated  + same generation  # servers alone  ? not timed  ~ announced"
     assert table.pop().startswith("rents over 120 days old: ")
     (rule,) = [line for line in table if line.startswith("--")]
     assert rule.startswith("-- not timed, or no rental price known ---")

@@ -144,8 +144,8 @@ class Catalog:
             basis = "inherited" if name == OWN_GPU and basis not in ROUGH else basis  # nobody timed its kernels
             told = _told(gpu) if self.has_served else ()
             rows.append((*_gpu_row(gpu, name, bridges=self.has_bridges), *settings, *told, basis, "ok"))
-        told = SERVED_COLUMNS if self.has_served else ()
-        return Table("GPUs", "g", (*names, *more, *COMPUTE, *self.settings, *told, "basis", "check"), rows)
+        more = (*more, *COMPUTE, *self.settings, *(SERVED_COLUMNS if self.has_served else ()))
+        return Table("GPUs", "g", (*names, *more, "basis", "check"), rows)
 
     @property
     def has_served(self) -> bool:
