@@ -37,6 +37,7 @@ from roofline.cli.answers import (
     verdict_columns,
     with_refusals,
 )
+from roofline.cli.blocks import answer_in_blocks, block_options, is_in_blocks, keys_named
 from roofline.cli.case import one_case, question, together, varying
 from roofline.cli.options import (
     EVERY_REASON,
@@ -637,16 +638,25 @@ def _is_noted(text: str) -> bool:
 @question(
     "roofline sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k --batch 1:64:x4",
     "roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 -q mxfp4,bf16 -f csv",
+    "roofline sweep -m qwen3-32b -g h100 --isl 1:8k:1 -c 1:256:x2 --out rows --reduce best:ttft --jobs all",
 )
-def sweep(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
+@block_options
+def sweep(
+    models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str, **asked: Any
+) -> None:
     """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs.
 
-    With an SLO, the first screen begins with what meets it; programs get the order of the lists.
+    With an SLO, the first screen begins with what meets it; programs get the order of the lists. With --out or
+    --reduce, rows are computed in blocks, and there may be 1e8 of them.
     """
     from roofline.questions.table import table_in_blocks
 
+    if is_in_blocks(asked):
+        answer_in_blocks(models, gpus, options, output_format, asked, _columns)
+        return
     people = for_people(output_format)
-    blocks = table_in_blocks(models, gpus or None, keys=_KEYS if people else None, **options)
+    keys = keys_named(asked["keys"], output_format, in_blocks=False)
+    blocks = table_in_blocks(models, gpus or None, keys=_KEYS if people else keys, **options)
     alone = blocks.only_row() if flags().output is None else None
     if not people:  # programs get the rows in the order of the grid
         if alone is None:
@@ -655,7 +665,10 @@ def sweep(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any
             print_rows([alone], output_format, {})
         return
     if blocks.rows > _MOST_SHOWN:
-        raise BadInput(f"{blocks.rows:,} rows are too many for a screen; write them to a file: -o rows.parquet")
+        raise BadInput(
+            f"{blocks.rows:,} rows are too many for a screen; write them to a file, -o rows.parquet, or to a folder of "
+            "files: --out rows"
+        )
     every = (row for block in blocks for row in block) if alone is None else [alone]
     rows = meeting_first(every, lambda row: row["slo_verdict"])
     screen = Screen(

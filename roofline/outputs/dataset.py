@@ -31,6 +31,8 @@ _GROUP_BYTES = 1 << 25  # of a row group in memory
 _QUESTION, _NUMBER, _STATES = b"roofline.question", b"roofline.block", b"roofline.reduced"  # in the footer of a block
 #: What of a manifest another question may share.
 _ABOUT = ("sha256", "complete")
+_MISSING = object()
+_FEW = 5  # names in a message
 
 
 class Kept(NamedTuple):
@@ -179,12 +181,13 @@ def _check(found: Folder, *, resume: bool) -> None:
         if others:
             raise BadInput(f"{folder} has other files, such as {shown(min(others))}; choose a folder of its own")
         return
-    differing = [name for name, value in _facts(found.manifest).items() if _facts(known).get(name) != value]
+    asked, there = _facts(found.manifest), _facts(known)
+    differing = [name for name in {**asked, **there} if asked.get(name, _MISSING) != there.get(name, _MISSING)]
     if differing or known.get("sha256") != found.manifest["sha256"]:
-        what = ", ".join(differing) or "its checksum"
-        raise BadInput(f"{folder} is of another question: {what} differs; choose another folder")
+        what = ", ".join(differing[:_FEW]) or "checksum"
+        raise BadInput(f"{folder} is of another question, of other {what}; choose another folder")
     if not resume:
-        raise BadInput(f"{folder} has blocks of this question already; go on with resume, or choose another folder")
+        raise BadInput(f"{folder} has blocks of this question already; go on with `resume`, or choose another folder")
 
 
 def _manifest_in(folder: Path) -> dict[str, Any] | None:

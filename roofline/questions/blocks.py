@@ -29,7 +29,7 @@ from roofline.questions.reducers import (
     to_json,
 )
 from roofline.questions.workers import Workers
-from roofline.serving.answers import Answer, listed_keys, selected_rows
+from roofline.serving.answers import Answer, listed_keys, selected
 from roofline.specs.written import DEGREES
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.progress import counting
@@ -43,6 +43,7 @@ _FORMAT = 1
 _MOST_STEPS, _BLOCKS, _FEW_CASES = 8, 64, 1024
 _RECORD = "record"
 _MANY = 8  # values of a list that may be a range
+_REDUCTION = "reduction"  # key of the reduction that kept a row
 _ROW = "row"  # key of the number of a row
 _MOST_WHOLE = 10_000  # rows with all keys; of more, what they are
 _BRIEF = ("model", "gpu", "num_gpus", *DEGREES, "isl", "osl", "batch", "concurrency", "request_rate", "reason")
@@ -83,8 +84,6 @@ class Asked(NamedTuple):
     reductions: tuple[Reduction, ...]
     rows_of_block: int
     digest: str  # of the question
-    version: str
-    catalog: str  # hash of the shipped catalog
 
     @property
     def blocks(self) -> int:
@@ -124,12 +123,19 @@ def computed_block(question: bytes, number: int) -> Block:
 
 @lru_cache(maxsize=2)
 def _read(question: bytes) -> Asked:
-    asked: Asked = pickle.loads(zlib.decompress(question))  # noqa: S301 - from the process that asks, as is this call
-    if asked.version != _version():
-        raise BadInput(f"a worker has roofline {_version()}, the question is of {asked.version}; install that there")
-    if asked.catalog != catalog_fingerprint():
+    head, _, content = question.partition(b"\n")
+    version, catalog = head.decode().split(" ")
+    if version != _version():
+        raise BadInput(f"a worker has roofline {_version()}, the question is of {version}; install that there")
+    if catalog != catalog_fingerprint():
         raise BadInput("a worker has another catalog than the question; install the same roofline there")
+    asked: Asked = pickle.loads(zlib.decompress(content))  # noqa: S301 - from the process that asks, as is this call
     return asked
+
+
+def _written(asked: Asked, catalog: str) -> bytes:
+    """A question for workers; who may read it stands before the rest."""
+    return f"{_version()} {catalog}\n".encode() + zlib.compress(pickle.dumps(asked), 1)
 
 
 def _computed(asked: Asked, number: int, folder: str) -> Block:
@@ -215,7 +221,7 @@ def _asked(source: Source, keys: Sequence[str], reductions: Sequence[Reduction])
         "question": _question_text(source),
     }
     digest = _digest(manifest)
-    asked = Asked(source, tuple(keys), tuple(reductions), rows_of_block, digest, _version(), catalog)
+    asked = Asked(source, tuple(keys), tuple(reductions), rows_of_block, digest)
     return asked, {**manifest, "sha256": digest, "complete": False}
 
 
@@ -323,8 +329,11 @@ class DataSet(Answer[dict[str, Json]]):
             "row_count": self.rows,
             "blocks": self.blocks,
             "computed": self.computed,
-            "rows": [row for rows in self.reduced.values() for row in selected_rows(rows, columns)],
-            "reduced": {name: selected_rows(rows, columns) for name, rows in self.reduced.items()},
+            "rows": [
+                selected({_REDUCTION: name, **row}, columns and (_REDUCTION, *columns))
+                for name, rows in self.reduced.items()
+                for row in rows
+            ],
         }
 
     @property
@@ -360,7 +369,7 @@ class DataSet(Answer[dict[str, Json]]):
         from pathlib import Path
 
         if self.folder is None:
-            raise BadInput("no rows were written; give out = a folder")
+            raise BadInput("no rows were written; give `out`, a folder")
         return Path(self.folder)
 
 
@@ -386,11 +395,11 @@ def compute(
     """
     check_limits(reductions, has_limits=source.has_limits)
     if out is None and not reductions:
-        raise BadInput("nothing would be kept; give out = a folder for the rows, or reduce")
+        raise BadInput("nothing would be kept; give `out`, a folder for the rows, or `reduce`")
     asked, manifest = _asked(source, keys if out is not None else (), reductions)
     if out is None:
         if resume:
-            raise BadInput("resume goes on with a folder; give out")
+            raise BadInput("`resume` goes on with a folder; give `out`")
         return _run(asked, workers, None)
     with opened(out, manifest, resume=resume) as folder:
         return _run(asked, workers, folder)
@@ -408,7 +417,7 @@ def _run(asked: Asked, workers: Workers, folder: Folder | None) -> DataSet:
         more = [from_json(each, state) for each, state in zip(asked.reductions, kept.states, strict=True)]
         states = _together(asked, states, more)
     count = asked.blocks - len(rows_of)
-    question = zlib.compress(pickle.dumps(asked), 1)
+    question = _written(asked, catalog_fingerprint())
     try:
         with counting("rows", source.rows, before=present) as done:
             rows = present
@@ -438,8 +447,8 @@ def _together(asked: Asked, states: list[State], more: list[State]) -> list[Stat
 def _so_far(asked: Asked, folder: Folder | None, count: int) -> str:
     done = f"{count:,} of {counted(f'{asked.blocks:,}', 'block')}"
     if folder is None:
-        return f"{done} were computed, none is kept without a folder (out)"
-    return f"{done} are in {folder.path}; the same question with resume goes on"
+        return f"{done} were computed, none is kept without a folder (`out`)"
+    return f"{done} are in {folder.path}; the same question with `resume` goes on"
 
 
 def _with_end(error: RooflineError, end: str) -> RooflineError:

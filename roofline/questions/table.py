@@ -294,13 +294,13 @@ def table(
     alone = {"resume": resume or None, "jobs": jobs, "executor": executor, "dask": dask}
     if any(value is not None for value in alone.values()):
         stray = next(name for name, value in alone.items() if value is not None)
-        raise BadInput(f"{stray} is for blocks: give out (a folder for the rows), reduce, or both")
+        raise BadInput(f"{stray} is for blocks: give `out` (a folder for the rows), `reduce`, or both")
     grid = _grid(models, gpus, keys, dict(options))
     nbytes = grid.rows * sum(_NUMBER_BYTES if _is_numeric(key) else _WORD_BYTES for key in grid.keys)
     if nbytes > _MOST_BYTES:
         raise BadInput(
             f"{grid.rows} rows of {len(grid.keys)} keys take {nbytes / GIGA:.1f} GB; use fewer values or keys, or "
-            "write them to a folder: out = ..."
+            "write them to a folder (`out`)"
         )
     whole, axes = _empty(grid.keys, grid.rows, grid.whole), grid.axes
     with counting("rows", grid.rows) as done:
