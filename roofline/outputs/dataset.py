@@ -207,13 +207,9 @@ def _manifest_in(folder: Path) -> dict[str, Any] | None:
 
 def _facts(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What a manifest says of the question, each under its own name."""
-    facts: dict[str, Any] = {}
-    for name, value in manifest.items():
-        if isinstance(value, Mapping):
-            facts.update(_facts(value))
-        elif name not in _ABOUT:
-            facts[name] = value
-    return facts
+    question = manifest.get("question")
+    own = {name: value for name, value in manifest.items() if name not in ("question", *_ABOUT)}
+    return {**own, **(question if isinstance(question, dict) else {})}
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from roofline.questions.reducers import (
     to_json,
 )
 from roofline.questions.workers import Workers
-from roofline.serving.answers import Answer, listed_keys, selected
+from roofline.serving.answers import Answer, check_keys, listed_keys
 from roofline.specs.written import DEGREES
 from roofline.support.errors import BadInput, RooflineError
 from roofline.support.progress import counting
@@ -323,17 +323,17 @@ class DataSet(Answer[dict[str, Json]]):
         Args:
             keys: the keys of reduced rows to keep; None for all.
         """
-        columns = None if keys is None else listed_keys(keys)
+        rows = [{_REDUCTION: name, **row} for name, kept in self.reduced.items() for row in kept]
+        if keys is not None:
+            columns = (_REDUCTION, *listed_keys(keys))
+            check_keys(columns, dict.fromkeys(key for row in rows for key in row) or columns)
+            rows = [{key: row[key] for key in columns if key in row} for row in rows]
         return {
             "folder": self.folder,
             "row_count": self.rows,
             "blocks": self.blocks,
             "computed": self.computed,
-            "rows": [
-                selected({_REDUCTION: name, **row}, columns and (_REDUCTION, *columns))
-                for name, rows in self.reduced.items()
-                for row in rows
-            ],
+            "rows": rows,
         }
 
     @property

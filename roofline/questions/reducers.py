@@ -74,6 +74,8 @@ def reductions_of(texts: Iterable[Any]) -> tuple[Reduction, ...]:
     >>> reductions_of(["best:ttft:gpu", "top:3:usd_per_m_output_tok"])[0].figures
     ('ttft_ms',)
     """
+    if not isinstance(texts, (str, list, tuple)):
+        raise BadInput(f"reduce = {shown(texts)} must be a list of texts such as best:ttft:gpu")
     found = tuple(map(_reduction_of, [texts] if isinstance(texts, str) else texts))
     for place, each in enumerate(found):
         if each.text in [other.text for other in found[:place]]:

@@ -288,6 +288,8 @@ def table(
 
         reductions = reductions_of(() if reduce is None else reduce)
         grid = _grid(models, gpus, keys, dict(options))
+        if out is not None and not isinstance(out, (str, os.PathLike)):
+            raise BadInput(f"out = {shown(out)} must be the path of a folder")
         folder = None if out is None else os.fspath(out)
         source = _source(grid)
         return compute(source, grid.keys, reductions, workers_of(jobs, executor, dask), out=folder, resume=resume)

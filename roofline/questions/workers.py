@@ -52,7 +52,7 @@ def workers_of(jobs: Any = None, executor: Any = None, dask: Any = None) -> Work
     if dask is not None:
         return _Cluster(_client(dask), is_own=True)
     if executor is not None:
-        if not callable(getattr(executor, "submit", None)):
+        if isinstance(executor, type) or not callable(getattr(executor, "submit", None)):
             raise BadInput(f"executor = {shown(executor)} must be a concurrent.futures.Executor or a client of Dask")
         is_dask = type(executor).__module__.partition(".")[0] == "distributed"
         return _Cluster(executor) if is_dask else _Given(executor)
@@ -138,7 +138,10 @@ class _Given:
         most = _AHEAD * self.count
 
         def submit(number: int) -> Any:
-            return self._executor.submit(work, question, number)
+            try:
+                return self._executor.submit(work, question, number)
+            except RuntimeError as error:  # it is shut down, or broken
+                raise _failed(number, error) from None
 
         try:
             for number, future in _as_done(submit, iter(numbers), lambda: most, waiting):
