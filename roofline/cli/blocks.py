@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from roofline.cli.answers import case_text
+from roofline.cli.answers import PLAN, PLAN_KEYS, differ, ranked, varying_columns
 from roofline.cli.options import FOR_PROGRAMS, Command, PathName, echo, for_people, print_rows, print_table, show
 from roofline.cli.progress import log_progress
 from roofline.cli.screen import Row, Screen, ScreenColumn, cell_text, flags
 from roofline.numbers.quantity import MEGA, counted, rounded
+from roofline.questions.inputs.arguments import limits_words
 
 if TYPE_CHECKING:
     from roofline.questions.blocks import DataSet
 
 _STOPPED = 130  # exit code of a command that Ctrl-C stopped
 _PERCENT = 100.0
+_LONG = 10.0  # time from which on the rate is said [s]
 
 
 def block_options(function: Command) -> Command:
@@ -86,6 +88,8 @@ def answer_in_blocks(
         raise click.UsageError("csv holds one table; give one --reduce, or --format json")
     if flags().output is not None and not asked["reduce"]:
         raise click.UsageError("-o is for what --reduce keeps; --out FOLDER has the rows: leave out -o")
+    if asked["out"] == "-":
+        raise click.UsageError("--out - is no folder; give the name of one, or -f csv to print the rows")
     how = {**asked, "reduce": asked["reduce"] or None, "keys": keys_named(asked["keys"], output_format, in_blocks=True)}
     try:
         with log_progress():
@@ -107,16 +111,16 @@ def answer_in_blocks(
 
 def _say(found: DataSet) -> None:
     """Where the rows are, and how fast they came."""
-    rate = found.computed / found.seconds if found.seconds > 0.0 else 0.0
-    speed = f"{found.computed:,} rows in {rounded(found.seconds)} s, {rate:,.0f} rows/s"
-    if not found.computed:
-        speed = "nothing was missing"
-    if found.folder is None:
-        echo(f"reduced {counted(f'{found.rows:,}', 'row')}: {speed}", err=True)
-        return
-    size = f"{rounded(found.nbytes / MEGA)} MB"
-    blocks = counted(f"{found.blocks:,}", "block")
-    echo(f"wrote {found.folder}: {counted(f'{found.rows:,}', 'row')} in {blocks}, {size}; {speed}", err=True)
+    rows = counted(f"{found.rows:,}", "row")
+    text = f"reduced {rows}"
+    if found.folder is not None:
+        blocks = counted(f"{found.blocks:,}", "block")
+        text = f"wrote {found.folder}: {rows} in {blocks}, {rounded(found.nbytes / MEGA)} MB"
+        if found.computed < found.rows:
+            text += f"; {found.computed:,} rows were missing" if found.computed else "; nothing was missing"
+    if found.seconds >= _LONG:
+        text += f"; {rounded(found.seconds)} s, {found.computed / found.seconds:,.0f} rows/s"
+    echo(text, err=True)
 
 
 def _print(
@@ -128,24 +132,32 @@ def _print(
     columns: Callable[[Sequence[Row], Mapping[str, Any]], list[ScreenColumn]],
 ) -> None:
     """What one reduction kept: rows on a screen of their own, or counts."""
+    limits = limits_words(options.get("slo") or {}, is_mean=differ(options))
+    case = " \u00b7 ".join(filter(None, (text, ", ".join(models), limits)))
     if not rows:
-        echo(f"{text}: no row has these figures within the SLO" if options.get("slo") else f"{text}: no row has them")
+        echo(f"{case}\nno row has these figures{' within the SLO' if limits else ''}")
         return
     if "row" in rows[0]:
-        figures = [ScreenColumn(key, key, 0) for key in text.rsplit(":", maxsplit=1)[-1].split(",") if key in rows[0]]
-        shown = columns(rows, options)
-        known = {column.key for column in shown}
-        screen = Screen(
-            columns=[*shown, *(column for column in figures if column.key not in known)],
-            rows=rows,
-            case=f"{text} \u00b7 {case_text(models, options)}",
-            is_curve=text.startswith("frontier"),
-        )
-        show(screen, output_format)
+        shown = _with_asked(columns(rows, options), text, rows[0], options)
+        show(Screen(columns=shown, rows=rows, case=case, is_curve=text.startswith("frontier")), output_format)
         return
-    echo(f"{text} \u00b7 {case_text(models, options)}")
+    echo(case)
     keys = list(rows[0])
     print_table(keys, [[_cell(key, row[key]) for key in keys] for row in rows], output_format)
+
+
+def _with_asked(
+    columns: Sequence[ScreenColumn], text: str, row: Mapping[str, Any], options: Mapping[str, Any]
+) -> list[ScreenColumn]:
+    """Columns with those of every option that has several values, and of the figures of a reduction."""
+    known = {column.key for column in columns}
+    several = [name for name, value in options.items() if isinstance(value, list) and len(value) > 1]
+    of_options = [column for column in varying_columns(several) if column.key not in known]
+    named = {key for part in text.split(":")[1:] for key in part.split(",")} & row.keys()
+    of_text = [ScreenColumn(key, key, 0) for key in row if key in named - known - {"gpu", "model", *PLAN_KEYS}]
+    place = 1 + next((place for place, column in enumerate(columns) if column.heading == PLAN.heading), -1)
+    every = [*columns[:place], *of_options, *columns[place:], *of_text]
+    return [ranked(column, 0) if column.key in named else column for column in every]
 
 
 def _cell(key: str, value: Any) -> str:

@@ -28,7 +28,7 @@ def decimal_edges() -> tuple[float, ...]:
     return tuple(float(f"{number}e{decade}") for decade in _DECADES for number in _R10)
 
 
-def groups_of(columns: Mapping[str, Column], keys: Sequence[str], rows: int) -> tuple[list[tuple[Any, ...]], Array]:
+def row_groups(columns: Mapping[str, Column], keys: Sequence[str], rows: int) -> tuple[list[tuple[Any, ...]], Array]:
     """The groups of some rows by their values of keys, and which of them each row is in."""
     if not keys:
         return [()], np.zeros(rows, dtype=np.int64)

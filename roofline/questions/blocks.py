@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from roofline.numbers.operations import Json
-from roofline.numbers.quantity import counted
+from roofline.numbers.quantity import KIBI, counted
 from roofline.outputs.dataset import Folder, arrow_of, block_bytes, opened, size_of
 from roofline.questions.inputs.own_files import as_written, catalog_fingerprint, described, unpacked
 from roofline.questions.reducers import (
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 #: Layout of a folder: other versions are not gone on with.
 _FORMAT = 1
-_MOST_STEPS, _BLOCKS, _FEW_CASES = 8, 64, 1024
+_MOST_STEPS, _BLOCKS, _FEW_CASES = 8, 64, KIBI
 _RECORD = "record"
 _MANY = 8  # values of a list that may be a range
 _REDUCTION = "reduction"  # key of the reduction that kept a row
@@ -76,7 +76,7 @@ class Source(Protocol):
         ...
 
 
-class Asked(NamedTuple):
+class BlocksAsked(NamedTuple):
     """A question as workers get it."""
 
     source: Any  # Source
@@ -122,23 +122,23 @@ def computed_block(question: bytes, number: int) -> Block:
 
 
 @lru_cache(maxsize=2)
-def _read(question: bytes) -> Asked:
+def _read(question: bytes) -> BlocksAsked:
     head, _, content = question.partition(b"\n")
     version, catalog = head.decode().split(" ")
     if version != _version():
         raise BadInput(f"a worker has roofline {_version()}, the question is of {version}; install that there")
     if catalog != catalog_fingerprint():
         raise BadInput("a worker has another catalog than the question; install the same roofline there")
-    asked: Asked = pickle.loads(zlib.decompress(content))  # noqa: S301 - from the process that asks, as is this call
+    asked: BlocksAsked = pickle.loads(zlib.decompress(content))  # noqa: S301 - from the process that asks, as is this call
     return asked
 
 
-def _written(asked: Asked, catalog: str) -> bytes:
+def _written(asked: BlocksAsked, catalog: str) -> bytes:
     """A question for workers; who may read it stands before the rest."""
     return f"{_version()} {catalog}\n".encode() + zlib.compress(pickle.dumps(asked), 1)
 
 
-def _computed(asked: Asked, number: int, folder: str) -> Block:
+def _computed(asked: BlocksAsked, number: int, folder: str) -> Block:
     source: Source = asked.source.placed(folder) if folder else asked.source
     start, end = asked.range(number)
     states: list[State] = [{} for _ in asked.reductions]
@@ -165,7 +165,7 @@ def _computed(asked: Asked, number: int, folder: str) -> Block:
     return Block(end - start, data, states)
 
 
-def _keys_of(asked: Asked) -> tuple[str, ...]:
+def _keys_of(asked: BlocksAsked) -> tuple[str, ...]:
     """Keys of the rows that are written, and those that reductions read."""
     limits = asked.source.has_limits
     read = (key for each in asked.reductions for key in each.keys(has_limits=limits))
@@ -205,7 +205,7 @@ def _rewrite(table: InColumns, folder: str, paths: Mapping[str, str]) -> None:
 # What is asked.
 
 
-def _asked(source: Source, keys: Sequence[str], reductions: Sequence[Reduction]) -> tuple[Asked, dict[str, Any]]:
+def _asked(source: Source, keys: Sequence[str], reductions: Sequence[Reduction]) -> tuple[BlocksAsked, dict[str, Any]]:
     """A question for workers, and its manifest."""
     rows_of_block = _rows_of_block(source)
     catalog = catalog_fingerprint()
@@ -221,7 +221,7 @@ def _asked(source: Source, keys: Sequence[str], reductions: Sequence[Reduction])
         "question": _question_text(source),
     }
     digest = _digest(manifest)
-    asked = Asked(source, tuple(keys), tuple(reductions), rows_of_block, digest)
+    asked = BlocksAsked(source, tuple(keys), tuple(reductions), rows_of_block, digest)
     return asked, {**manifest, "sha256": digest, "complete": False}
 
 
@@ -405,7 +405,7 @@ def compute(
         return _run(asked, workers, folder)
 
 
-def _run(asked: Asked, workers: Workers, folder: Folder | None) -> DataSet:
+def _run(asked: BlocksAsked, workers: Workers, folder: Folder | None) -> DataSet:
     start = perf_counter()
     source: Source = asked.source
     states: list[State] = [{} for _ in asked.reductions]
@@ -440,11 +440,11 @@ def _run(asked: Asked, workers: Workers, folder: Folder | None) -> DataSet:
     return DataSet(source.rows, path, asked.blocks, source.rows - present, perf_counter() - start, reduced_rows)
 
 
-def _together(asked: Asked, states: list[State], more: list[State]) -> list[State]:
+def _together(asked: BlocksAsked, states: list[State], more: list[State]) -> list[State]:
     return [merged(each, one, other) for each, one, other in zip(asked.reductions, states, more, strict=True)]
 
 
-def _so_far(asked: Asked, folder: Folder | None, count: int) -> str:
+def _so_far(asked: BlocksAsked, folder: Folder | None, count: int) -> str:
     done = f"{count:,} of {counted(f'{asked.blocks:,}', 'block')}"
     if folder is None:
         return f"{done} were computed, none is kept without a folder (`out`)"

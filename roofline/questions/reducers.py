@@ -190,7 +190,7 @@ def reduced(reduction: Reduction, columns: Mapping[str, Any], rows: int, start: 
     """What is kept of a block of rows, the first of which has the number `start`."""
     from roofline.numbers import reductions as arrays
 
-    groups, which = arrays.groups_of(columns, reduction.per, rows)
+    groups, which = arrays.row_groups(columns, reduction.per, rows)
     if reduction.kind == "share":
         met = columns[_MET]
         flags = [arrays.places_of_word(met, True), arrays.places_of_word(met, None)]  # noqa: FBT003

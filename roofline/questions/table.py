@@ -377,7 +377,7 @@ class TableSource:
         grid = self._grid
         gpus = [placed(gpu, folder) for gpu in grid.gpus]
         options = {name: [placed(value, folder) for value in values] for name, values in grid.plans.options.items()}
-        return TableSource(grid._replace(gpus=gpus, plans=_Plans(options)), self.files, self.paths)
+        return TableSource(grid._replace(gpus=gpus, plans=_EveryPlan(options)), self.files, self.paths)
 
     def part(self, start: int, end: int, keys: Sequence[str]) -> Table:
         """Rows from a number up to another."""
@@ -410,14 +410,14 @@ def _source(grid: _Grid) -> TableSource:
 
     _check_names(grid)
     found = carried(grid.models, grid.gpus, grid.plans.options)
-    own = grid._replace(models=found.models, gpus=found.gpus, plans=_Plans(found.options))
+    own = grid._replace(models=found.models, gpus=found.gpus, plans=_EveryPlan(found.options))
     return TableSource(own, found.files, found.paths)
 
 
 # What was asked for: deployments, and the axes of their cases.
 
 
-class _Plans(Sequence[dict[str, Any]]):
+class _EveryPlan(Sequence[dict[str, Any]]):
     """Every combination of the values of options, made when it is asked for; the last option changes fastest."""
 
     def __init__(self, options: Mapping[str, Sequence[Any]]) -> None:
@@ -456,7 +456,7 @@ class _Grid(NamedTuple):
 
     models: list[Any]
     gpus: list[Any]
-    plans: _Plans  # options of a deployment and its traffic
+    plans: _EveryPlan  # options of a deployment and its traffic
     numbers: dict[str, list[float]]  # values of lengths and load, NaN for a share of the prompt
     shares: dict[int, float]  # of the prompt [1], by their places among the prefixes
     keys: tuple[str, ...]  # of the table, `reason` last
@@ -508,8 +508,8 @@ def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
         for name, value in plain.items()
         if name not in LENGTHS
     }
-    plans = _Plans(others)
-    for plan in _Plans({name: others[name] for name in ("specs", "set") if name in others}):
+    plans = _EveryPlan(others)
+    for plan in _EveryPlan({name: others[name] for name in ("specs", "set") if name in others}):
         deployment.check_settings(gpu_names, plan)
     shares = {place: one.share for place, one in enumerate(lengths["prefix"]) if isinstance(one, PromptShare)}
     numbers = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from roofline.numbers.quantity import KIBI
 from roofline.support.errors import BadInput, RooflineError, needing, shown
 
 if TYPE_CHECKING:
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 #: A function of a question and the number of a block, which any worker can import.
 Work = Callable[[bytes, int], Any]
 
-_MOST_JOBS = 1024
+_MOST_JOBS = KIBI
 _AHEAD = 2  # blocks of each worker that are asked for at a time
 _TRIES = 3  # pools that break one after the other without a block
 _RETRIES = 3  # of a block on a cluster
@@ -302,7 +304,10 @@ def _client(address: Any) -> Any:
     with needing("dask needs dask.distributed", "dask"):
         from distributed import Client
 
-    place = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+    is_file = address.endswith(".json")
+    if is_file and not Path(address).is_file():
+        raise BadInput(f"{address}: no such scheduler file of Dask; is the scheduler running?")
+    place = {"scheduler_file": address} if is_file else {"address": address}
     try:
         return Client(**place, timeout="15s", set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
