@@ -22,7 +22,7 @@ from roofline.numbers.columns import Numbers, Words
 from roofline.outputs import dataset
 from roofline.questions import blocks, reducers, workers
 from roofline.questions.pareto import maxima
-from roofline.questions.table import _grid, _EveryPlan, _source
+from roofline.questions.table import _EveryPlan, _grid, _source
 from roofline.support import progress
 
 MODEL, GPU = "llama-3.1-8b", "h100-sxm"
