@@ -7,12 +7,15 @@ they were divided.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
-from roofline.numbers.arrays import Array
+from roofline.numbers.arrays import Array, Flags
 from roofline.numbers.columns import Column, combinations_of
+
+Whole: TypeAlias = NDArray[np.int64]  # counts, and places of rows
 
 #: Edges of bins that hold for any figure: ten a decade, the preferred numbers R10 of ISO 3.
 _R10 = ("1", "1.25", "1.6", "2", "2.5", "3.15", "4", "5", "6.3", "8")
@@ -28,7 +31,7 @@ def decimal_edges() -> tuple[float, ...]:
     return tuple(float(f"{number}e{decade}") for decade in _DECADES for number in _R10)
 
 
-def row_groups(columns: Mapping[str, Column], keys: Sequence[str], rows: int) -> tuple[list[tuple[Any, ...]], Array]:
+def row_groups(columns: Mapping[str, Column], keys: Sequence[str], rows: int) -> tuple[list[tuple[Any, ...]], Whole]:
     """The groups of some rows by their values of keys, and which of them each row is in."""
     if not keys:
         return [()], np.zeros(rows, dtype=np.int64)
@@ -37,31 +40,30 @@ def row_groups(columns: Mapping[str, Column], keys: Sequence[str], rows: int) ->
     return [tuple(column.listed(place, place + 1)[0] for column in listed) for place in first], which
 
 
-def _codes(column: Any) -> Array:
+def _codes(column: Any) -> Whole:
     """Whole numbers that tell the values of a column apart."""
     if hasattr(column, "codes"):
-        codes: Array = column.codes
-        return codes.astype(np.int64) if codes.dtype != np.int64 else codes
-    whole: Array = np.unique(column.values, return_inverse=True)[1].reshape(-1)
-    return whole
+        codes: Whole = column.codes.astype(np.int64)
+        return codes
+    return np.unique(column.values, return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
-def places_of_word(column: Any, word: Any) -> Array:
+def rows_with(column: Any, word: Any) -> Flags:
     """Whether each row of a column of words has a word."""
     codes = [place for place, known in enumerate(column.words) if known is word or known == word]
-    found: Array = np.isin(column.codes, codes)
+    found: Flags = np.isin(column.codes, codes)
     return found
 
 
-def points_of(figures: Sequence[Array], usable: Array | None, start: int) -> tuple[Array, Array]:
+def points_of(figures: Sequence[Array], usable: Flags | None, start: int) -> tuple[Array, Whole]:
     """Rows of figures and their numbers, of those that have all of them; and their places."""
     known = np.logical_and.reduce([np.isfinite(figure) for figure in figures])
-    places = np.flatnonzero(known if usable is None else known & usable)
+    places = np.flatnonzero(known if usable is None else known & usable).astype(np.int64)
     columns = [*(figure[places] for figure in figures), (places + start).astype(np.float64)]
     return np.stack(columns, axis=1), places
 
 
-def divided(points: Array, which: Array, count: int) -> list[Array]:
+def divided(points: Array, which: Whole, count: int) -> list[Array]:
     """Points of each of so many groups."""
     if count == 1:
         return [points]
@@ -111,7 +113,7 @@ def frontier(points: Array, sides: Sequence[float]) -> Array:
     return points[order[kept]]
 
 
-def counts_in_bins(values: Array, edges: Sequence[float], which: Array, count: int) -> Array:
+def counts_in_bins(values: Array, edges: Sequence[float], which: Whole, count: int) -> Whole:
     """Rows of each group in each bin: below the first edge, between two, from the last one on, and without a value.
 
     >>> counts_in_bins(np.array([0.5, 1.0, 7.0, np.nan]), (1.0, 5.0), np.zeros(4, dtype=int), 1).tolist()
@@ -120,16 +122,14 @@ def counts_in_bins(values: Array, edges: Sequence[float], which: Array, count: i
     bins = np.searchsorted(np.asarray(edges), values, side="right")
     bins = np.where(np.isnan(values), len(edges) + 1, bins)
     wide = len(edges) + 2
-    counts: Array = np.bincount(which * wide + bins, minlength=count * wide).reshape(count, wide)
-    return counts
+    return np.bincount(which * wide + bins, minlength=count * wide).reshape(count, wide).astype(np.int64)
 
 
-def counts_of(flags: Sequence[Array], which: Array, count: int) -> Array:
+def counts_of(flags: Sequence[Flags], which: Whole, count: int) -> Whole:
     """Rows of each group, and those of them that each flag is true of."""
     columns = [np.bincount(which, minlength=count)]
     columns += [np.bincount(which[flag], minlength=count) for flag in flags]
-    counts: Array = np.stack(columns, axis=1)
-    return counts
+    return np.stack(columns, axis=1).astype(np.int64)
 
 
 def joined(one: Array, other: Array) -> Array:
@@ -149,6 +149,6 @@ def points_of_lists(rows: Any) -> Array:
     return points
 
 
-def counts_of_lists(counts: Any) -> Any:
+def counts_of_lists(counts: Any) -> Whole:
     """Counts as an array."""
     return np.asarray(counts, dtype=np.int64)

@@ -133,7 +133,8 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
 class InColumns(Protocol):
     """A block of rows, by its columns."""
 
-    columns: dict[str, Column]
+    @property
+    def columns(self) -> dict[str, Column]: ...
 
     def __len__(self) -> int: ...
     def to_rows(self) -> list[Any]: ...
@@ -229,7 +230,7 @@ def frame_of_arrow(table: ArrowTable) -> PolarsFrame:
         import polars as pl
     except ImportError:
         raise BadInput("to_polars needs polars: pip install polars; to_rows gives the rows as dictionaries") from None
-    return pl.from_arrow(table)
+    return pl.DataFrame(table)
 
 
 def _arrow_column(column: Any) -> Any:

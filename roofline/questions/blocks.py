@@ -52,16 +52,26 @@ _BRIEF = ("model", "gpu", "num_gpus", *DEGREES, "isl", "osl", "batch", "concurre
 class Source(Protocol):
     """A table whose rows can be had in any order, and which travels."""
 
-    rows: int
-    step: int  # rows that are computed together
-    cases: int  # rows of one deployment
-    has_limits: bool
-    files: Mapping[str, bytes]  # of the user, by their places in a folder
-    paths: Mapping[str, str]
-    models: Sequence[Any]
-    gpus: Sequence[Any]
-    options: Mapping[str, Sequence[Any]]
-    lengths: Mapping[str, Sequence[Any]]
+    @property
+    def rows(self) -> int: ...
+    @property
+    def step(self) -> int: ...  # rows that are computed together
+    @property
+    def cases(self) -> int: ...  # rows of one deployment
+    @property
+    def has_limits(self) -> bool: ...
+    @property
+    def files(self) -> Mapping[str, bytes]: ...  # of the user, by their places in a folder
+    @property
+    def paths(self) -> Mapping[str, str]: ...
+    @property
+    def models(self) -> Sequence[Any]: ...
+    @property
+    def gpus(self) -> Sequence[Any]: ...
+    @property
+    def options(self) -> Mapping[str, Sequence[Any]]: ...
+    @property
+    def lengths(self) -> Mapping[str, Sequence[Any]]: ...
 
     def placed(self, folder: str) -> Source:
         """The same with its files in a folder."""

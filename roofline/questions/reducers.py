@@ -42,7 +42,7 @@ class Reduction(NamedTuple):
     kind: str
     figures: tuple[str, ...] = ()  # keys
     per: tuple[str, ...] = ()  # keys whose values make groups
-    count: int = 1  # rows of each group that stay
+    most: int = 1  # rows of each group that stay
     edges: tuple[float, ...] = ()  # of bins; none: ten a decade
 
     @property
@@ -93,7 +93,8 @@ def _reduction_of(text: Any) -> Reduction:
 
         known = f"; choose from {', '.join(FORMS.values())}"
         raise UnknownName(f"unknown reduction {shown(text)}{did_you_mean(get_close_matches(kind, FORMS, 1))}{known}")
-    count, edges = 1, ()
+    count = 1
+    edges: tuple[float, ...] = ()
     if kind == "top":
         count, parts = _count(text, parts[:1]), parts[1:]
     if kind == "histogram" and len(parts) > 1 and _is_numeric(parts[1]):
@@ -193,13 +194,13 @@ def reduced(reduction: Reduction, columns: Mapping[str, Any], rows: int, start: 
     groups, which = arrays.row_groups(columns, reduction.per, rows)
     if reduction.kind == "share":
         met = columns[_MET]
-        flags = [arrays.places_of_word(met, True), arrays.places_of_word(met, None)]  # noqa: FBT003
+        flags = [arrays.rows_with(met, True), arrays.rows_with(met, None)]  # noqa: FBT003
         return dict(zip(groups, arrays.counts_of(flags, which, len(groups)), strict=True))
     figures = [columns[key].values for key in reduction.figures]
     if reduction.kind == "histogram":
         counts = arrays.counts_in_bins(figures[0], bin_edges(reduction), which, len(groups))
         return dict(zip(groups, counts, strict=True))
-    usable = arrays.places_of_word(columns[_MET], True) if has_limits else None  # noqa: FBT003
+    usable = arrays.rows_with(columns[_MET], True) if has_limits else None  # noqa: FBT003
     points, places = arrays.points_of(figures, usable, start)
     parts = arrays.divided(points, which[places], len(groups))
     return {group: _kept(reduction, part) for group, part in zip(groups, parts, strict=True) if len(part)}
@@ -210,7 +211,7 @@ def _kept(reduction: Reduction, points: Any) -> Any:
 
     if reduction.kind == "frontier":
         return arrays.frontier(points, reduction.sides)
-    return arrays.best(points, reduction.sides, reduction.count)
+    return arrays.best(points, reduction.sides, reduction.most)
 
 
 def merged(reduction: Reduction, one: State, other: State) -> State:

@@ -30,7 +30,10 @@ _Item = TypeVar("_Item")
 class Workers(Protocol):
     """Whoever computes blocks."""
 
-    count: int  # of them, for the record
+    @property
+    def count(self) -> int:
+        """How many there are now."""
+        ...
 
     def answers(self, work: Work, question: bytes, numbers: Sequence[int]) -> Iterator[tuple[int, Any]]:
         """Blocks as they are done, each once, of which only a few are asked for at a time."""
@@ -309,7 +312,8 @@ def _client(address: Any) -> Any:
         raise BadInput(f"{address}: no such scheduler file of Dask; is the scheduler running?")
     place = {"scheduler_file": address} if is_file else {"address": address}
     try:
-        return Client(**place, timeout="15s", set_as_default=False)
+        connect: Any = Client
+        return connect(**place, timeout="15s", set_as_default=False)
     except (OSError, ValueError, TypeError, ImportError) as error:
         why = str(error).strip().split("\n")[0]
         raise BadInput(f"no scheduler of Dask answers at {address}: {why or type(error).__name__}") from None
