@@ -52,10 +52,13 @@ def test_the_rows_of_the_page_are_written_and_reduced(fleet):
 
 
 def test_duckdb_reads_the_folder(fleet):
+    import duckdb
+
     place, names = fleet
     with contextlib.chdir(place):
         read, said = run(block("import duckdb"), place)
         rows, reasons = read["cheap"].fetchall(), names["found"].to_arrow()["reason"].to_pylist()
+    assert isinstance(read["cheap"], duckdb.DuckDBPyRelation)
     assert "ttft_p99" in said
     assert sum(row[2] for row in rows) == reasons.count(None)
     assert {row[0] for row in rows} == {"h100-sxm", "b200"}

@@ -666,8 +666,8 @@ def sweep(
         return
     if blocks.rows > _MOST_SHOWN:
         raise BadInput(
-            f"{blocks.rows:,} rows are too many for a screen; write them to a file, -o rows.parquet, or to a folder of "
-            "files: --out rows"
+            f"{blocks.rows:,} rows are too many for a screen; write them to a file: -o rows.parquet, or, by "
+            "all cores, to a folder: --out rows --jobs all"
         )
     every = (row for block in blocks for row in block) if alone is None else [alone]
     rows = meeting_first(every, lambda row: row["slo_verdict"])

@@ -312,6 +312,15 @@ class DataSet(Answer[dict[str, Json]]):
     <DataSet: 2000 rows; best:ttft_ms:gpu, histogram:ttft_ms:10,100>
     >>> [(row["gpu"], row["isl"]) for row in found.reduced["best:ttft_ms:gpu"]]
     [('h100-sxm', 100), ('l40s', 100)]
+    >>> found.to_dict(["gpu"])["row_count"], found.to_rows(["gpu"])[0]
+    (2000, {'reduction': 'best:ttft_ms:gpu', 'gpu': 'h100-sxm'})
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     found = rl.table("llama-3.1-8b", "h100-sxm", isl=range(100, 1100), keys=["isl", "ttft_ms"], out=folder)
+    ...     found.to_arrow(["isl"]).num_rows, found.nbytes > 1000
+    (1000, True)
+    >>> found.to_polars().shape  # doctest: +SKIP
+    (1000, 3)
     """
 
     rows: int
@@ -327,13 +336,15 @@ class DataSet(Answer[dict[str, Json]]):
         colon = ":" if self.folder is None else ""
         return f"<DataSet{colon}{where} {counted(self.rows, 'row')}{kinds}>"
 
-    def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, Any]:
+    def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
         """Where the rows are, how many, and what they were reduced to.
 
         Args:
             keys: the keys of reduced rows to keep; None for all.
         """
-        rows = [{_REDUCTION: name, **row} for name, kept in self.reduced.items() for row in kept]
+        rows: list[dict[str, object]] = [
+            {_REDUCTION: name, **row} for name, kept in self.reduced.items() for row in kept
+        ]
         if keys is not None:
             columns = (_REDUCTION, *listed_keys(keys))
             check_keys(columns, dict.fromkeys(key for row in rows for key in row) or columns)

@@ -263,7 +263,7 @@ def table(
         reduce: what to keep of the rows: ``best:KEY[:PER]``, ``top:N:KEY[:PER]``, ``frontier:KEY,KEY[:PER]`` (rows that
             meet the SLO, where there is one), ``histogram:KEY[:EDGES][:PER]``, or ``share[:PER]`` of rows that meet the
             SLO; PER are keys whose values make groups.
-        jobs: processes on this machine, or ``all`` for one a core.
+        jobs: processes on this machine [1], or ``all`` for one a core.
         executor: in their place, any `concurrent.futures.Executor` or client of Dask.
         dask: in their place, the address of a Dask scheduler, or its scheduler file.
         options: keyword arguments of `predict`; each may be a list or an array, every value of which is tried.

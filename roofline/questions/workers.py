@@ -44,7 +44,7 @@ def workers_of(jobs: Any = None, executor: Any = None, dask: Any = None) -> Work
     """Workers as callers ask for them; without any, this process.
 
     Args:
-        jobs: processes on this machine, or ``all`` for one a core.
+        jobs: processes on this machine [1], or ``all`` for one a core.
         executor: any `concurrent.futures.Executor`, or a client of Dask.
         dask: address of the scheduler of a cluster, or its scheduler file.
 
