@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 
 _STOPPED = 130  # exit code of a command that Ctrl-C stopped
 _PERCENT = 100.0
+_HEADINGS = {
+    "bin_low": "from", "bin_high": "to", "row_count": "rows", "row_share": "share", "met_count": "meet the SLO",
+    "unknown_count": "not known", "met_share": "share",
+}  # fmt: skip
 _LONG = 10.0  # time from which on the rate is said [s]
 
 
@@ -143,7 +147,11 @@ def _print(
         return
     echo(case)
     keys = list(rows[0])
-    print_table(keys, [[_cell(key, row[key]) for key in keys] for row in rows], output_format)
+    print_table(
+        [_HEADINGS.get(key, key) for key in keys],
+        [[_cell(key, row[key]) for key in keys] for row in rows],
+        output_format,
+    )
 
 
 def _with_asked(
@@ -161,6 +169,6 @@ def _with_asked(
 
 
 def _cell(key: str, value: Any) -> str:
-    if key == "share":
+    if key in ("row_share", "met_share"):
         return f"{rounded(_PERCENT * value)}%"
     return cell_text(value)

@@ -638,7 +638,7 @@ def _is_noted(text: str) -> bool:
 @question(
     "roofline sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k --batch 1:64:x4",
     "roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 -q mxfp4,bf16 -f csv",
-    "roofline sweep -m qwen3-32b -g h100 --isl 1:8k:1 -c 1:256:x2 --out rows --reduce best:ttft --jobs all",
+    "roofline sweep -m qwen3-32b -g h100 --isl 1:8k:1 --out rows --jobs all",
 )
 @block_options
 def sweep(

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from roofline.numbers.quantity import MEGA
 from roofline.questions.inputs.figures import figure_key, near_figures, with_unit
 from roofline.serving.shown import KEYS, ROW_KEYS
-from roofline.specs.keys import better
+from roofline.specs.keys import Key, Keys, better
 from roofline.support.errors import BadInput, UnknownName, did_you_mean, shown
 from roofline.support.records import NamedTuple
 
@@ -31,8 +31,20 @@ _MOST_KEPT = int(MEGA)  # rows of a reduction
 _MOST_GROUPS = 100_000
 _MOST_EDGES = 1000
 _GROUPED = ("text", "flag", "number", "integer")
-#: Keys of the rows of a histogram and of a share, beside those of their groups.
-BIN_KEYS, SHARE_KEYS = ("low", "high", "rows", "share"), ("rows", "met", "unknown", "share")
+#: Keys of what is kept, beside those of a prediction: of rows, of the bins of a histogram, and of a share.
+REDUCED_KEYS: Keys[Any] = {
+    "reduction": Key.text("What was kept of the rows of a table, as `reduce` states it.", is_open=False),
+    "row": Key.integer("1", "Number of the row in the table, from 0."),
+    "bin_low": Key.number("as its key", "Lower end of a bin; null of the first, and of rows without the figure."),
+    "bin_high": Key.number("as its key", "Upper end of a bin; null of the last, and of rows without the figure."),
+    "row_count": Key.integer("1", "Rows of the table that are in the bin or group; of a data set, all of them."),
+    "row_share": Key.number("1", "Share of the rows of the group that are in the bin.", is_open=False),
+    "met_count": Key.integer("1", "Rows of the group that meet the SLO by the central estimate."),
+    "unknown_count": Key.integer("1", "Rows of the group of which that is not known, or that have no times."),
+    "met_share": Key.number("1", "Share of the rows of the group that meet the SLO.", is_open=False),
+}
+_BIN = ("bin_low", "bin_high", "row_count", "row_share")
+_SHARE = ("row_count", "met_count", "unknown_count", "met_share")
 
 
 class Reduction(NamedTuple):
@@ -286,14 +298,14 @@ def counted_rows(reduction: Reduction, state: State) -> list[dict[str, Any]]:
         numbers: list[int] = counts.tolist()
         if reduction.kind == "share":
             every, met, unknown = numbers
-            cells = zip(SHARE_KEYS, (every, met, unknown, met / every), strict=True)
+            cells = zip(_SHARE, (every, met, unknown, met / every), strict=True)
             rows.append({**of_group, **dict(cells)})
             continue
         edges, every = bin_edges(reduction), sum(numbers)
         ends = [(None, edges[0]), *pairwise(edges), (edges[-1], None), (None, None)]
         for (low, high), count in zip(ends, numbers, strict=True):
             if count or reduction.edges:
-                rows.append({**of_group, **dict(zip(BIN_KEYS, (low, high, count, count / every), strict=True))})
+                rows.append({**of_group, **dict(zip(_BIN, (low, high, count, count / every), strict=True))})
     return rows
 
 

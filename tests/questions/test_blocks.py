@@ -367,12 +367,12 @@ def test_what_is_kept_is_what_the_table_has():
     assert [row["e2el_ms"] for row in found.reduced["top:2:e2el_ms"]] == sorted(row["e2el_ms"] for row in met)[:2]
     for row in found.reduced["share:gpu"]:
         of_gpu = [each for each in rows if each["gpu"] == row["gpu"]]
-        assert (row["rows"], row["met"]) == (12, sum(each["slo_met"] is True for each in of_gpu))
-        assert row["share"] == row["met"] / 12
+        assert (row["row_count"], row["met_count"]) == (12, sum(each["slo_met"] is True for each in of_gpu))
+        assert row["met_share"] == row["met_count"] / 12
     low, middle, high, none = found.reduced["histogram:ttft_ms:50,100"]
-    assert low["rows"] == sum(row["ttft_ms"] is not None and row["ttft_ms"] < 50 for row in rows)
-    assert (middle["low"], middle["high"], high["high"], none["low"]) == (50.0, 100.0, None, None)
-    assert sum(row["rows"] for row in found.reduced["histogram:ttft_ms"]) == len(rows)
+    assert low["row_count"] == sum(row["ttft_ms"] is not None and row["ttft_ms"] < 50 for row in rows)
+    assert (middle["bin_low"], middle["bin_high"], high["bin_high"], none["bin_low"]) == (50.0, 100.0, None, None)
+    assert sum(row["row_count"] for row in found.reduced["histogram:ttft_ms"]) == len(rows)
     assert found.to_dict(["gpu"])["rows"][0] == {"reduction": "best:tpot_ms:gpu", "gpu": "b200"}
     assert repr(found) == f"<DataSet: 36 rows; {', '.join(found.reduced)}>"
 
