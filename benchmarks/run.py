@@ -1,6 +1,6 @@
 """Speed in one run: every figure a ratio to something measured beside it, with its spread; writes docs/performance.md.
 
-    python benchmarks/run.py                    all parts, about eight minutes; writes the page
+    python benchmarks/run.py                    all parts, about twelve minutes; writes the page
     python benchmarks/run.py --only answers     one part, printed
     python benchmarks/run.py --against FOLDER   the questions of many predictions beside another checkout, too
 
@@ -25,6 +25,7 @@ from pathlib import Path
 
 import answers
 import arrays
+import blocks
 import catalog
 import loads
 import pages
@@ -110,7 +111,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "--only",
         metavar="NAME",
-        help="start-up, answers, questions, loads, shell, tables, catalog, page, arrays or peers",
+        help="start-up, answers, questions, loads, shell, tables, blocks, catalog, page, arrays or peers",
     )
     parser.add_argument("--against", metavar="FOLDER", type=Path, help="another checkout, for the questions")
     parser.add_argument("--installed", action="store_true", help="measure the package that Python imports")
@@ -131,6 +132,7 @@ def main(arguments: list[str] | None = None) -> None:
             "loads": partial(loads.measure, few),
             "shell": partial(shell.measure, few),
             "tables": partial(tables.measure, few),
+            "blocks": partial(blocks.measure, few),
             "catalog": partial(catalog.measure, few),
             "page": partial(pages.measure, few),
             "arrays": partial(arrays.measure, few),

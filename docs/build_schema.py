@@ -33,6 +33,7 @@ from roofline.questions.listing import GPU_KEYS, MODEL_KEYS, WORKLOAD_KEYS
 from roofline.questions.pareto import PARETO_KEYS
 from roofline.questions.predict import KERNEL_KEYS
 from roofline.questions.ranking import GPU_PLAN_KEYS
+from roofline.questions.reducers import REDUCED_KEYS
 from roofline.questions.simulate import SIMULATED_KEYS
 from roofline.questions.speculate import SPECULATION_KEYS
 from roofline.questions.sweeps import LINE_KEYS, POINT_KEYS, SWEEP_KEYS
@@ -429,6 +430,8 @@ _ROWS: dict[str, Keys[Any]] = {
     "Sensitivity": SENSITIVITY_KEYS,
     "Solution": solution_keys(),
     "Formula": FORMULA_KEYS,
+    "Chosen": {**KEYS, "reason": SHARED["reason"]},
+    "Reduced": {**REDUCED_KEYS, **KEYS, "reason": SHARED["reason"]},
     "Check": CHECK_KEYS,
     "Gpu": GPU_KEYS,
     "Model": MODEL_KEYS,
@@ -484,6 +487,8 @@ _TYPES: dict[str, tuple[str, Keys[Any]]] = {
     ),
     "CostRow": ("A row of `cost`: the prediction at one load, and its cost.", COST_KEYS),
 }
+#: Rows whose other keys may be missing: those of ``--keys``, and of groups.
+_ALWAYS = {"Chosen": (), "Reduced": ("reduction",)}
 #: Rows with a key for every limit of an SLO.
 _FURTHER = {"Solution": {rf"^(?:target_(?:{_LIMIT})_ms|value_for_(?:{_LIMIT}))$": {"type": ["number", "null"]}}}
 
@@ -528,7 +533,13 @@ _OUTPUTS: dict[str, dict[str, Any]] = {
     "pareto": {"rows": "Pareto", "notes": _NOTES},
     "speculate": {"rows": "Speculation"},
     "disaggregate": {"rows": "Pools"},
-    "sweep": {"rows": "Case"},
+    "sweep": {
+        "rows": ("Case", "Chosen", "Reduced"),
+        "folder": {"type": ["string", "null"], "description": "Of the data set; null where no rows were written."},
+        "row_count": REDUCED_KEYS["row_count"],
+        "blocks": {"type": "integer", "description": "Files of the data set."},
+        "computed": {"type": "integer", "description": "Rows that were computed now."},
+    },
     "compare": {"rows": "Compared", "kernels": "ComparedKernel", "notes": _NOTES},
     "quantize": {"rows": "Format", "kernels": "FormatKernel", "notes": _NOTES},
     "sensitivity": {
@@ -579,7 +590,8 @@ _OPEN_KEYS = {
     "knee": ("kernels",),
     "curve": ("notes",),
     "plan": ("turning_points", "next_measurement"),
-}  # --explain, --pareto, --why
+    "sweep": ("folder", "row_count", "blocks", "computed"),
+}  # --explain, --pareto, --why, --reduce
 _KINDS = {"text": "string", "number": "number", "integer": "integer", "flag": "boolean", "mapping": "object"}
 _PYTHON = {
     "text": "str", "number": "float", "integer": "int", "flag": "bool", "texts": "list[str]",
@@ -646,7 +658,7 @@ def _row(name: str, keys: Iterable[str]) -> dict[str, Any]:
     row: dict[str, Any] = {
         "type": "object",
         "properties": {key: _key(key) for key in keys},
-        "required": list(keys),
+        "required": list(_ALWAYS.get(name, keys)),
         "additionalProperties": False,
     }
     return row | ({"patternProperties": _FURTHER[name]} if name in _FURTHER else {})

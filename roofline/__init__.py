@@ -24,6 +24,7 @@ if _TYPE_CHECKING:
     from roofline.catalog.find import load_gpu, load_model, load_workload
     from roofline.formulas.closed import Formula
     from roofline.formulas.sensitivity import Sensitivities, Sensitivity
+    from roofline.questions.blocks import DataSet
     from roofline.questions.budgets import Budget, Budgets, budgets
     from roofline.questions.cache import CacheTier, prompt_cache
     from roofline.questions.catalog import check_specs, gpus, models
@@ -81,6 +82,7 @@ __all__ = [
     "Comparison",
     "Correction",
     "Curve",
+    "DataSet",
     "Day",
     "Disaggregation",
     "DoesNotFit",
@@ -172,6 +174,7 @@ __version__ = "0.1.0"
 _LAZY = {
     "roofline.formulas.closed": ("Formula",),
     "roofline.formulas.sensitivity": ("Sensitivities", "Sensitivity"),
+    "roofline.questions.blocks": ("DataSet",),
     "roofline.questions.budgets": ("Budget", "Budgets", "budgets"),
     "roofline.questions.cache": ("CacheTier", "prompt_cache"),
     "roofline.questions.catalog": ("check_specs", "gpus", "load_gpu", "load_model", "models"),

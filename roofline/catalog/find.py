@@ -177,6 +177,11 @@ def gpu_names(specs: str | None = None) -> tuple[str, ...]:
     return tuple(sorted({entry.short for entry in entries("gpu", specs)}))
 
 
+def is_file_of_model(name: str, specs: str | None = None) -> bool:
+    """Whether the name of a model is that of a file, or of a configuration of the hub, and in no catalog."""
+    return name.strip().endswith(ENDINGS) or isinstance(_place(name, "model", _specs_folder(specs)), str)
+
+
 def is_gpu_name(name: str, specs: str | None = None) -> bool:
     """Whether a text is the full name or an alias of a GPU, or ends like a specification file."""
     known = (entry.names for entry in entries("gpu", _specs_folder(specs)))

@@ -53,7 +53,9 @@ SECTIONS: dict[str, tuple[tuple[tuple[str, ...], str, str], ...]] = {
 #: Earlier names of commands, which work.
 _EARLIER = {"size": "plan", "knee": "predict", "check-specs": "catalog"}
 _SHOWN = {name: _HOME + module for entries in SECTIONS.values() for names, module, _ in entries for name in names}
-_COMMANDS = {**_SHOWN, **{name: _HOME + module for name, module in _EARLIER.items()}}
+#: Commands that are shown beside another one's, and have a module of their own.
+_APART = {"sweep": _HOME + "sweep"}
+_COMMANDS = {**_SHOWN, **{name: _HOME + module for name, module in _EARLIER.items()}, **_APART}
 _PLANS = "sheet-of-plans"  # what `sheet --plan` runs
 _GAP = 2
 

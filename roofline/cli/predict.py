@@ -1,4 +1,4 @@
-"""One case, and many: the commands `predict`, `ttft`, `tpot`, `knee` and `sweep`."""
+"""One case: the commands `predict`, `ttft`, `tpot` and `knee`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from roofline.cli.answers import (
     TOK_S_USER,
     USD_HOUR,
     USD_TOKENS,
-    VARYING,
     answer_text,
     by_estimate,
     case_text,
@@ -47,8 +46,6 @@ from roofline.cli.options import (
     notes,
     plot_option,
     plotted,
-    print_blocks,
-    print_rows,
     print_table,
     read,
     reasons_text,
@@ -70,11 +67,9 @@ from roofline.cli.screen import (
 from roofline.cli.start import emit_option, emit_text, with_engine
 from roofline.numbers.quantity import MICRO, counted, rounded, rounded_down, to_text
 from roofline.questions import catalog
-from roofline.questions.inputs.case import LASTING, is_pressing, lasting
-from roofline.questions.inputs.load import UNDER_LOAD
+from roofline.questions.inputs.case import LASTING, lasting
 from roofline.questions.inputs.options import COUNT, OPTIONS, QUESTIONS
 from roofline.questions.predict import (
-    ROW_KEYS,
     Kernel,
     Pass,
     Prediction,
@@ -599,70 +594,3 @@ def _explain(predictions: list[Prediction], output_format: str) -> None:
             words = " + ".join(f"{name} {to_text(time, 's')}" for name, time in parts.items())
             echo(f"\n{prediction.deployment.gpu.name}: TTFT {to_text(prediction.ttft, 's')} = {words}")
         print_explanation(prediction, output_format)
-
-
-# Many cases as one table: the `sweep` command.
-
-
-def _columns(rows: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> list[ScreenColumn]:
-    answered = lasting(options).answers  # not an input
-    varying = [key for key in VARYING if key not in answered and len({str(row[key]) for row in rows}) > 1]
-    return [
-        *model_column(len({row["model"] for row in rows})),
-        GPUS,
-        PLAN,
-        *varying_columns(varying),
-        *latency("ttft", options, with_range=False),
-        *latency("tpot", options, with_range=False),
-        *verdict_columns(options),
-        *load_columns(options),
-        ranked(TOK_S_GPU, 2),
-        ranked(USD_TOKENS, 1),
-        *energy_columns(options),
-        *latency("e2el", options, 3, with_range=False),
-        ranked(HBM, 4),
-        ScreenColumn("no answer", "reason", 0),
-    ]
-
-
-_MOST_SHOWN = 200_000  # rows that are sorted for a screen
-_KEYS = tuple(key for key in ROW_KEYS if "knee" not in key)  # knees take longer than everything else
-
-
-def _is_noted(text: str) -> bool:
-    """Of many cases, notes about their loads and what belongs on the first screen."""
-    return text.startswith(UNDER_LOAD) or is_pressing(text)
-
-
-@question(
-    "roofline sweep -m llama-3.1-8b -g h100,b200 --isl 1k,4k --batch 1:64:x4",
-    "roofline sweep -m gpt-oss-120b -g b200 --tp 1,2,4 -q mxfp4,bf16 -f csv",
-)
-def sweep(models: tuple[str, ...], gpus: tuple[str, ...], options: dict[str, Any], output_format: str) -> None:
-    """Every combination of models, GPUs, lengths, batches, degrees and formats as a table for programs.
-
-    With an SLO, the first screen begins with what meets it; programs get the order of the lists.
-    """
-    from roofline.questions.table import table_in_blocks
-
-    people = for_people(output_format)
-    blocks = table_in_blocks(models, gpus or None, keys=_KEYS if people else None, **options)
-    alone = blocks.only_row() if flags().output is None else None
-    if not people:  # programs get the rows in the order of the grid
-        if alone is None:
-            print_blocks(blocks, output_format)
-        else:
-            print_rows([alone], output_format, {})
-        return
-    if blocks.rows > _MOST_SHOWN:
-        raise BadInput(f"{blocks.rows:,} rows are too many for a screen; write them to a file: -o rows.parquet")
-    every = (row for block in blocks for row in block) if alone is None else [alone]
-    rows = meeting_first(every, lambda row: row["slo_verdict"])
-    screen = Screen(
-        columns=_columns(rows, options),
-        rows=rows,
-        case=case_text(dict.fromkeys(row["model"] for row in rows), options),
-        answer=miss_text(rows, options, gpus),
-        notes=[text for row in rows for text in row["warnings"] if _is_noted(text)],
-    )
-    show(screen, output_format)

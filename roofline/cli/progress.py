@@ -36,6 +36,37 @@ def progress() -> Iterator[None]:
         end_progress()
 
 
+_LOGGED = 60.0  # time between two lines where there is no terminal [s]
+
+
+@contextmanager
+def log_progress() -> Iterator[None]:
+    """Where there is no terminal, print a line a minute of how far a loop is."""
+    if sys.stderr is None or sys.stderr.isatty():
+        yield
+        return
+    import signal
+    import threading
+
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, _log)
+    signal.setitimer(signal.ITIMER_REAL, _LOGGED, _LOGGED)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _log(*_: Any) -> None:
+    text = progress_text()
+    if text:
+        with suppress(OSError, ValueError):
+            os.write(sys.stderr.fileno(), f"{text}\n".encode())
+
+
 def end_progress() -> None:
     """Show no more, and clear the line; called before anything is printed."""
     while _stop:

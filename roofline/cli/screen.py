@@ -29,7 +29,10 @@ MARKS = {
     "generic": ("?", "not timed"),
 }  # fmt: skip
 
-_OWN = frozenset({"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft"})  # of single commands
+#: Options of single commands.
+_OWN = frozenset(
+    {"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft", "out", "resume", "reduce", "jobs"}
+)
 _OTHERWISE = {"min_parameters": "min-size", "max_parameters": "max-size"}  # Python's name -> option of the shell
 # Names of options in a refusal: before a value that was typed ("44 ms at batch = 1" and "isl + osl =" are computed, a
 # file states "trace.csv:3: isl ="); alone where no language has such a word, but in a list of inputs or for a field of

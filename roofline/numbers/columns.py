@@ -182,9 +182,14 @@ def grid_rows(axes: Mapping[str, Array], start: int, end: int, shares: Mapping[i
     >>> grid_rows(axes, 1, 4, {1: 0.5})
     {'isl': array([1., 2., 2.]), 'osl': 3.0, 'prefix': array([0., 0., 1.])}
     """
+    return grid_rows_at(axes, np.arange(start, end), shares)
+
+
+def grid_rows_at(axes: Mapping[str, Array], places: Any, shares: Mapping[int, float]) -> dict[str, Any]:
+    """The same of rows at some places."""
     values: dict[str, Any] = {}
     turns: dict[str, Any] = {}
-    place = np.arange(start, end)
+    place = np.asarray(places)
     for name in reversed(tuple(axes)):
         axis = axes[name]
         values[name] = float(axis[0])

@@ -133,7 +133,8 @@ def _sheet(rows: Sequence[Mapping[str, Any]]) -> Callable[[Path], object]:
 class InColumns(Protocol):
     """A block of rows, by its columns."""
 
-    columns: dict[str, Column]
+    @property
+    def columns(self) -> dict[str, Column]: ...
 
     def __len__(self) -> int: ...
     def to_rows(self) -> list[Any]: ...
@@ -219,12 +220,17 @@ def arrow_table(columns: Mapping[str, Column]) -> ArrowTable:
 
 
 def polars_frame(columns: Mapping[str, Column]) -> PolarsFrame:
-    """Columns as a data frame of polars; polars is optional, and imported here alone."""
+    """Columns as a data frame of polars."""
+    return frame_of_arrow(arrow_table(columns))
+
+
+def frame_of_arrow(table: ArrowTable) -> PolarsFrame:
+    """A table of pyarrow as a data frame of polars, which is optional, and imported here alone."""
     try:
         import polars as pl
     except ImportError:
         raise BadInput("to_polars needs polars: pip install polars; to_rows gives the rows as dictionaries") from None
-    return pl.from_arrow(arrow_table(columns))
+    return pl.DataFrame(table)
 
 
 def _arrow_column(column: Any) -> Any:
@@ -375,7 +381,7 @@ def _replace(
         write(temporary)
         if old is not None:
             _keep_owner_and_mode(temporary, old)
-        _sync(temporary)
+        sync(temporary)
         if force:
             temporary.replace(target)
         else:
@@ -407,7 +413,7 @@ def _keep_owner_and_mode(temporary: Path, old: os.stat_result) -> None:
     temporary.chmod(stat.S_IMODE(old.st_mode))
 
 
-def _sync(temporary: Path) -> None:
+def sync(temporary: Path) -> None:
     """Flush to disk before the rename: a crash leaves the old file or the new one."""
     opened = os.open(temporary, os.O_RDONLY)
     try:

@@ -27,6 +27,7 @@ from roofline.questions.inputs.arguments import (
 )
 from roofline.questions.inputs.case import LEAST_RATE, LENGTHS, LOADS, RUN, TRAFFIC
 from roofline.questions.inputs.deployment import check_settings, choice, found_gpu, found_model
+from roofline.questions.inputs.figures import figure_key
 from roofline.questions.inputs.load import MOST_USERS, user_counts
 from roofline.questions.inputs.options import ALL, LISTED, QUESTIONS, understood
 from roofline.questions.predict import answer_row, asked_case, predict
@@ -49,7 +50,6 @@ from roofline.support.errors import (
     Overloaded,
     RooflineError,
     UnknownName,
-    did_you_mean,
     shown,
 )
 from roofline.support.progress import each
@@ -340,7 +340,7 @@ def pareto(
     >>> rl.pareto("llama-3.1-8b", "h100-sxm", tp=1, batch=[1, 8, 64], basis="ideal")
     <Pareto llama-3.1-8b: 3 of 3 points; knee 1x h100-sxm (tp 1), batch 8: tok_s_user 206, output_tok_s_gpu 1373>
     """
-    keys = _axis("x", x), _axis("y", y)
+    keys = figure_key("x", x, X, Y), figure_key("y", y, X, Y)
     if keys[0] == keys[1]:
         raise BadInput(f"x and y are both {keys[0]}; a frontier needs two figures")
     asked = asked_case("pareto", model, None, options, LOADS, keeps_plan=False)
@@ -363,23 +363,6 @@ def pareto(
     for case in each(cases, "deployments"):
         found.add(case, kind, loads)
     return found.answer(record.short_name, model_notes)
-
-
-def _axis(name: str, key: Any) -> str:
-    """A key of a row with a better side; latencies may leave out their unit."""
-    from difflib import get_close_matches
-
-    plain = scalar(key)
-    if not isinstance(plain, str):
-        raise BadInput(f"{name} = {shown(key)} must be a key of a row, such as {X}")
-    known = f"{plain}_ms" if plain not in KEYS and f"{plain}_ms" in KEYS else plain
-    if known not in KEYS:
-        near = did_you_mean(get_close_matches(plain, [key for key in KEYS if better(KEYS[key]) is not None]))
-        raise UnknownName(f"unknown key {shown(key)} of a figure{near}; docs/glossary.md has those of rows")
-    if better(KEYS[known]) is None:
-        sides = "a latency or a price (less is better), or a rate (more is better)"
-        raise BadInput(f"{name} = {known} has no better side; choose {sides}, such as ttft_p99_ms or {Y}")
-    return known
 
 
 def _plain_case(options: Mapping[str, Any]) -> dict[str, Any]:

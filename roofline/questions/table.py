@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -46,9 +47,12 @@ from roofline.support.progress import counting
 from roofline.support.records import NamedTuple, dataclass, replace
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from roofline.numbers.arrays import Array, DataFrame
     from roofline.numbers.columns import Column
     from roofline.outputs.files import ArrowTable, PolarsFrame
+    from roofline.questions.blocks import DataSet
     from roofline.questions.inputs.signatures import Grid
 
 
@@ -56,6 +60,7 @@ _BLOCK = 16 * KIBI  # rows predicted together: temporaries stay in the CPU cache
 _MOST_BYTES = int(8 * GIGA)  # of a table in memory
 _NUMBER_BYTES, _WORD_BYTES = 8, 4  # of a row in a column
 _NUMERIC = ("number", "integer")
+_FEW_PLANS = 4096  # that are checked one by one
 _FEW = 5  # rows at either end of a table in a notebook
 _DEGREES = (*DEGREES, "num_gpus")
 #: Keys whose whole numbers are plain integers in rows, and those of them that always are.
@@ -206,42 +211,98 @@ class Table(Answer[Row], Sequence[Row]):
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
+@overload
+def table(
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    keys: Sequence[str] | None = None,
+    out: None = None,
+    reduce: None = None,
+    **options: Unpack[Grid],
+) -> Table: ...
+@overload
+def table(
+    models: str | Model | Sequence[str | Model],
+    gpus: str | Gpu | Sequence[str | Gpu] | None = None,
+    *,
+    keys: Sequence[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    reduce: Sequence[str] | str | None = None,
+    jobs: int | str | None = None,
+    executor: Executor | None = None,
+    dask: str | None = None,
+    **options: Unpack[Grid],
+) -> DataSet: ...
 @understood
 def table(
     models: str | Model | Sequence[str | Model],
     gpus: str | Gpu | Sequence[str | Gpu] | None = None,
     *,
     keys: Sequence[str] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    reduce: Sequence[str] | str | None = None,
+    jobs: int | str | None = None,
+    executor: Executor | None = None,
+    dask: str | None = None,
     **options: Unpack[Grid],
-) -> Table:
+) -> Table | DataSet:
     """Predictions of every combination as a table of columns, for pandas, polars, DuckDB or plain rows.
 
-    Without `tp`, every case runs at the one that `predict` chooses for it.
+    Without `tp`, every case runs at the one that `predict` chooses for it. With `out` or `reduce`, rows are computed in
+    blocks, of any number, by as many workers as there are; memory holds a few blocks.
 
     Args:
         models: one name, alias or record, or several.
         gpus: one name, alias or record, or several; None for the whole catalog.
         keys: keys of the JSON contract; None for all. A table of few is far faster and smaller.
+        out: folder to write the rows to, as Parquet files of numbered blocks with a manifest of the question.
+        resume: whether to compute only the blocks that are missing in `out`.
+        reduce: what to keep of the rows: ``best:KEY[:PER]``, ``top:N:KEY[:PER]``, ``frontier:KEY,KEY[:PER]`` (rows that
+            meet the SLO, where there is one), ``histogram:KEY[:EDGES][:PER]``, or ``share[:PER]`` of rows that meet the
+            SLO; PER are keys whose values make groups.
+        jobs: processes on this machine [1], or ``all`` for one a core.
+        executor: in their place, any `concurrent.futures.Executor` or client of Dask.
+        dask: in their place, the address of a Dask scheduler, or its scheduler file.
         options: keyword arguments of `predict`; each may be a list or an array, every value of which is tried.
 
     Returns:
         Rows in the order of models, GPUs, options and lengths, the last changing fastest. `reason` says why a case
-        does not fit or cannot be run; else it is None.
+        does not fit or cannot be run; else it is None. With `out` or `reduce`: where they are, and what was kept.
 
     Raises:
         UnknownName: no such model, GPU, key or format.
-        BadInput: more rows than memory should hold, an empty list, a set, nested lists, or impossible numbers.
+        BadInput: more rows than memory should hold, an empty list, a set, nested lists, or impossible numbers; or a
+            folder that has other files or another question's blocks.
 
     >>> import roofline as rl
     >>> rl.table("llama-3.1-8b", "h100-sxm", isl=[1000, 2000], keys=["isl", "fits"])
     [{'isl': 1000, 'fits': True, 'reason': None}, {'isl': 2000, 'fits': True, 'reason': None}]
     """
+    if out is not None or reduce is not None:
+        from roofline.questions.blocks import compute
+        from roofline.questions.reducers import reductions_of
+        from roofline.questions.workers import workers_of
+
+        reductions = reductions_of(() if reduce is None else reduce)
+        grid = _grid(models, gpus, keys, dict(options))
+        if out is not None and not isinstance(out, (str, os.PathLike)):
+            raise BadInput(f"out = {shown(out)} must be the path of a folder")
+        folder = None if out is None else os.fspath(out)
+        source = _source(grid)
+        return compute(source, grid.keys, reductions, workers_of(jobs, executor, dask), out=folder, resume=resume)
+    alone = {"resume": resume or None, "jobs": jobs, "executor": executor, "dask": dask}
+    if any(value is not None for value in alone.values()):
+        stray = next(name for name, value in alone.items() if value is not None)
+        raise BadInput(f"{stray} is for blocks: give `out` (a folder for the rows), `reduce`, or both")
     grid = _grid(models, gpus, keys, dict(options))
     nbytes = grid.rows * sum(_NUMBER_BYTES if _is_numeric(key) else _WORD_BYTES for key in grid.keys)
     if nbytes > _MOST_BYTES:
         raise BadInput(
-            f"{grid.rows} rows of {len(grid.keys)} keys take {nbytes / GIGA:.1f} GB; use fewer values or keys, or let "
-            "roofline sweep write them to a file"
+            f"{grid.rows} rows of {len(grid.keys)} keys take {nbytes / GIGA:.1f} GB; use fewer values or keys, or "
+            "write them to a folder (`out`)"
         )
     whole, axes = _empty(grid.keys, grid.rows, grid.whole), grid.axes
     with counting("rows", grid.rows) as done:
@@ -288,7 +349,106 @@ class TableBlocks:
                 yield block
 
 
+class TableSource:
+    """A table that travels: any of its rows, from names, values and the user's own files."""
+
+    step = _BLOCK
+
+    def __init__(self, grid: _Grid, files: Mapping[str, bytes], paths: Mapping[str, str]) -> None:
+        self._grid = grid
+        self.rows, self.cases = grid.rows, grid.cases
+        self.files, self.paths = dict(files), dict(paths)
+        self.models, self.gpus, self.options = grid.models, grid.gpus, grid.plans.options
+        self.has_limits = any(self.options.get("slo", ()))
+
+    @property
+    def lengths(self) -> dict[str, list[Any]]:
+        """Values of lengths and load; shares of the prompt as texts."""
+        shares = self._grid.shares
+        return {
+            name: [f"{shares[place]!r} of isl" if math.isnan(value) else value for place, value in enumerate(values)]
+            for name, values in self._grid.numbers.items()
+        }
+
+    def placed(self, folder: str) -> TableSource:
+        """The same with its files in a folder."""
+        from roofline.questions.inputs.own_files import placed
+
+        grid = self._grid
+        gpus = [placed(gpu, folder) for gpu in grid.gpus]
+        options = {name: [placed(value, folder) for value in values] for name, values in grid.plans.options.items()}
+        return TableSource(grid._replace(gpus=gpus, plans=_EveryPlan(options)), self.files, self.paths)
+
+    def part(self, start: int, end: int, keys: Sequence[str]) -> Table:
+        """Rows from a number up to another."""
+        grid = self._grid
+        block = _empty(keys, end - start, grid.whole)
+        _fill(block, grid, grid.axes, start, end, 0)
+        return block
+
+    def rows_at(self, numbers: Sequence[int], keys: Sequence[str] | None) -> list[dict[str, Any]]:
+        """Some rows, by their numbers; with all keys where none are given."""
+        from roofline.numbers.columns import grid_rows_at
+
+        grid, axes = self._grid, self._grid.axes
+        block = _empty(keys or (*ROW_KEYS, _REASON), len(numbers), grid.whole)
+        of_deployment: dict[int, list[int]] = {}
+        for place, number in enumerate(numbers):
+            of_deployment.setdefault(number // grid.cases, []).append(place)
+        for number, places in of_deployment.items():
+            model, gpu, plan = grid.deployment(number)
+            chosen = deployment.choice(gpu, plan)
+            run = _Cases(block, model, chosen.gpu, chosen.options, tuple(axes))
+            cases = [numbers[place] % grid.cases for place in places]
+            _predict_into(run, places, grid_rows_at(axes, cases, grid.shares), len(places))
+        return cast("list[dict[str, Any]]", block.to_rows())
+
+
+def _source(grid: _Grid) -> TableSource:
+    """A grid with what it needs of the user's files."""
+    from roofline.questions.inputs.own_files import carried
+
+    _check_names(grid)
+    found = carried(grid.models, grid.gpus, grid.plans.options)
+    own = grid._replace(models=found.models, gpus=found.gpus, plans=_EveryPlan(found.options))
+    return TableSource(own, found.files, found.paths)
+
+
 # What was asked for: deployments, and the axes of their cases.
+
+
+class _EveryPlan(Sequence[dict[str, Any]]):
+    """Every combination of the values of options, made when it is asked for; the last option changes fastest."""
+
+    def __init__(self, options: Mapping[str, Sequence[Any]]) -> None:
+        self.options = {name: list(values) for name, values in options.items()}
+
+    def __len__(self) -> int:
+        return prod(map(len, self.options.values()))
+
+    @overload
+    def __getitem__(self, index: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[dict[str, Any]]: ...
+    def __getitem__(self, index: int | slice) -> Any:
+        places = range(len(self))[index]
+        if not isinstance(places, int):
+            return [self[place] for place in places]
+        chosen = {}
+        for name, values in reversed(self.options.items()):
+            places, place = divmod(places, len(values))
+            chosen[name] = values[place]
+        return {name: chosen[name] for name in self.options}
+
+    def apart(self) -> Iterator[dict[str, Any]]:
+        """Plans in which every value of every option occurs: all of them, if they are few."""
+        if len(self) <= _FEW_PLANS:
+            yield from self
+            return
+        first = self[0]
+        for name, values in self.options.items():
+            for value in values:
+                yield {**first, name: value}
 
 
 class _Grid(NamedTuple):
@@ -296,7 +456,7 @@ class _Grid(NamedTuple):
 
     models: list[Any]
     gpus: list[Any]
-    plans: list[dict[str, Any]]  # options of a deployment and its traffic
+    plans: _EveryPlan  # options of a deployment and its traffic
     numbers: dict[str, list[float]]  # values of lengths and load, NaN for a share of the prompt
     shares: dict[int, float]  # of the prompt [1], by their places among the prefixes
     keys: tuple[str, ...]  # of the table, `reason` last
@@ -348,8 +508,8 @@ def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
         for name, value in plain.items()
         if name not in LENGTHS
     }
-    plans = [dict(zip(others, values, strict=True)) for values in product(*others.values())]
-    for plan in plans:
+    plans = _EveryPlan(others)
+    for plan in _EveryPlan({name: others[name] for name in ("specs", "set") if name in others}):
         deployment.check_settings(gpu_names, plan)
     shares = {place: one.share for place, one in enumerate(lengths["prefix"]) if isinstance(one, PromptShare)}
     numbers = {
@@ -368,10 +528,14 @@ def _grid(models: Any, gpus: Any, keys: Any, options: dict[str, Any]) -> _Grid:
 
 def _check_names(grid: _Grid) -> None:
     """Refuse names that nobody knows before anything is written."""
-    for gpu, plan in product(grid.gpus, grid.plans):
+    for gpu, plan in product(grid.gpus, grid.plans.apart()):
         deployment.choice(gpu, plan)
-    first = [(grid.models[0], grid.gpus[0], plan) for plan in grid.plans]
-    pairs = [(model, gpu, grid.plans[0]) for model, gpu in product(grid.models, grid.gpus)]
+    first = [(grid.models[0], grid.gpus[0], plan) for plan in grid.plans.apart()]
+    plan = grid.plans[0]
+    pairs = [(model, gpu, plan) for model, gpu in product(grid.models, grid.gpus)]
+    if len(pairs) > _FEW_PLANS:
+        pairs = [(model, grid.gpus[0], plan) for model in grid.models]
+        pairs += [(grid.models[0], gpu, plan) for gpu in grid.gpus]
     for model, gpu, plan in (*first, *(pairs if len(grid.plans) > 1 else pairs[1:])):
         chosen = deployment.choice(gpu, plan)
         error = _error_of_all(model, chosen.gpu, chosen.options, tuple(grid.numbers))

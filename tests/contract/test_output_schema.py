@@ -19,6 +19,7 @@ RESULT = ROOT / "tests" / "fixtures" / "results" / "vllm.json"
 M, G = ("-m", "llama-3.1-8b"), ("-g", "h100")
 USERS, RATE, SLO = ("-c", "8"), ("--request-rate", "2"), ("--slo", "ttft:300@p95,tpot:25")
 TOO_LARGE = ("-m", "llama-3.1-405b", "-g", "b200:tp8,h100:tp1")
+REDUCED = ("--reduce", "best:ttft:gpu", "--reduce", "histogram:ttft:9,50:tp", "--reduce", "share")
 SIMULATED = ("--simulate", "--requests", "20")
 
 #: What each command is asked beside `SHELLS`: without answers, with limits and loads that they miss, under show.
@@ -44,7 +45,11 @@ QUESTIONS = {
     "fits": [(*M, "-g", "h100,l4", "--max-model-len", "128k"), ("-m", "llama-3.1-405b", *G)],
     "pareto": [(*M, *G, "--tp", "1", *SLO), (*M, "-g", "h100,b100", "--against", "rate", "--y", "usd_per_hour")],
     "disaggregate": [(*M, "--prefill", "h100", "--decode", "h100", *USERS, *SLO, "--isl-cv", "0.3")],
-    "sweep": [(*M, "-g", "h100:tp2,b200", "--isl", "1k,200k"), (*M, *G, "-c", "1:4:x2", "--slo", "ttft:300")],
+    "sweep": [
+        (*M, "-g", "h100:tp2,b200", "--isl", "1k,200k"),
+        (*M, *G, "-c", "1:4:x2", "--slo", "ttft:300", "--keys", "gpu,ttft_ms"),
+        (*M, *G, "-b", "1,9", "--slo", "ttft:300", *REDUCED),
+    ],
     "compare": [TOO_LARGE, (*M, "-g", "h100,b200", *USERS)],
     "quantize": [(*M, *G, *USERS)],
     "levers": [(*M, *G, *USERS, "--slo", "tpot:25", "--for", "goodput")],

@@ -58,6 +58,8 @@ PLAUSIBLE = {
     "slo": ("ttft:300", "ttft:1s@p95,tpot:25", "e2el:8s@p99", "p99:2x", "ttft:1"), "allow_oversize": (True, False),
     "set": ("memory.bandwidth=12TB/s", "peak.bf16=2PFLOP/s,memory.usable=100GB", "h100-sxm.scale_up.domain=64"),
     "power_cap": ("500W", "70%", 300, "1 kW"), "kwh_price": (0.12, "0.3 USD/kWh", 0), "pue": (1, 1.3, "2"),
+    "reduce": ("best:ttft", "top:2:e2el:gpu", "frontier:ttft,output_tok_s_gpu", "histogram:tpot:1,9", "share"),
+    "jobs": (1, 0, "x"), "dask": ("nowhere",), "keys": ("ttft_ms", "gpu,tpot_ms,reason", "gpu,"),
     "price_file": ("no-such.csv",), "gpu_price": (2.5, "2-4", "3/h"),
     "assume": ("llama", "mixtral"), "share": (0.5, "95%", 0.999),
     "workload": ("8k1k", "1k1k"), "p99_within": ("2x", 3), "headroom": (0, "20%"),

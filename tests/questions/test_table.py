@@ -95,7 +95,7 @@ def test_thousands_of_rows_are_predicted_together():
     (
         {"isl": range(1, 3000), "batch": range(1, 3000)},
         rl.BadInput,
-        "8994001 rows of 170 keys take 11.2 GB; use fewer values or keys, or let roofline sweep write them to a file",
+        "8994001 rows of 170 keys take 11.2 GB; use fewer values or keys, or write them to a folder",
     ),
     ({"isl": [1000, -5]}, rl.BadInput, "isl"),
     ({"isl": ["long"]}, rl.BadInput, "isl"),
