@@ -43,7 +43,23 @@ from roofline.specs.gpu import (
     Link,
 )
 from roofline.specs.media import AUDIO, AUDIO_RULES, VISION, Step, Tower
-from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
+from roofline.specs.model import (
+    FFNS,
+    MIXERS,
+    Blocks,
+    Csa,
+    Csa2,
+    Gdn,
+    Gqa,
+    Indexer,
+    Mamba2,
+    MemoryFfn,
+    Mla,
+    Model,
+    MoeFfn,
+    Ngrams,
+    Relative,
+)
 from roofline.specs.names import Bytes, BytesPerSecond, Seconds, Share, Watts, name_fault
 from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, SLO_EXAMPLE, UNIFORM_CV, NamedWorkload, limits_of_text
 from roofline.support.errors import BadInput, RooflineError, printable
@@ -440,6 +456,27 @@ _RULES: Mapping[type, Sequence[_Rule]] = {
         _multiple("heads", "o_groups"),
         (lambda m: m.indexer and not m.ratio, "an indexer needs compressed entries to choose from; give ratio"),
     ),
+    Csa2: (
+        _multiple("heads", "o_groups"),
+        (lambda m: m.indexer and not m.ratio, "an indexer needs compressed entries to choose from; give ratio"),
+        (lambda m: m.kv_shared and not m.ratio, "kv_shared is about compressed entries; give ratio"),
+        (
+            lambda m: m.indexer and m.indexer.candidates and not m.kv_shared,
+            "candidates are those of an earlier layer, whose entries this one reads; give kv_shared",
+        ),
+    ),
+    Relative: (
+        _multiple("heads", "kv_heads"),
+        (lambda m: m.conv_out and not m.conv, "conv_out is about convolutions; give conv"),
+        (lambda m: m.conv == 1, "a convolution over one token is none; leave conv out"),
+    ),
+    Blocks: (
+        _multiple("heads", "kv_heads"),
+        (
+            lambda m: m.dense and m.dense < m.block * m.top_k,
+            "dense ({0.dense}) must be at least the {0.top_k} blocks of {0.block} tokens that are selected",
+        ),
+    ),
     Gdn: (_multiple("v_heads", "k_heads"),),
     Gqa: (
         _multiple("heads", "kv_heads"),
@@ -453,11 +490,9 @@ _RULES: Mapping[type, Sequence[_Rule]] = {
         ),
     ),
     Mamba2: (_multiple("heads", "groups"),),
-    Mla: (
-        (
-            lambda m: m.indexer and m.indexer.own and m.q_rank is None,
-            "an indexer needs the query latent; give q_rank",
-        ),
+    MemoryFfn: (
+        (lambda f: f.key_dim % 2, "key_dim ({0.key_dim}) must be even: a query has two halves"),
+        (lambda f: f.top_k > f.keys, "top_k ({0.top_k}) must not exceed keys ({0.keys})"),
     ),
     MoeFfn: (
         (lambda f: f.top_k > f.experts, "top_k ({0.top_k}) must not exceed experts ({0.experts})"),
@@ -465,14 +500,32 @@ _RULES: Mapping[type, Sequence[_Rule]] = {
         (lambda f: f.shared_gate and not f.shared_width, "shared_gate needs shared experts; give shared_width"),
     ),
 }
-_INDEXER = (of_record(Indexer, {}, rules=[_multiple("top_k", "block")]) | None, None)
+_INDEXER = (
+    of_record(
+        Indexer,
+        {},
+        rules=[
+            _multiple("top_k", "block"),
+            (
+                lambda i: i.candidates and i.candidates < i.top_k,
+                "top_k ({0.top_k}) must not exceed candidates ({0.candidates})",
+            ),
+        ],
+    )
+    | None,
+    None,
+)
+_VALUES = (Count | None, None)  # defaults to head_dim
 #: Record -> type and default of fields that differ between file and record.
 _OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
     Csa: {"indexer": _INDEXER},
+    Csa2: {"indexer": _INDEXER},
+    Relative: {"qk_norm": (Literal["head"] | None, None), "v_head_dim": _VALUES},
+    Blocks: {"qk_norm": (Literal["head"] | None, None), "v_head_dim": _VALUES},
     Gqa: {
         "indexer": _INDEXER,
         "qk_norm": (Literal["head", "full"] | None, None),
-        "v_head_dim": (Count | None, None),  # defaults to head_dim
+        "v_head_dim": _VALUES,
     },
     Mla: {"indexer": _INDEXER, "rope": (WholeNumber, ...)},  # zero in GLM-5.3-Flash
 }
@@ -527,6 +580,8 @@ class _Group(Strict):
 def _check_not_empty(mixer: Any, ffn: Any) -> None:
     if mixer.kind == ffn.kind == "none":
         raise _refusal("group", "a layer must have a mixer, an ffn or both")
+    if getattr(mixer, "last", 0) != getattr(ffn, "last", 0):
+        raise _refusal("group", "mixer and ffn of a layer must compute the same last tokens of a prompt; give both last")
 
 
 class _Parameters(Cited):
@@ -619,7 +674,7 @@ ModelSpec = of_record(
         "parameters": (_Stated, {}),
         "architecture": (Cited, ...),
         "mtp": (_Mtp | None, None),
-        "ngrams": (of_record(Ngrams, {}) | None, None),
+        "ngrams": (of_record(Ngrams, {"conv": (WholeNumber, 4), "norms": (WholeNumber, 3)}) | None, None),
         "encoders": (Annotated[list[_Tower], Field(max_length=4)], []),
     },
     base=Document,

@@ -14,13 +14,14 @@ from roofline.physics.assembly import (
     NetworkKind,
     Projection,
     Sharded,
+    absent,
     replicated,
 )
 from roofline.physics.equation import Work
 from roofline.physics.kernels import Span, causal_pairs, pairs, reach
 from roofline.physics.plan import Plan
 from roofline.specs.gpu import ATTENTION_DECODE, ATTENTION_PREFILL, INDEXER, Gpu
-from roofline.specs.model import CrossAttention, Csa, Gqa, Indexer, Linear, LinearFfn, Mla, NoFfn, NoMixer
+from roofline.specs.model import CrossAttention, Csa, Csa2, Gqa, Indexer, Linear, LinearFfn, Mla, NoFfn, NoMixer
 
 # Cross-attention to an image: in memory, but skipped by text-only requests.
 
@@ -61,7 +62,7 @@ CROSS = MixerKind(_cross_projections, _cross_vectors, _cross_cache_bytes, _cross
 _SCORE_NBYTES = 4.0  # scores are fp32, written by the indexer and read by the selection
 
 
-def own_indexer(mixer: Gqa | Mla | Csa) -> Indexer | None:
+def own_indexer(mixer: Gqa | Mla | Csa | Csa2) -> Indexer | None:
     """The indexer that a layer runs; None where it has none or reuses the choice of another layer."""
     return mixer.indexer if mixer.indexer is not None and mixer.indexer.own else None
 
@@ -92,7 +93,7 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         DeepSeek-V3.2 report (lightning indexer), 2025-12: every earlier token is scored; pooled keys as in the
         classes Qwen4Exp and Glm5Next of transformers 5.23, 2026.
     """
-    seen = batch * causal_pairs(span.new, span.cached) / span.steps
+    seen = batch * _scored_pairs(indexer, span, ratio) / span.steps
     read = seen if span.is_decode else batch * (span.cached + span.new)
     queries = batch * span.new / span.steps
     return Work(
@@ -101,6 +102,15 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         activation_bytes=2.0 * _SCORE_NBYTES * seen / ratio + ACTIVATION_NBYTES * heads * indexer.dim * queries,
         depth=1.0 * indexer.dim,
     )
+
+
+def _scored_pairs(indexer: Indexer, span: Span, ratio: Real) -> Real:
+    """Pairs that an indexer scores: all, or those with candidates of an earlier layer's indexer."""
+    if absent(indexer.candidates):
+        return causal_pairs(span.new, span.cached)
+    from roofline.physics.layers.candidates import scored_pairs
+
+    return scored_pairs(indexer, span, ratio)
 
 
 def add_scores(assembly: Assembly, count: Real, scores: Work) -> None:
