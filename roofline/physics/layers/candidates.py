@@ -154,7 +154,8 @@ def block_attention(mixer: Blocks, batch: Real, span: Span, kv_nbytes: Real, tp:
     """
     heads, kv_heads = mixer.heads / tp, local_kv_heads(grouped(mixer), tp)
     width = mixer.head_dim + mixer.v_head_dim
-    seen = batch * selected_pairs(mixer, span).attended / span.steps
+    attended = selected_pairs(mixer, span).attended / span.steps
+    seen = batch * attended
     read = seen if span.is_decode else batch * span.cached
     queries = batch * span.new / span.steps
     return Work(
@@ -162,7 +163,7 @@ def block_attention(mixer: Blocks, batch: Real, span: Span, kv_nbytes: Real, tp:
         kv_bytes=kv_heads * width * kv_nbytes * read,
         activation_bytes=ACTIVATION_NBYTES * queries * width * (heads if span.is_decode else heads + kv_heads),
         exponentials=0.0 if span.is_decode else heads * seen,
-        serial_depth=seen / batch if span.is_decode else span.cached + span.new,
+        serial_depth=attended if span.is_decode else span.cached + span.new,
     )
 
 

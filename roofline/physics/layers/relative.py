@@ -154,7 +154,7 @@ def _projections(mixer: Relative, hidden: Real) -> Iterator[Projection]:
     yield from inputs
     if not absent(mixer.rank):
         yield Projection("relative", "qkv", Sharded(mixer.heads, mixer.rank, "heads"), hidden)
-        yield Projection("profiles", "profiles", mixer.extent, mixer.rank, "norm")
+        yield Projection("profiles", "profiles", mixer.extent, mixer.rank)
     if mixer.pair_keys:
         yield Projection("distance keys", "distance keys", Sharded(mixer.heads, mixer.head_dim, "heads"), hidden)
     if not absent(mixer.conv):
