@@ -132,7 +132,7 @@ class PageData:
         return {
             "name": model.short_name, "id": model.name, "aliases": list(model.aliases), "family": model.family,
             "parameters": parameters(model).total, "activeParameters": active_parameters(model),
-            "moe": model.is_moe, "numbers": {**numbers, **flags, "idle": idle, "late": model.late, "is_novel": int(_is_novel(model))},
+            "moe": model.is_moe, "numbers": {**numbers, **flags, "idle": idle, "late": model.late, "last": model.last, "is_novel": int(_is_novel(model))},
             "maxContext": model.max_context, "frame": self.kinds.frame_of(model), "layers": layers,
             "splits": _splits(model), "experts": _experts(model), "whole": gcd(*split_numbers(model)),
             "stages": self._stages(model, records), "signature": self._signatures.place(model, signature),
