@@ -198,7 +198,7 @@ _DESCRIPTIONS = {
     "MemoryFfn.gated": "Whether the sum of the rows is gated by the input and projected back.",
     "MemoryFfn.shared": "Whether the rows are those of an earlier layer.",
     "Ngrams.norms": "Norms over all residual streams for each table.",
-    "Ngrams.gated": "Whether rows become keys and a value behind a gate; else they are projected and added to the input.",
+    "Ngrams.gated": "Whether rows become keys and a gated value; else they are projected and added to the input.",
     "Ngrams.packed": "Whether rows are kept in FP8 with a scale for each 32 values.",
     "learned_pool": "Whether a gate and position biases weigh pooled index keys, else their mean is taken.",
     "stream_rank": "Rank of the gate that mixes several residual streams; 0: their weights are one matrix.",

@@ -581,7 +581,9 @@ def _check_not_empty(mixer: Any, ffn: Any) -> None:
     if mixer.kind == ffn.kind == "none":
         raise _refusal("group", "a layer must have a mixer, an ffn or both")
     if getattr(mixer, "last", 0) != getattr(ffn, "last", 0):
-        raise _refusal("group", "mixer and ffn of a layer must compute the same last tokens of a prompt; give both last")
+        raise _refusal(
+            "group", "mixer and ffn of a layer must compute the same last tokens of a prompt; give both last"
+        )
 
 
 class _Parameters(Cited):

@@ -322,7 +322,7 @@ def stage_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage
 
 
 def offloadable_bytes(deployment: Deployment, offload: Offload) -> Real:
-    """Weights on one GPU of the fullest stage that may stay in host memory: those of layers, or of their experts.
+    """Weights on one GPU of the fullest stage that may stay in host memory: layers, experts, or tables of n-grams.
 
     Args:
         deployment: model, plan and quantization.
@@ -335,6 +335,8 @@ def offloadable_bytes(deployment: Deployment, offload: Offload) -> Real:
         `stage_bytes`; vLLM offloads parameters of decoder layers alone, those that `cpu_offload_params` names.
     """
     model, plan, quantization = deployment.model, deployment.plan, deployment.quantization
+    if offload.is_tables:
+        return ngram_table_bytes(model, plan.tp, quantization.sections["embed"].weight_nbytes)
     counts = (stage_parameters(model, stage, plan.tp, plan.expert_ranks) for stage in model.stages(plan.pp))
     if offload.is_experts:
         counts = (ParameterCount(experts=count.experts) for count in counts)
@@ -476,9 +478,12 @@ def _deployed_weights(deployment: Deployment) -> Real:
     nbytes: Real | None = deployment.memo.get(_deployed_weights)
     if nbytes is None:
         redundant = deployment.spread.redundant
-        nbytes = weight_bytes(deployment.model, deployment.plan, deployment.quantization, redundant)
+        offload, model = deployment.offload, deployment.model
+        if offload is not None and offload.is_tables and model.ngrams is not None:  # which the first stage has
+            model = replace(model, ngrams=replace(model.ngrams, rows=0))
+        nbytes = weight_bytes(model, deployment.plan, deployment.quantization, redundant)
         nbytes = nbytes + _draft_weights(deployment)
-        if deployment.offload is not None:
+        if offload is not None and not offload.is_tables:
             nbytes = nbytes - offloaded_bytes(deployment)
         if deployment.media is not None:
             from roofline.physics.encoders import encoder_bytes
@@ -552,7 +557,9 @@ def _end_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage:
     entry_bytes = _section_bytes(entry, quantization) + entry.embed * embed_nbytes
     if model.ngrams is not None:
         ngrams = ngram_parameters(model, plan.tp)
-        entry_bytes = entry_bytes + _section_bytes(ngrams, quantization) + ngram_table_bytes(model, plan.tp, embed_nbytes)
+        entry_bytes = (
+            entry_bytes + _section_bytes(ngrams, quantization) + ngram_table_bytes(model, plan.tp, embed_nbytes)
+        )
     first = where(stage.is_first, table * embed_nbytes + entry_bytes, 0.0)
     head = table * sections["head"].weight_nbytes
     head = where(model.tied, where(stage.is_first, 0.0, head), head)

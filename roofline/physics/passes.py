@@ -376,10 +376,12 @@ def _norms(model: Model) -> Real:
 
 def _add_stream_mix(assembly: Assembly, count: Real, of: str = "") -> None:
     """Hyper-connections: the weights that mix the residual streams, or a low-rank gate of them."""
-    model, streams, rank = assembly.model, assembly.model.streams, assembly.model.stream_rank
+    streams, rank = assembly.model.streams, assembly.model.stream_rank
     scheme, width = assembly.quantization.sections["router"], streams * assembly.hidden
     if not rank:
-        assembly.matrix("stream mix" + of, count, gemm(assembly.tokens, streams * (streams + 2), width, scheme), "router")
+        assembly.matrix(
+            "stream mix" + of, count, gemm(assembly.tokens, streams * (streams + 2), width, scheme), "router"
+        )
         return
     assembly.matrix("stream gate, down" + of, count, gemm(assembly.tokens, rank + streams, width, scheme), "router")
     assembly.matrix("stream gate, up" + of, count, gemm(assembly.tokens, width, rank, scheme), "router")

@@ -7,7 +7,6 @@ from roofline.physics.plan import Plan
 from roofline.specs.gpu import STATE_PREFILL
 from roofline.specs.model import Blocks, Csa, Csa2, Gqa, Mixer, Model, Relative, ShortConv
 
-
 #: Kinds of attention whose tokens are on one rank.
 _UNDIVIDED: tuple[tuple[type, str], ...] = (
     (Csa, "compressed attention"),
@@ -19,9 +18,7 @@ _UNDIVIDED: tuple[tuple[type, str], ...] = (
 
 def _unmodelled(model: Model) -> str | None:
     """A kind of attention that is not divided over the tokens of a sequence; None where there is none."""
-    return next(
-        (name for kind, name in _UNDIVIDED if any(isinstance(mixer, kind) for mixer in _mixers(model))), None
-    )
+    return next((name for kind, name in _UNDIVIDED if any(isinstance(mixer, kind) for mixer in _mixers(model))), None)
 
 
 def copies_of_cache(model: Model, tp: int) -> int:

@@ -175,7 +175,9 @@ def _inkling(fields: Fields) -> Shape:
     is_split = fields.has("dense_intermediate_size")  # then intermediate_size is the experts' width
     names = "intermediate_size" if is_split else "moe_intermediate_size"
     fields.pass_over("moe_intermediate_size", "intermediate_size")
-    scores = fields.count("n_shared_experts", default=0, least=0) if fields.flag("shared_expert_sink", default=True) else 0
+    scores = (
+        fields.count("n_shared_experts", default=0, least=0) if fields.flag("shared_expert_sink", default=True) else 0
+    )
     experts = moe(fields, names, router_bias=True, shared_scores=scores)
     width = None if all(sparse) else fields.count("dense_intermediate_size" if is_split else "intermediate_size")
     ffns = networks(fields, experts, sparse, width=width)

@@ -193,7 +193,8 @@ def deployment_of(
         **{name: number(name) for name in MODEL if name != "layers"},
         **{name: flag(name) for name in FLAGS},
         **{name: getattr(frame, name) for name in FRAME},
-        whole=stage, fullest=(stage,), count=number("layers"), late_layers=number("late") if late else 0, late_tokens=late,
+        whole=stage, fullest=(stage,), count=number("layers"),
+        late_layers=number("late") if late else 0, late_tokens=late,
     )  # fmt: skip
     schemes = {
         name: Scheme(name, number(f"{name}_w"), number(f"{name}_a"), name, name, flag(f"{name}_d")) for name in SECTIONS

@@ -60,16 +60,13 @@ from roofline.specs.gpu import (
     KernelKind,
 )
 from roofline.specs.model import (
-    Blocks,
     CrossAttention,
     Csa,
     Csa2,
-    MemoryFfn,
     Mixer,
     Mla,
     Model,
     MoeFfn,
-    Relative,
     Stage,
 )
 from roofline.support.errors import BadInput, UnsupportedPrecision, shown

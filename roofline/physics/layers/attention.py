@@ -18,7 +18,7 @@ from roofline.physics.assembly import (
     replicated,
 )
 from roofline.physics.equation import Work
-from roofline.physics.kernels import Span, causal_pairs, pairs, reach
+from roofline.physics.kernels import Span, causal_pairs, pairs, reach, windowed_pairs
 from roofline.physics.plan import Plan
 from roofline.specs.gpu import ATTENTION_DECODE, ATTENTION_PREFILL, INDEXER, Gpu
 from roofline.specs.model import CrossAttention, Csa, Csa2, Gqa, Indexer, Linear, LinearFfn, Mla, NoFfn, NoMixer
@@ -67,6 +67,34 @@ def own_indexer(mixer: Gqa | Mla | Csa | Csa2) -> Indexer | None:
     return mixer.indexer if mixer.indexer is not None and mixer.indexer.own else None
 
 
+def scored_pairs(indexer: Indexer, span: Span, ratio: Real) -> Real:
+    r"""Pairs of a token and an earlier one whose entry an indexer scores.
+
+    .. math:: \sum_t t,\quad \sum_t \min(t,\ c \cdot ratio)\ \text{(within c candidates)}
+
+    Args:
+        indexer: the indexer; `candidates` are those that an earlier layer's published, c entries.
+        span: tokens computed [tokens].
+        ratio: tokens of an entry [tokens].
+
+    Returns:
+        Pairs, over all steps; divided by the ratio, those with entries [1].
+
+    Valid:
+        The kernel scores candidates alone, as DeepGEMM's sparse MQA logits do; others score all and mask them.
+
+    Source:
+        DeepSeek-V4.1 configuration, 2026-09 (`candidate_topk_blocks`, `candidate_block_size`); vLLM pull request
+        56254.
+
+    >>> scored_pairs(Indexer(32, 128, 512, candidates=16384), Span(1.0, 99_999.0, is_decode=True), 1)
+    16384.0
+    """
+    if absent(indexer.candidates):
+        return causal_pairs(span.new, span.cached)
+    return windowed_pairs(span.new, span.cached, 1.0 * indexer.candidates * ratio)
+
+
 def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nbytes: Real, ratio: int = 1) -> Work:
     r"""Work of scoring every cached token or compressed entry.
 
@@ -93,7 +121,7 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         DeepSeek-V3.2 report (lightning indexer), 2025-12: every earlier token is scored; pooled keys as in the
         classes Qwen4Exp and Glm5Next of transformers 5.23, 2026.
     """
-    seen = batch * _scored_pairs(indexer, span, ratio) / span.steps
+    seen = batch * scored_pairs(indexer, span, ratio) / span.steps
     read = seen if span.is_decode else batch * (span.cached + span.new)
     queries = batch * span.new / span.steps
     return Work(
@@ -102,15 +130,6 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         activation_bytes=2.0 * _SCORE_NBYTES * seen / ratio + ACTIVATION_NBYTES * heads * indexer.dim * queries,
         depth=1.0 * indexer.dim,
     )
-
-
-def _scored_pairs(indexer: Indexer, span: Span, ratio: Real) -> Real:
-    """Pairs that an indexer scores: all, or those with candidates of an earlier layer's indexer."""
-    if absent(indexer.candidates):
-        return causal_pairs(span.new, span.cached)
-    from roofline.physics.layers.candidates import scored_pairs
-
-    return scored_pairs(indexer, span, ratio)
 
 
 def add_scores(assembly: Assembly, count: Real, scores: Work) -> None:

@@ -1,4 +1,4 @@
-"""Candidate pre-selection: a cheap stage that says which tokens or blocks of tokens the full attention reads."""
+"""Candidate pre-selection of blocks: pooled keys say which blocks of tokens the full attention reads."""
 
 from __future__ import annotations
 
@@ -11,45 +11,11 @@ from roofline.physics.equation import Work
 from roofline.physics.kernels import Span, causal_pairs, windowed_pairs
 from roofline.physics.layers.attention import GQA, local_kv_heads
 from roofline.specs.gpu import ATTENTION_DECODE, ATTENTION_PREFILL, INDEXER
-from roofline.specs.model import Blocks, Gqa, Indexer
+from roofline.specs.model import Blocks, Gqa
 from roofline.support.records import NamedTuple
 
 _SCORE_NBYTES = 4.0  # scores are fp32, written by the first stage and read by the selection
 _SELECTS = "the context is so long that blocks are selected"
-
-
-# Two levels of an indexer: one layer's publishes blocks of entries, those after it score within them.
-
-
-def scored_pairs(indexer: Indexer, span: Span, ratio: Real) -> Real:
-    r"""Pairs of a token and an earlier one whose entry an indexer scores.
-
-    .. math:: \sum_t t,\quad \sum_t \min(t,\ c \cdot ratio)\ \text{(within c candidates)}
-
-    Args:
-        indexer: the indexer; `candidates` are those that an earlier layer's published, c entries.
-        span: tokens computed [tokens].
-        ratio: tokens of an entry [tokens].
-
-    Returns:
-        Pairs, over all steps; divided by the ratio, those with entries [1].
-
-    Valid:
-        The kernel scores candidates alone, as DeepGEMM's sparse MQA logits do; others score all and mask them.
-
-    Source:
-        DeepSeek-V4.1 configuration, 2026-09 (`candidate_topk_blocks`, `candidate_block_size`); vLLM pull request
-        56254.
-
-    >>> scored_pairs(Indexer(32, 128, 512, candidates=16384), Span(1.0, 99_999.0, is_decode=True), 1)
-    16384.0
-    """
-    if absent(indexer.candidates):
-        return causal_pairs(span.new, span.cached)
-    return windowed_pairs(span.new, span.cached, 1.0 * indexer.candidates * ratio)
-
-
-# Grouped-query attention to blocks that pooled keys select.
 
 
 class Selection(NamedTuple):
@@ -117,7 +83,7 @@ def block_scores(mixer: Blocks, batch: Real, span: Span, kv_nbytes: Real, tp: Re
     Source:
         InfLLM-v2, arXiv:2509.24663, section 3; OpenBMB/infllmv2_cuda_impl (stage 1).
     """
-    heads, kv_heads = mixer.heads / tp, local_kv_heads(grouped(mixer), tp)
+    heads, kv_heads = mixer.heads / tp, local_kv_heads(without_blocks(mixer), tp)
     scored = batch * selected_pairs(mixer, span).scored / span.steps / mixer.stride
     read = scored if span.is_decode else where(scored > 0.0, batch * (span.cached + span.new) / mixer.stride, 0.0)
     return Work(
@@ -152,7 +118,7 @@ def block_attention(mixer: Blocks, batch: Real, span: Span, kv_nbytes: Real, tp:
     Source:
         InfLLM-v2, arXiv:2509.24663, section 3; heads in the scores, KV heads in the bytes.
     """
-    heads, kv_heads = mixer.heads / tp, local_kv_heads(grouped(mixer), tp)
+    heads, kv_heads = mixer.heads / tp, local_kv_heads(without_blocks(mixer), tp)
     width = mixer.head_dim + mixer.v_head_dim
     attended = selected_pairs(mixer, span).attended / span.steps
     seen = batch * attended
@@ -167,7 +133,7 @@ def block_attention(mixer: Blocks, batch: Real, span: Span, kv_nbytes: Real, tp:
     )
 
 
-def grouped(mixer: Blocks) -> Gqa:
+def without_blocks(mixer: Blocks) -> Gqa:
     """The attention without its selection."""
     return Gqa(
         mixer.heads,
@@ -182,17 +148,17 @@ def grouped(mixer: Blocks) -> Gqa:
 
 @Matrices
 def _projections(mixer: Blocks, hidden: Real) -> Iterator[Projection]:
-    yield from GQA.matrices.whole(grouped(mixer), hidden)
+    yield from GQA.matrices.whole(without_blocks(mixer), hidden)
 
 
 def _vectors(mixer: Blocks, tp: Real) -> Real:
-    return GQA.vectors(grouped(mixer), tp)
+    return GQA.vectors(without_blocks(mixer), tp)
 
 
 def _token_bytes(mixer: Blocks, kv_nbytes: Real, tp: Real) -> Real:
     """Keys and values of one token, and its share of a pooled key [B]."""
     width = mixer.head_dim + mixer.v_head_dim + mixer.head_dim / mixer.stride
-    return local_kv_heads(grouped(mixer), tp) * width * kv_nbytes
+    return local_kv_heads(without_blocks(mixer), tp) * width * kv_nbytes
 
 
 def _cache_bytes(mixer: Blocks, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:

@@ -173,8 +173,6 @@ def mixer_kinds(mixers: Iterable[Mixer]) -> tuple[KernelKind, ...]:
     used: set[KernelKind] = set()
     for mixer in mixers:
         used.update(MIXER_KINDS[type(mixer)].reading)
-        if isinstance(mixer, Blocks) or (
-            isinstance(mixer, (Gqa, Mla, Csa, Csa2)) and own_indexer(mixer) is not None
-        ):
+        if isinstance(mixer, Blocks) or (isinstance(mixer, (Gqa, Mla, Csa, Csa2)) and own_indexer(mixer) is not None):
             used.add(INDEXER)
     return tuple(kind for kind in KINDS.values() if kind in used)

@@ -24,7 +24,7 @@ from roofline.specs.model import Gqa, Relative
 _NBYTES = 2.0  # of the last inputs of a convolution, and of its weights
 
 
-def grouped(mixer: Relative) -> Gqa:
+def without_bias(mixer: Relative) -> Gqa:
     """The attention without its bias."""
     return Gqa(mixer.heads, mixer.kv_heads, mixer.head_dim, mixer.v_head_dim, mixer.window, qk_norm=mixer.qk_norm)
 
@@ -80,7 +80,7 @@ def biased_attention(mixer: Relative, batch: Real, span: Span, kv_nbytes: Real, 
         `gqa_prefill`, `gqa_decode`; Inkling (transformers 5.24); T5, arXiv:1910.10683, section 2.1; Transformer-XL,
         arXiv:1901.02860, section 3.3.
     """
-    plain, heads = grouped(mixer), mixer.heads / tp
+    plain, heads = without_bias(mixer), mixer.heads / tp
     if span.is_decode:
         work = gqa_decode(plain, batch, span.new, span.cached, kv_nbytes, tp)
     else:
@@ -99,7 +99,7 @@ def _with_distances(mixer: Relative, work: Work, seen: Real, span: Span, heads: 
     """Attention whose queries also multiply a key of the distance, if they do."""
     if not mixer.pair_keys:
         return work
-    read = reach(span.cached + (1.0 if span.is_decode else span.new), grouped(mixer))
+    read = reach(span.cached + (1.0 if span.is_decode else span.new), without_bias(mixer))
     return work._replace(
         flop=work.flop + 2.0 * heads * mixer.head_dim * seen,
         activation_bytes=work.activation_bytes + ACTIVATION_NBYTES * heads * mixer.head_dim * read,
@@ -119,7 +119,7 @@ def conv_channels(mixer: Relative, tp: Real) -> Real:
     Source:
         `InklingShortConvolution` of Hugging Face transformers 5.24: four in each layer.
     """
-    return local_kv_heads(grouped(mixer), tp) * (mixer.head_dim + mixer.v_head_dim) + 1.0 * mixer.conv_out
+    return local_kv_heads(without_bias(mixer), tp) * (mixer.head_dim + mixer.v_head_dim) + 1.0 * mixer.conv_out
 
 
 def convolutions(mixer: Relative, sequences: Real, tokens: Real, tp: Real) -> Work:
@@ -150,7 +150,7 @@ def convolutions(mixer: Relative, sequences: Real, tokens: Real, tp: Real) -> Wo
 
 @Matrices
 def _projections(mixer: Relative, hidden: Real) -> Iterator[Projection]:
-    *inputs, output = GQA.matrices.whole(grouped(mixer), hidden)
+    *inputs, output = GQA.matrices.whole(without_bias(mixer), hidden)
     yield from inputs
     if not absent(mixer.rank):
         yield Projection("relative", "qkv", Sharded(mixer.heads, mixer.rank, "heads"), hidden)
@@ -166,7 +166,7 @@ def _projections(mixer: Relative, hidden: Real) -> Iterator[Projection]:
 
 def _vectors(mixer: Relative, tp: Real) -> Real:
     """Norms of queries and keys, the table of a bias without mixtures, and biases that distances add to queries."""
-    values = GQA.vectors(grouped(mixer), tp)
+    values = GQA.vectors(without_bias(mixer), tp)
     if absent(mixer.rank):
         values = values + mixer.heads / tp * mixer.extent
     return values + 2.0 * mixer.heads / tp * mixer.head_dim if mixer.pair_keys else values
@@ -174,7 +174,7 @@ def _vectors(mixer: Relative, tp: Real) -> Real:
 
 def _cache_bytes(mixer: Relative, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:
     """Keys and values, and the last inputs of the convolutions."""
-    plain = grouped(mixer)
+    plain = without_bias(mixer)
     nbytes = local_kv_heads(plain, tp) * (mixer.head_dim + mixer.v_head_dim) * kv_nbytes * reach(tokens, plain)
     return nbytes if absent(mixer.conv) else nbytes + _NBYTES * (mixer.conv - 1) * conv_channels(mixer, tp)
 
@@ -184,7 +184,7 @@ def _add_kernels(assembly: Assembly, count: Real, mixer: Relative, span: Span) -
     matrices, tag = _projections.on_rank(mixer, assembly.hidden, tp), _tag(mixer)
     assembly.multiply("qkv" + tag, count, matrices["qkv"])
     norms = 2 * mixer.head_dim if mixer.qk_norm else 0
-    written = local_kv_heads(grouped(mixer), tp) * (mixer.head_dim + mixer.v_head_dim) * nbytes
+    written = local_kv_heads(without_bias(mixer), tp) * (mixer.head_dim + mixer.v_head_dim) * nbytes
     assembly.elementwise("append" + tag, count, kernels.rope_append(tokens, written, norms))
     if not absent(mixer.rank):
         assembly.sixteen_bit("relative bias" + tag, count, GEMM, bias_profiles(mixer, tokens, tp))

@@ -266,7 +266,7 @@ def _step_parts(passed: Pass) -> StepParts:
 
 
 def _mixed_time(deployment: Deployment, ranks: Real, tokens: Real, decoded: Real) -> tuple[Real, ...]:
-    """Everything but attention, head and host for so many tokens on each rank, some decoded, the others of a prompt [s].
+    """Everything but attention, head and host for so many tokens on each rank, some of them decoded [s].
 
     Layers that compute only the last tokens of a prompt compute all that are decoded: what that adds is the difference
     between tokens of as many sequences and those of one prompt.

@@ -421,10 +421,10 @@ class _Simulation:
         # Of one pool, the ranks beside the simulated one do the same; those of two pools are simulated, and differ.
         self.alike = 1 if pools is not None else int(min(plan.dp, server.users or plan.dp))
         self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode, self.alike)
-        self.last = server.deployment.model.last or _ALL  # tokens of a prompt that every layer computes
         self.linear, self.room_beside = self.prompts.linear[self.alike], cache(self.room_of)
         self.events: list[_Event] = []
-        self.order, self.sent = 0, 0  # number of the last event, which breaks ties, and requests
+        # Number of the last event, which breaks ties, requests, and tokens of a prompt that every layer computes.
+        self.order, self.sent, self.last = 0, 0, server.deployment.model.last or _ALL
         self.answered: list[Finished] = []
         self.gaps: dict[int, float] = {}  # since the last answered request: number by `_bin`
 
@@ -892,7 +892,7 @@ class _PromptTimes:
         self.linear = _Tables(lambda busy: _Table(partial(_linear_time, replace(server, users=busy))))
         self.through = _Tables(lambda busy: _Table(partial(_prompt_time, replace(server, users=busy))))
 
-    def step(self, linear: _Table, busy: float, tokens: int, late: int) -> float:
+    def step(self, linear: _Table, busy: float, tokens: float, late: float) -> float:
         """The same of a step, of whose tokens the late layers compute fewer."""
         if late == tokens:
             return linear[tokens]
