@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import reduce
@@ -461,6 +461,10 @@ _RULES: Mapping[type, Sequence[_Rule]] = {
         (lambda m: m.indexer and not m.ratio, "an indexer needs compressed entries to choose from; give ratio"),
         (lambda m: m.kv_shared and not m.ratio, "kv_shared is about compressed entries; give ratio"),
         (
+            lambda m: m.last and m.ratio and not m.kv_shared,
+            "a layer with entries of its own needs every token of a prompt; leave out last, or give kv_shared",
+        ),
+        (
             lambda m: m.indexer and m.indexer.candidates and not m.kv_shared,
             "candidates are those of an earlier layer, whose entries this one reads; give kv_shared",
         ),
@@ -610,6 +614,38 @@ def _of_streams(name: str) -> _Rule:
     return lambda model: getattr(model, name) and model.streams <= 1, text
 
 
+def _in_order(model: Any) -> Iterator[Any]:
+    """Layers in order; what repeats more than twice is the same as what repeats twice."""
+    for group in model.groups:
+        for _ in range(min(group.repeat, 2)):
+            yield from group.pattern or [group]
+
+
+def _skips_midway(model: Any) -> bool:
+    """Whether layers that compute the end of a prompt alone come before others, or differ, or are all there are."""
+    ends = [getattr(layer.ffn, "last", 0) for layer in _in_order(model)]
+    late = [end for end in ends if end]
+    return bool(late) and (len(late) == len(ends) or ends[-len(late) :] != late[:1] * len(late))
+
+
+def _lacks_owner(model: Any) -> bool:
+    """Whether a layer reads what no earlier one has: a latent, entries, candidates, rows."""
+    owned = set()
+    for layer in _in_order(model):
+        for part in (layer.mixer, layer.ffn):
+            if part.kind not in ("csa2", "mla", "memory"):
+                continue
+            of, indexer = (part.kind, getattr(part, "ratio", 0)), getattr(part, "indexer", None)
+            if (getattr(part, "kv_shared", False) or getattr(part, "shared", False)) and of not in owned:
+                return True
+            owned.add(of)
+            if indexer and indexer.candidates and (of, "scored") not in owned:
+                return True
+            if indexer and indexer.own and not indexer.candidates:
+                owned.add((of, "scored"))
+    return False
+
+
 class _Mtp(Strict):
     """Draft modules for speculative decoding, in no total."""
 
@@ -681,7 +717,12 @@ ModelSpec = of_record(
     },
     base=Document,
     without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions", "preset"),
-    rules=[_of_streams("stream_rank"), _of_streams("stream_average")],
+    rules=[
+        _of_streams("stream_rank"),
+        _of_streams("stream_average"),
+        (_skips_midway, "layers that compute the last tokens of a prompt alone are the last ones; give them one last"),
+        (_lacks_owner, "a layer reads what an earlier one of its kind (and ratio) keeps or chooses; none does so"),
+    ],
 )
 
 
