@@ -30,7 +30,7 @@ from roofline.physics import equation as one_equation
 from roofline.physics import passes
 from roofline.physics.assembly import Sharded
 from roofline.physics.equation import IDEAL, IDEAL_LINK, Kernel, Terms
-from roofline.physics.kernels import gemm
+from roofline.physics.kernels import Span, gemm
 from roofline.physics.memory import ParameterCount
 from roofline.physics.passes import Pass
 from roofline.physics.plan import PLAIN_SPREAD, Scheme
@@ -104,12 +104,17 @@ CHAPTERS = {
     "causal_pairs norm_add rope_append activation latent_norm top_k add embedding sample",
     "physics/assembly": "replicated local rank_batch lookup_parameters layer_input_parameters altup_parameters "
     "altup_mix",
-    "physics/layers/attention": "gqa_prefill gqa_decode local_kv_heads index_scores",
+    "physics/layers/attention": "gqa_prefill gqa_decode local_kv_heads scored_pairs index_scores",
     "physics/layers/latent": "mla_prefill mla_decode mla_extend mla_chosen mla_absorb mla_crossover csa_pairs "
     "csa_attention compressed_values",
     "physics/context": "zigzag_pairs partial_bytes exchanged_bytes",
     "physics/layers/recurrent": "channels state_bytes short_conv recurrence gdn_state kda_state lightning_state "
     "mamba2_state mamba1_state conv_bytes gated_conv",
+    "physics/layers/relative": "bias_profiles biased_attention conv_channels convolutions",
+    "physics/layers/candidates": "selected_pairs block_scores block_attention",
+    "physics/layers/cross_layer": "entry_bytes csa2_cache_bytes",
+    "physics/layers/memories": "row_nbytes ngram_columns ngram_values memory_rows idle_memory memory_scores "
+    "memory_read",
     "physics/layers/networks": "distinct_experts fullest_rank fullest_touched balanced_rank touched_copies experts",
     "physics/exchange": "per_node_bytes direct_bytes",
     "physics/two_batches": "exposed",
@@ -124,7 +129,7 @@ CHAPTERS = {
     "serving/latency": "chunks prompt_chunk prefill decode steps_of_answer time_per_token slo_excess e2el lanes",
     "serving/prompts": "computed load_time cached_prefixes",
     "serving/load/server": "link_rate link_wait Server.slowdown Server.arrival Server.cold Server.before Server.slots "
-    "Server.decode_pass Server.linear Server.prompt added added_by_node turns",
+    "Server.decode_pass Server.through Server.linear Server.prompt added added_by_node turns",
     "serving/knee": "ridge_knee half_knee weight_sides",
     "serving/verdict": "pass_sigma load_sigma wider spread",
     "serving/load/rounds": "queue_wait idle_time meeting _passes _following _idle _gathered _way_back "
@@ -142,6 +147,12 @@ NOTES = {
     "physics/layers/recurrent": "`number` heads or groups, `each` of such width; fields of `State`: `values` of the "
     "state, `prompt_flop` of a token, `step_flop` of a value, `token_values` read and "
     "written, `decays` parameters read.",
+    "physics/layers/relative": "`extent` distances that have a bias, `rank` values of a head that mix profiles; "
+    "`F_gqa` and the like of the same attention without a bias.",
+    "physics/layers/candidates": "`stride` from one pooled key to the next, `top_k` blocks of `block` tokens, `dense` "
+    "context up to which all is attended to.",
+    "physics/layers/memories": "`lookups` rows of a table for each token; `keys` of each half, queries of `key_dim` "
+    "values, `top_k` rows of `width` values that each of the `heads` reads.",
     "physics/layers/networks": "`c` `routing_skew`; `width` of an expert; `expert_tp` ranks that share one; `z(ep)` "
     "as in *Valid* below.",
     "physics/passes": '`kernels` time of all; `prefill`, `step`, `layer`, `sequence` host times, as in "Engines".',
@@ -190,6 +201,7 @@ RESULTS = {
     "csa_pairs": "near far",
     "mixer_parameters": "matrices vectors",
     "layer_input_parameters": "matrices norms",
+    "ngram_values": "matrices vectors rows_held",
     "altup_parameters": "matrices router norms",
     "weight_sides": "compute memory",
     "spread": "low high",
@@ -279,7 +291,10 @@ class Letters:
     def __call__(self, name: str, *arguments: Any, **_: Any) -> Any:
         """Result of a function of which nothing but the name is known."""
         arguments = tuple(value.layers if isinstance(value, Stage) else value for value in arguments)
-        arguments = tuple(part for value in arguments for part in (value[:2] if isinstance(value, Run) else (value,)))
+        records = (Run, Span)
+        arguments = tuple(
+            part for value in arguments for part in (value[:2] if isinstance(value, records) else (value,))
+        )
         numbers = [value for value in arguments if isinstance(value, (Node, int, float)) and type(value) is not bool]
         if not numbers:
             return getattr(self, name)
@@ -672,6 +687,17 @@ def symbols(names: str) -> dict[str, Any]:
     return {path: lambda v, path=path: getattr(v, path.rpartition(".")[2]) for path in names.split()}
 
 
+def plain_attention(v: Letters) -> one_equation.Work:
+    """Work of attention before what is special about it."""
+    return one_equation.Work(
+        flop=v.F_gqa,
+        kv_bytes=v.Q_kv_gqa,
+        activation_bytes=v.Q_a_gqa,
+        exponentials=v.X_gqa,
+        serial_depth=v.d_s_gqa,
+    )
+
+
 def stage(layers: Any, mixer: Any = None, ffn: Any = None, **ends: bool) -> Stage:
     """A pipeline stage of layers of one kind."""
     return Stage(((layers, mixer),), ((layers, ffn),), **ends)
@@ -790,7 +816,7 @@ ALWAYS: dict[str, Any] = {
     "start_up": (),
     **dict.fromkeys(("in_switch", "is_free_of_loads", "norm_weights", "is_fixed"), True),
     **dict.fromkeys(("in_switch_reduction", "dynamic", "tied", "norm_bias", "head_bias", "stream_average"), False),
-    **dict.fromkeys(("positions", "layer_input", "layer_vocab", "altup", "laurel", "stream_rank"), 0),
+    **dict.fromkeys(("positions", "layer_input", "layer_vocab", "altup", "laurel", "stream_rank", "model.late"), 0),
     **dict.fromkeys(("launch", "launch_decode"), 0.0),
     "run": None,
     "spread": PLAIN_SPREAD,
@@ -809,6 +835,7 @@ ALWAYS: dict[str, Any] = {
     "model.mixers": lambda v: ((v.layers, None),),
     # A rank of a server, whose times are functions of which nothing but the name is known.
     "server.linear": lambda v: partial(v, "linear"),
+    "server.through": lambda v: partial(v, "through"),
     "server.arrival": lambda v: partial(v, "arrival"),
     "server.decode": lambda v: lambda sequences: SimpleNamespace(linear=0.0, total=v("decode_step", sequences)),
     "server.beside": lambda v: lambda sequences, _: v("linear", sequences, 0.0),
@@ -875,7 +902,40 @@ CASES: dict[str, tuple[Case, ...]] = {
     ),
     "reach": (Case("full"), Case("limited", symbols("window"))),
     "local": (Case("dealt out"), Case("replicated", {"is_replicated": True})),
+    "scored_pairs": (Case("all"), Case("candidates", symbols("candidates"))),
     "index_scores": SPANS,
+    "bias_profiles": (Case("", symbols("rank")),),
+    "biased_attention": tuple(
+        Case(note, given, {"gqa_prefill": lambda v: lambda *_: plain_attention(v)})
+        for note, given in (
+            ("table", {}),
+            ("profiles", symbols("rank")),
+            ("a key per distance", {"pair_keys": True}),
+        )
+    ),
+    "conv_channels": (Case("", symbols("conv_out")),),
+    "convolutions": (Case("", symbols("conv conv_out")),),
+    "selected_pairs": (
+        Case("blocks"),
+        Case("dense below a limit, decode", {"is_decode": True, **symbols("dense")}),
+        Case("prompt", symbols("dense")),
+    ),
+    "block_scores": SPANS,
+    "block_attention": SPANS,
+    "entry_bytes": (
+        Case("own entries", COMPRESSED),
+        Case("index keys, FP4", {**COMPRESSED, "packed": True, "indexer": Indexer}),
+    ),
+    "csa2_cache_bytes": (Case("shared entries"), Case("own entries", COMPRESSED)),
+    "row_nbytes": (
+        Case("as the embedding", {"ngrams": Ngrams}),
+        Case("FP8", {"ngrams": Ngrams, "packed": True}),
+    ),
+    "ngram_columns": (
+        Case("gated", {"ngrams": Ngrams, **symbols("streams")}),
+        Case("added to the input", {"ngrams": Ngrams, "gated": False}),
+    ),
+    "ngram_values": (Case("", {"ngrams": Ngrams, **symbols("tables conv norms streams")}),),
     "csa_pairs": (
         Case("window"),
         Case("all entries", COMPRESSED),
@@ -1046,10 +1106,8 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case("users", symbols("server.users")),
         Case("spread", {"is_fixed": False}),
     ),
-    "Server.linear": tuple(
-        Case(note, given, {"prefill_pass": lambda v: partial(v.passed, "prefill_pass", kind=GEMM)})
-        for note, given in (("open loop", {}), ("users", symbols("server.users")))
-    ),
+    "Server.through": (Case("", {}, {"prefill_pass": lambda v: partial(v.passed, "prefill_pass", kind=GEMM)}),),
+    "Server.linear": (Case("open loop"), Case("users", symbols("server.users"))),
     "Server.prompt": (Case("", {}, {"prompt_chunk": chunk}),),
     "added": tuple(Case(name, given) for name, given in SCHEDULERS.items()),
     "added_by_node": (Case("", {"node": lambda v: PromptNode(1.0, v.node_length, v.node_attention, v.node_alone)}),),

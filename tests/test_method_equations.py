@@ -41,6 +41,7 @@ EXCLUDED = {
     "physics/memory.py: kv_growth_per_token": "the difference of cache_bytes at two lengths",
     "physics/memory.py: state_bytes_per_sequence": "cache_bytes of no token, summed over the layers",
     "physics/memory.py: entry_parameters": "those of physics/assembly.py for the whole model, by section",
+    "physics/memory.py: ngram_table_bytes": "the tables of ngram_parameters times row_nbytes",
     "physics/memory.py: redundant_bytes": "a share of the experts' bytes: its docstring has it",
     "physics/layers/networks.py: heaviest_copy": "a maximum over shares of the experts: its docstring has it",
     "physics/exchange.py: exchange_roof": "a time as work and roof: its docstring has it",

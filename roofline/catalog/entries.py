@@ -247,9 +247,9 @@ class _Parts:
         if key in self._anchors:
             return f"*{self._anchors[key]}"
         if self._uses[key] < 2 or part["kind"] in ("none", "linear"):
-            return _flow(part)
+            return _part(part)
         name = self._anchors[key] = self._free(_anchor(part))
-        return f"&{name} {_flow(part)}"
+        return f"&{name} {_part(part)}"
 
     def is_short(self, layer: Mapping[str, Any]) -> bool:
         """Whether a layer fits on one line because its parts are aliases."""
@@ -259,6 +259,9 @@ class _Parts:
         taken = set(self._anchors.values())
         candidates = (name, *(f"{name}{number}" for number in range(2, 2000)))
         return next(candidate for candidate in candidates if candidate not in taken)
+
+
+_LONGEST_PART = 180  # [characters]
 
 
 def _group_lines(groups: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -286,9 +289,20 @@ def _anchor(part: Mapping[str, Any]) -> str:
         return next((name for field, name in names if field in part), "full")
     if kind == "csa":
         return f"csa{part.get('ratio', 0)}"
+    if kind == "csa2":
+        own = part.get("indexer", {}).get("own", True)
+        return "full" if "kv_shared" not in part else "reindex" if own else "reuse"
+    if kind == "relative":
+        return "local" if "window" in part else "full"
     if kind == "mla" and not part.get("indexer", {}).get("own", True):
         return "follower"
     return {"dense": "mlp"}.get(kind, kind) if kind in (*MIXERS, *FFNS) else "part"
+
+
+def _part(part: Mapping[str, Any]) -> str:
+    """A mixer or network on one line, or on two where it is long and has an indexer."""
+    text = _flow(part)
+    return text if len(text) <= _LONGEST_PART else text.replace(", indexer:", f",\n{' ' * 9}indexer:")
 
 
 def _flow(value: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from difflib import get_close_matches
 from functools import reduce
@@ -45,7 +45,23 @@ from roofline.specs.gpu import (
     ServedPasses,
 )
 from roofline.specs.media import AUDIO, AUDIO_RULES, VISION, Step, Tower
-from roofline.specs.model import FFNS, MIXERS, Csa, Gdn, Gqa, Indexer, Mamba2, Mla, Model, MoeFfn, Ngrams
+from roofline.specs.model import (
+    FFNS,
+    MIXERS,
+    Blocks,
+    Csa,
+    Csa2,
+    Gdn,
+    Gqa,
+    Indexer,
+    Mamba2,
+    MemoryFfn,
+    Mla,
+    Model,
+    MoeFfn,
+    Ngrams,
+    Relative,
+)
 from roofline.specs.names import Bytes, BytesPerSecond, Seconds, Share, Watts, name_fault
 from roofline.specs.workload import ARRIVALS, AWAITED, LAWS, SLO_EXAMPLE, UNIFORM_CV, NamedWorkload, limits_of_text
 from roofline.support.errors import BadInput, RooflineError, printable
@@ -466,6 +482,31 @@ _RULES: Mapping[type, Sequence[_Rule]] = {
         _multiple("heads", "o_groups"),
         (lambda m: m.indexer and not m.ratio, "an indexer needs compressed entries to choose from; give ratio"),
     ),
+    Csa2: (
+        _multiple("heads", "o_groups"),
+        (lambda m: m.indexer and not m.ratio, "an indexer needs compressed entries to choose from; give ratio"),
+        (lambda m: m.kv_shared and not m.ratio, "kv_shared is about compressed entries; give ratio"),
+        (
+            lambda m: m.last and m.ratio and not m.kv_shared,
+            "a layer with entries of its own needs every token of a prompt; leave out last, or give kv_shared",
+        ),
+        (
+            lambda m: m.indexer and m.indexer.candidates and not m.kv_shared,
+            "candidates are those of an earlier layer, whose entries this one reads; give kv_shared",
+        ),
+    ),
+    Relative: (
+        _multiple("heads", "kv_heads"),
+        (lambda m: m.conv_out and not m.conv, "conv_out is about convolutions; give conv"),
+        (lambda m: m.conv == 1, "a convolution over one token is none; leave conv out"),
+    ),
+    Blocks: (
+        _multiple("heads", "kv_heads"),
+        (
+            lambda m: m.dense and m.dense < m.block * m.top_k,
+            "dense ({0.dense}) must be at least the {0.top_k} blocks of {0.block} tokens that are selected",
+        ),
+    ),
     Gdn: (_multiple("v_heads", "k_heads"),),
     Gqa: (
         _multiple("heads", "kv_heads"),
@@ -479,11 +520,9 @@ _RULES: Mapping[type, Sequence[_Rule]] = {
         ),
     ),
     Mamba2: (_multiple("heads", "groups"),),
-    Mla: (
-        (
-            lambda m: m.indexer and m.indexer.own and m.q_rank is None,
-            "an indexer needs the query latent; give q_rank",
-        ),
+    MemoryFfn: (
+        (lambda f: f.key_dim % 2, "key_dim ({0.key_dim}) must be even: a query has two halves"),
+        (lambda f: f.top_k > f.keys, "top_k ({0.top_k}) must not exceed keys ({0.keys})"),
     ),
     MoeFfn: (
         (lambda f: f.top_k > f.experts, "top_k ({0.top_k}) must not exceed experts ({0.experts})"),
@@ -491,14 +530,32 @@ _RULES: Mapping[type, Sequence[_Rule]] = {
         (lambda f: f.shared_gate and not f.shared_width, "shared_gate needs shared experts; give shared_width"),
     ),
 }
-_INDEXER = (of_record(Indexer, {}, rules=[_multiple("top_k", "block")]) | None, None)
+_INDEXER = (
+    of_record(
+        Indexer,
+        {},
+        rules=[
+            _multiple("top_k", "block"),
+            (
+                lambda i: i.candidates and i.candidates < i.top_k,
+                "top_k ({0.top_k}) must not exceed candidates ({0.candidates})",
+            ),
+        ],
+    )
+    | None,
+    None,
+)
+_VALUES = (Count | None, None)  # defaults to head_dim
 #: Record -> type and default of fields that differ between file and record.
 _OVERRIDES: Mapping[type, Mapping[str, tuple[Any, Any]]] = {
     Csa: {"indexer": _INDEXER},
+    Csa2: {"indexer": _INDEXER},
+    Relative: {"qk_norm": (Literal["head"] | None, None), "v_head_dim": _VALUES},
+    Blocks: {"qk_norm": (Literal["head"] | None, None), "v_head_dim": _VALUES},
     Gqa: {
         "indexer": _INDEXER,
         "qk_norm": (Literal["head", "full"] | None, None),
-        "v_head_dim": (Count | None, None),  # defaults to head_dim
+        "v_head_dim": _VALUES,
     },
     Mla: {"indexer": _INDEXER, "rope": (WholeNumber, ...)},  # zero in GLM-5.3-Flash
 }
@@ -553,6 +610,10 @@ class _Group(Strict):
 def _check_not_empty(mixer: Any, ffn: Any) -> None:
     if mixer.kind == ffn.kind == "none":
         raise _refusal("group", "a layer must have a mixer, an ffn or both")
+    if getattr(mixer, "last", 0) != getattr(ffn, "last", 0):
+        raise _refusal(
+            "group", "mixer and ffn of a layer must compute the same last tokens of a prompt; give both last"
+        )
 
 
 class _Parameters(Cited):
@@ -577,6 +638,38 @@ class _Stated(Strict):
 def _of_streams(name: str) -> _Rule:
     text = f"{name} says how several residual streams are mixed; give streams"
     return lambda model: getattr(model, name) and model.streams <= 1, text
+
+
+def _in_order(model: Any) -> Iterator[Any]:
+    """Layers in order; what repeats more than twice is the same as what repeats twice."""
+    for group in model.groups:
+        for _ in range(min(group.repeat, 2)):
+            yield from group.pattern or [group]
+
+
+def _skips_midway(model: Any) -> bool:
+    """Whether layers that compute the end of a prompt alone come before others, or differ, or are all there are."""
+    ends = [getattr(layer.ffn, "last", 0) for layer in _in_order(model)]
+    late = [end for end in ends if end]
+    return bool(late) and (len(late) == len(ends) or ends[-len(late) :] != late[:1] * len(late))
+
+
+def _lacks_owner(model: Any) -> bool:
+    """Whether a layer reads what no earlier one has: a latent, entries, candidates, rows."""
+    owned = set()
+    for layer in _in_order(model):
+        for part in (layer.mixer, layer.ffn):
+            if part.kind not in ("csa2", "mla", "memory"):
+                continue
+            of, indexer = (part.kind, getattr(part, "ratio", 0)), getattr(part, "indexer", None)
+            if (getattr(part, "kv_shared", False) or getattr(part, "shared", False)) and of not in owned:
+                return True
+            owned.add(of)
+            if indexer and indexer.candidates and (of, "scored") not in owned:
+                return True
+            if indexer and indexer.own and not indexer.candidates:
+                owned.add((of, "scored"))
+    return False
 
 
 class _Mtp(Strict):
@@ -645,12 +738,17 @@ ModelSpec = of_record(
         "parameters": (_Stated, {}),
         "architecture": (Cited, ...),
         "mtp": (_Mtp | None, None),
-        "ngrams": (of_record(Ngrams, {}) | None, None),
+        "ngrams": (of_record(Ngrams, {"conv": (WholeNumber, 4), "norms": (WholeNumber, 3)}) | None, None),
         "encoders": (Annotated[list[_Tower], Field(max_length=4)], []),
     },
     base=Document,
     without=("short_name", "stated_total", "stated_active", "mtp_layers", "cautions", "preset"),
-    rules=[_of_streams("stream_rank"), _of_streams("stream_average")],
+    rules=[
+        _of_streams("stream_rank"),
+        _of_streams("stream_average"),
+        (_skips_midway, "layers that compute the last tokens of a prompt alone are the last ones; give them one last"),
+        (_lacks_owner, "a layer reads what an earlier one of its kind (and ratio) keeps or chooses; none does so"),
+    ],
 )
 
 

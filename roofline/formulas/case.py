@@ -250,6 +250,7 @@ def _offload(offload: Offload | None, make: Make) -> Offload | None:
         offload.is_experts,
         _input(make, "offload_bandwidth", "rate", "B/s", offload.bandwidth, "host memory to one GPU"),
         _input(make, "cpu_bandwidth", "rate", "B/s", offload.cpu_bandwidth, of_cpu),
+        offload.is_tables,
     )
 
 

@@ -81,10 +81,20 @@ class StagedModel(Model):
     whole: Stage  # all of its layers
     fullest: tuple[Stage, ...]  # pipeline stages, one of which is the fullest
     count: Any  # of layers
+    late_layers: Any = 0  # of them that compute the last tokens of a prompt alone
+    late_tokens: int = 0  # how many
 
     @cached_property
     def layers(self) -> Any:
         return self.count
+
+    @cached_property
+    def late(self) -> Any:
+        return self.late_layers
+
+    @cached_property
+    def last(self) -> int:
+        return self.late_tokens
 
     @cached_property
     def mixers(self) -> tuple[tuple[Any, Mixer], ...]:

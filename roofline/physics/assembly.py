@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from roofline.numbers.operations import Real, above, ceil, maximum, never, where
+from roofline.numbers.operations import Real, above, ceil, maximum, minimum, never, where
 from roofline.physics import kernels
 from roofline.physics.equation import (
     Kernel,
@@ -34,6 +34,8 @@ from roofline.support.records import NamedTuple, replace
 
 ACTIVATION_NBYTES = 2.0  # activations between kernels and GPUs are 16-bit
 
+#: Where a prompt begins to have more tokens than its late layers compute.
+FEWER_THAN_LAST = "a prompt has more tokens than its last layers compute"
 _SINGLE_RANK = "a collective starts or ends at one rank"
 _STATE_WRITES = 0.5  # share of a recurrent state's traffic: read once, written for each token that may be accepted
 
@@ -73,6 +75,7 @@ class Assembly:
         self.tp, self.hidden = deployment.plan.tp, deployment.model.hidden
         self.batch = batch  # sequences of all data-parallel ranks
         self.sequences = rank_batch(batch, deployment.plan.dp)
+        self.new = new  # tokens of each sequence
         self.tokens = self.sequences * new  # of the fullest data-parallel rank
         self.pooled = batch * new  # of all data-parallel ranks, which the experts share
         self.different: Real | None = None  # of them, where some are copies of each other
@@ -98,6 +101,16 @@ class Assembly:
     def stream_bytes(self) -> Real:
         """One residual stream of this rank's tokens [B]."""
         return ACTIVATION_NBYTES * self.tokens * self.hidden
+
+    @contextmanager
+    def last_tokens(self, most: Real) -> Iterator[None]:
+        """A context whose kernels compute only so many last tokens of each sequence; of a decode step, all."""
+        whole = self.tokens, self.pooled, self.different
+        share = minimum(self.new, 1.0 * most, FEWER_THAN_LAST) / self.new
+        self.tokens, self.pooled = share * self.tokens, share * self.pooled
+        self.different = None if self.different is None else share * self.different
+        yield
+        self.tokens, self.pooled, self.different = whole
 
     @contextmanager
     def serving(self, part: str) -> Iterator[None]:
@@ -388,8 +401,8 @@ def lookup_parameters(model: Model) -> Real:
     Source:
         `wpe` of GPT-2, `embed_tokens_per_layer` of Gemma-3n and Gemma-4 in Hugging Face transformers.
     """
-    rows = 0.0 if _absent(model.positions) else 1.0 * model.positions * model.hidden
-    if _absent(model.layer_input):
+    rows = 0.0 if absent(model.positions) else 1.0 * model.positions * model.hidden
+    if absent(model.layer_input):
         return rows
     return rows + 1.0 * model.layer_vocab * model.layers * model.layer_input
 
@@ -411,7 +424,7 @@ def layer_input_parameters(model: Model, *, of_layer: bool) -> tuple[Real, Real]
         Hugging Face transformers.
     """
     width = model.layer_input
-    if _absent(width):
+    if absent(width):
         return 0.0, 0.0
     return (2.0 * model.hidden * width, 0.0) if of_layer else (1.0 * model.hidden * model.layers * width, 1.0 * width)
 
@@ -433,10 +446,10 @@ def altup_parameters(model: Model, *, of_layer: bool) -> tuple[Real, Real, Real]
         Updates for Efficient Transformers", arXiv:2301.13310.
     """
     streams, hidden, rank = model.altup, model.hidden, model.laurel
-    matrices, norm = (0.0, 0.0) if _absent(rank) else (2.0 * hidden * rank, 1.0 * hidden)
+    matrices, norm = (0.0, 0.0) if absent(rank) else (2.0 * hidden * rank, 1.0 * hidden)
     if not of_layer:
-        return (0.0 if _absent(streams) else 2.0 * (streams - 1) * hidden * hidden), 0.0, 0.0
-    if _absent(streams):
+        return (0.0 if absent(streams) else 2.0 * (streams - 1) * hidden * hidden), 0.0, 0.0
+    if absent(streams):
         return matrices, 0.0, norm
     return matrices, 1.0 * streams * hidden + streams**2 + streams**3, norm + 2.0 * hidden
 
@@ -498,7 +511,7 @@ def add_altup(assembly: Assembly) -> None:
         assembly.elementwise("laurel, add", layers, kernels.add(tokens, hidden))
 
 
-def _absent(number: Real) -> bool:
+def absent(number: Real) -> bool:
     """Whether a number of a record is a plain zero."""
     return type(number) is int and not number
 

@@ -26,7 +26,7 @@ from roofline.physics.plan import Deployment, ModelQuantization, Offload, Plan
 from roofline.physics.programs import figures_of
 from roofline.specs.engine import OF_ALL, OF_FREE, StartUp
 from roofline.specs.formats import number_format
-from roofline.specs.model import Ffn, Gqa, Layer, Mixer, Model, MoeFfn, Stage
+from roofline.specs.model import Ffn, Gqa, Layer, MemoryFfn, Mixer, Model, MoeFfn, Relative, Stage
 from roofline.support.records import NamedTuple, replace
 
 #: Tokens whose activations are alive together: the largest prefill chunk
@@ -322,7 +322,7 @@ def stage_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage
 
 
 def offloadable_bytes(deployment: Deployment, offload: Offload) -> Real:
-    """Weights on one GPU of the fullest stage that may stay in host memory: those of layers, or of their experts.
+    """Weights on one GPU of the fullest stage that may stay in host memory: layers, experts, or tables of n-grams.
 
     Args:
         deployment: model, plan and quantization.
@@ -335,6 +335,8 @@ def offloadable_bytes(deployment: Deployment, offload: Offload) -> Real:
         `stage_bytes`; vLLM offloads parameters of decoder layers alone, those that `cpu_offload_params` names.
     """
     model, plan, quantization = deployment.model, deployment.plan, deployment.quantization
+    if offload.is_tables:
+        return ngram_table_bytes(model, plan.tp, quantization.sections["embed"].weight_nbytes)
     counts = (stage_parameters(model, stage, plan.tp, plan.expert_ranks) for stage in model.stages(plan.pp))
     if offload.is_experts:
         counts = (ParameterCount(experts=count.experts) for count in counts)
@@ -476,9 +478,12 @@ def _deployed_weights(deployment: Deployment) -> Real:
     nbytes: Real | None = deployment.memo.get(_deployed_weights)
     if nbytes is None:
         redundant = deployment.spread.redundant
-        nbytes = weight_bytes(deployment.model, deployment.plan, deployment.quantization, redundant)
+        offload, model = deployment.offload, deployment.model
+        if offload is not None and offload.is_tables and model.ngrams is not None:  # which the first stage has
+            model = replace(model, ngrams=replace(model.ngrams, rows=0))
+        nbytes = weight_bytes(model, deployment.plan, deployment.quantization, redundant)
         nbytes = nbytes + _draft_weights(deployment)
-        if deployment.offload is not None:
+        if offload is not None and not offload.is_tables:
             nbytes = nbytes - offloaded_bytes(deployment)
         if deployment.media is not None:
             from roofline.physics.encoders import encoder_bytes
@@ -491,8 +496,10 @@ def _deployed_weights(deployment: Deployment) -> Real:
 def kept_bytes(mixer: Mixer, length: Real, nbytes: Real, tp: Real, full_length: Real) -> Real:
     """KV cache of one sequence in a layer, of which at least a share is kept [B]."""
     read = cache_bytes(mixer, length, nbytes, tp)
-    if not isinstance(mixer, Gqa) or (type(full_length) is float and full_length == 0.0):
+    if not isinstance(mixer, (Gqa, Relative)) or (type(full_length) is float and full_length == 0.0):
         return read
+    if isinstance(mixer, Relative):
+        return maximum(read, full_length * cache_bytes(replace(mixer, window=None), length, nbytes, tp))
     if mixer.window is None and mixer.chunk is None:
         return read
     return maximum(read, full_length * cache_bytes(replace(mixer, window=None, chunk=None), length, nbytes, tp))
@@ -550,7 +557,9 @@ def _end_bytes(model: Model, plan: Plan, quantization: ModelQuantization, stage:
     entry_bytes = _section_bytes(entry, quantization) + entry.embed * embed_nbytes
     if model.ngrams is not None:
         ngrams = ngram_parameters(model, plan.tp)
-        entry_bytes = entry_bytes + _section_bytes(ngrams, quantization) + ngrams.embed * embed_nbytes
+        entry_bytes = (
+            entry_bytes + _section_bytes(ngrams, quantization) + ngram_table_bytes(model, plan.tp, embed_nbytes)
+        )
     first = where(stage.is_first, table * embed_nbytes + entry_bytes, 0.0)
     head = table * sections["head"].weight_nbytes
     head = where(model.tied, where(stage.is_first, 0.0, head), head)
@@ -589,7 +598,7 @@ def _cached(model: Model, tokens: float) -> Real:
     nbytes = number_format(model.native["kv"]).nbytes
     return float(
         sum(
-            count * cache_bytes(mixer, tokens, nbytes)
+            count * (cache_bytes(mixer, tokens, nbytes) - cache_bytes(mixer, 0.0, nbytes))
             for count, mixer in model.mixers
             if MIXER_KINDS[type(mixer)].is_attention
         )
@@ -695,11 +704,22 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
         for layers, ffn in model.ffns
         if isinstance(ffn, MoeFfn)
     )
+    idle = idle + _idle_rows(model)
     ends = {"all": 0.0, "no-embedding": count.embed, "no-embedding-no-head": count.embed + count.head}
     excluded = ends[convention]
     if model.tied and convention == "no-embedding":
         excluded = lookup_parameters(model)  # the token embedding is the head too
     return float(count.total - idle - excluded)
+
+
+def _idle_rows(model: Model) -> Real:
+    """Values of memories that a token does not read."""
+    memories = [(layers, ffn) for layers, ffn in model.ffns if isinstance(ffn, MemoryFfn)]
+    if not memories:
+        return 0.0
+    from roofline.physics.layers.memories import idle_memory
+
+    return sum(layers * idle_memory(ffn) for layers, ffn in memories)
 
 
 def stage_parameters(model: Model, stage: Stage, tp: Real = 1, expert_ranks: Real = 1) -> ParameterCount:
@@ -806,15 +826,33 @@ def ngram_parameters(model: Model, tp: Real = 1) -> ParameterCount:
     Source:
         Per-layer embeddings of Qwen4Exp (transformers 5.23, 2026).
     """
-    ngrams = model.ngrams
-    if ngrams is None:
+    if model.ngrams is None:
         return ParameterCount()
-    row_width, width = ngrams.lookups * ngrams.width, model.streams * model.hidden
-    return ParameterCount(
-        linear=1.0 * ngrams.tables * row_width * (width + model.hidden),
-        norm=ngrams.tables * (3.0 + ngrams.conv) * width,
-        embed=ngrams.rows * ngrams.width / tp,
-    )
+    from roofline.physics.layers.memories import ngram_values
+
+    linear, norm, embed = ngram_values(model, model.ngrams, tp)
+    return ParameterCount(linear=linear, norm=norm, embed=embed)
+
+
+def ngram_table_bytes(model: Model, tp: Real, embed_nbytes: Real) -> Real:
+    """Tables of n-grams on one rank.
+
+    Args:
+        model: the model.
+        tp: tensor-parallel degree [1].
+        embed_nbytes: bytes per value of the embedding [B].
+
+    Returns:
+        Bytes; zero where a model has none [B].
+
+    Source:
+        `ngram_parameters`, `row_nbytes`.
+    """
+    if model.ngrams is None:
+        return 0.0
+    from roofline.physics.layers.memories import row_nbytes
+
+    return ngram_parameters(model, tp).embed * row_nbytes(model.ngrams, embed_nbytes)
 
 
 def _norm_values(model: Model) -> Real:

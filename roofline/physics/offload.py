@@ -63,7 +63,8 @@ def read_from_host(assembly: Assembly, first: int, *, is_decode: bool) -> None:
 
     Valid:
         Each offloaded weight that a pass uses crosses once, before it is multiplied: nothing overlaps. Of experts only
-        those cross that the pass touches. The offloaded share of every matrix is the same.
+        those cross that the pass touches. The offloaded share of every matrix is the same. Of tables of n-grams those
+        rows cross that tokens look up; engines that fetch them ahead hide that time.
 
     Source:
         vLLM, model_executor/offloader/uva.py: kernels read pinned host memory in place (UVA), or the weights are copied
@@ -72,14 +73,28 @@ def read_from_host(assembly: Assembly, first: int, *, is_decode: bool) -> None:
     deployment = assembly.deployment
     offload = deployment.offload
     assert offload is not None  # noqa: S101  # as who calls has seen
-    share = offloaded_bytes(deployment) / offloadable_bytes(deployment, offload)
     moved: Real = 0.0
+    if offload.is_tables:
+        from roofline.physics.layers.memories import NGRAM_ROWS
+
+        for place, kernel in enumerate(assembly.kernels[:first]):
+            if kernel.name == NGRAM_ROWS:
+                moved = moved + kernel.count * kernel.work.weight_bytes
+                assembly.kernels[place] = _with_share(kernel, 0.0)
+        _add_read(assembly, moved, offload, is_decode=is_decode)
+        return
+    share = offloaded_bytes(deployment) / offloadable_bytes(deployment, offload)
     for place in range(first, len(assembly.kernels)):
         kernel = assembly.kernels[place]
         if kernel.kind is MOE or (kernel.kind is GEMM and not offload.is_experts):
             moved = moved + kernel.count * share * kernel.work.weight_bytes
             assembly.kernels[place] = _with_share(kernel, 1.0 - share)
-    work, roof = Work(link_bytes=moved), host_roof(deployment, offload, is_decode=is_decode)
+    _add_read(assembly, moved, offload, is_decode=is_decode)
+
+
+def _add_read(assembly: Assembly, moved: Real, offload: Offload, *, is_decode: bool) -> None:
+    """Add the time in which so many bytes cross the host link."""
+    work, roof = Work(link_bytes=moved), host_roof(assembly.deployment, offload, is_decode=is_decode)
     assembly.kernels.append(Kernel(READ, HOST_LINK, "", 1, work, roof, collective_time(work, roof)))
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from roofline.numbers.operations import Real, ceil, floor, maximum, minimum, never, same, where
 from roofline.physics import kernels
-from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly, add_altup, add_layer_inputs, add_positions
+from roofline.physics.assembly import ACTIVATION_NBYTES, Assembly, absent, add_altup, add_layer_inputs, add_positions
 from roofline.physics.equation import BOUNDS, Kernel, largest_of_terms
 from roofline.physics.kernels import Span, gemm
 from roofline.physics.layers.kinds import MIXER_KINDS, NETWORK_KINDS
 from roofline.physics.plan import Deployment, Plan
 from roofline.physics.programs import Called, Recurring, recurring
 from roofline.specs.gpu import ALL_GATHER, HEAD, HOST, P2P
-from roofline.specs.model import DenseFfn, Group, Layer, Model, Ngrams
+from roofline.specs.model import DenseFfn, Group, Layer, Model
 from roofline.support.errors import BadInput
 from roofline.support.records import replace
 
@@ -322,11 +322,11 @@ def add_model(assembly: Assembly, span: Span) -> None:
         add_layer_inputs(assembly)
     if model.altup or model.laurel:
         add_altup(assembly)
-    assembly.norm("norm", _norms(model), assembly.tokens)
-    if model.streams > 1:
-        _add_stream_mix(assembly)
+    _add_around_layers(assembly)
     if model.ngrams is not None:
-        _add_ngrams(assembly, model.ngrams)
+        from roofline.physics.layers.memories import add_ngrams
+
+        add_ngrams(assembly, model.ngrams)
     before = len(assembly.kernels)
     if assembly.deployment.spread.two_batches and plan.ep > 1 and plan.token_ranks > 1:  # else nothing is exchanged
         from roofline.physics.two_batches import add_layers
@@ -350,32 +350,42 @@ def add_model(assembly: Assembly, span: Span) -> None:
         _add_hand_over(assembly)
 
 
+def _add_around_layers(assembly: Assembly) -> None:
+    """Norms and mixes of residual streams; of layers that compute only the last tokens of a prompt, for those."""
+    model, late = assembly.model, assembly.model.late
+    count = model.layers * model.norms
+    if absent(late):
+        assembly.norm("norm", _norms(model), assembly.tokens)
+        if model.streams > 1:
+            _add_stream_mix(assembly, count)
+        return
+    few = late * model.norms
+    assembly.norm("norm", _norms(model) - few, assembly.tokens)
+    if model.streams > 1:
+        _add_stream_mix(assembly, count - few)
+    with assembly.last_tokens(model.last):
+        assembly.norm("norm, last tokens", few, assembly.tokens)
+        if model.streams > 1:
+            _add_stream_mix(assembly, few, ", last tokens")
+
+
 def _norms(model: Model) -> Real:
     """Norms of the residual stream in a pass, without the last one; skipped layers have none."""
     idle = sum(count for count, mixer in model.mixers if MIXER_KINDS[type(mixer)].is_idle)
     return (model.layers - idle) * model.norms + (model.final_norms - 1 if model.final_norms > 1 else 0)
 
 
-def _add_stream_mix(assembly: Assembly) -> None:
+def _add_stream_mix(assembly: Assembly, count: Real, of: str = "") -> None:
     """Hyper-connections: the weights that mix the residual streams, or a low-rank gate of them."""
-    model, streams, rank = assembly.model, assembly.model.streams, assembly.model.stream_rank
+    streams, rank = assembly.model.streams, assembly.model.stream_rank
     scheme, width = assembly.quantization.sections["router"], streams * assembly.hidden
-    count = model.layers * model.norms
     if not rank:
-        assembly.matrix("stream mix", count, gemm(assembly.tokens, streams * (streams + 2), width, scheme), "router")
+        assembly.matrix(
+            "stream mix" + of, count, gemm(assembly.tokens, streams * (streams + 2), width, scheme), "router"
+        )
         return
-    assembly.matrix("stream gate, down", count, gemm(assembly.tokens, rank + streams, width, scheme), "router")
-    assembly.matrix("stream gate, up", count, gemm(assembly.tokens, width, rank, scheme), "router")
-
-
-def _add_ngrams(assembly: Assembly, ngrams: Ngrams) -> None:
-    """Embeddings of n-grams: a look-up, one key per stream and one value, gates and a short convolution."""
-    tokens, count, nbytes = assembly.tokens, ngrams.tables, assembly.quantization.sections["embed"].weight_nbytes
-    row_width, width = ngrams.lookups * ngrams.width, assembly.model.streams * assembly.hidden
-    assembly.elementwise("n-gram embedding", count, kernels.embedding(tokens, row_width, nbytes))
-    assembly.gemm("n-gram key, value", count, width + assembly.hidden, row_width, "linear")
-    assembly.elementwise("n-gram gate", count, kernels.activation(tokens, width, gated=True))
-    assembly.elementwise("n-gram conv", count, kernels.activation(tokens, width, gated=False))
+    assembly.matrix("stream gate, down" + of, count, gemm(assembly.tokens, rank + streams, width, scheme), "router")
+    assembly.matrix("stream gate, up" + of, count, gemm(assembly.tokens, width, rank, scheme), "router")
 
 
 def _add_head(assembly: Assembly) -> None:

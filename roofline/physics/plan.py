@@ -157,6 +157,7 @@ class Offload(NamedTuple):
     is_experts: bool = False  # of routed experts alone; else of every layer
     bandwidth: Real | None = None  # [B/s] from host memory to one GPU; None: the host link's
     cpu_bandwidth: Real | None = None  # [B/s] of host memory, where the CPU multiplies them in decode
+    is_tables: bool = False  # tables of n-grams alone, of which the rows that are looked up cross the link
 
 
 class _HasMemo:

@@ -484,6 +484,10 @@ def _beside(deployment: Deployment, target: Target) -> Iterator[str]:
         arguments = f"add {known} --lora-modules NAME=PATH" if target.engine == "vllm" else "state them by hand"
         yield f"{adapters.number} LoRA adapters of rank {adapters.rank}: {arguments}"
     if offload is not None:
+        if offload.is_tables:
+            stated = "add --engram-config '{\"cpu_offload\": true}'" if target.engine == "vllm" else "state it by hand"
+            yield f"tables of n-grams in host memory: {stated}"
+            return
         size = offloaded_bytes(deployment) / GIBI
         only = " --cpu-offload-params experts" if offload.is_experts else ""
         arguments = f"add --cpu-offload-gb {size:.3g}{only}" if target.engine == "vllm" else "state them by hand"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from roofline.numbers.quantity import GIGA
-from roofline.physics.memory import ngram_parameters
+from roofline.physics.memory import ngram_table_bytes
 from roofline.serving.prediction import Prediction
 from roofline.specs.model import Model
 from roofline.support.records import replace
@@ -19,8 +19,8 @@ def model_beside_tables(prediction: Prediction) -> tuple[Model, str] | None:
     model = deployment.model
     if model.ngrams is None or memory.weights <= memory.usable:
         return None
-    rows = ngram_parameters(model, deployment.plan.tp).embed
-    nbytes = float(rows * deployment.quantization.sections["embed"].weight_nbytes)
+    embed_nbytes = deployment.quantization.sections["embed"].weight_nbytes
+    nbytes = float(ngram_table_bytes(model, deployment.plan.tp, embed_nbytes))
     if memory.weights - nbytes > memory.usable:
         return None
     note = f"the tables of n-grams, {nbytes / GIGA:.0f} GB, do not fit: taken to be in host memory"

@@ -243,8 +243,8 @@ def predict(
             ``8:16:dense`` (all but routed experts); None for none.
         max_loras: slots for adapters in GPU memory; None for one each [1].
         max_lora_rank: rank of a slot, which kernels compute; None for that of the adapters [1].
-        offload: weights that stay in host memory, per GPU: ``40GB``, ``experts`` or ``experts:40GB``; None for none
-            [B].
+        offload: weights that stay in host memory, per GPU: ``40GB``, ``experts``, ``experts:40GB``, or ``tables`` of
+            n-grams; None for none [B].
         offload_bandwidth: at which a GPU reads them, ``50GB/s``; None for that of the GPU's link [B/s].
         cpu_bandwidth: of host memory, where the CPU multiplies them in decode, ``80GB/s``; None for the GPU [B/s].
         measured: one measurement of this deployment, which scales the answer: `ttft`, `tpot` [s], and the `isl`,

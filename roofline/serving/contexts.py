@@ -5,7 +5,20 @@ from __future__ import annotations
 from roofline.physics.layers.kinds import MIXER_KINDS, is_sharded
 from roofline.physics.plan import Plan
 from roofline.specs.gpu import STATE_PREFILL
-from roofline.specs.model import Csa, Gqa, Mixer, Model, ShortConv
+from roofline.specs.model import Blocks, Csa, Csa2, Gqa, Mixer, Model, Relative, ShortConv
+
+#: Kinds of attention whose tokens are on one rank.
+_UNDIVIDED: tuple[tuple[type, str], ...] = (
+    (Csa, "compressed attention"),
+    (Csa2, "compressed attention"),
+    (Relative, "relative attention"),
+    (Blocks, "attention to selected blocks"),
+)
+
+
+def _unmodelled(model: Model) -> str | None:
+    """A kind of attention that is not divided over the tokens of a sequence; None where there is none."""
+    return next((name for kind, name in _UNDIVIDED if any(isinstance(mixer, kind) for mixer in _mixers(model))), None)
 
 
 def copies_of_cache(model: Model, tp: int) -> int:
@@ -21,7 +34,7 @@ def copies_of_cache(model: Model, tp: int) -> int:
 
 def possible_dcp(model: Model, tp: int) -> list[int]:
     """Decode context parallel degrees of a plan, in ascending order; 1 alone where it has no copies to remove."""
-    if any(isinstance(mixer, Csa) for mixer in _mixers(model)):
+    if _unmodelled(model) is not None:
         return [1]
     copies = max(copies_of_cache(model, tp), 1)
     return [dcp for dcp in range(1, copies + 1) if _removes(model, tp, dcp)]
@@ -44,8 +57,9 @@ def _prompt_fault(model: Model, plan: Plan) -> str | None:
                 f"cp = {plan.cp} splits the tokens of a prompt, and {model.short_name} has recurrent layers, whose "
                 "state goes through them one after the other; choose another plan"
             )
-        if isinstance(mixer, Csa):
-            return f"cp = {plan.cp} is not modelled for the compressed attention of {model.short_name}; choose cp = 1"
+    odd = _unmodelled(model)
+    if odd is not None:
+        return f"cp = {plan.cp} is not modelled for the {odd} of {model.short_name}; choose cp = 1"
     if not any(MIXER_KINDS[type(mixer)].is_attention for mixer in _mixers(model)):
         return f"cp = {plan.cp} splits attention, which {model.short_name} does not have; choose cp = 1"
     return None
@@ -55,8 +69,9 @@ def _cache_fault(model: Model, plan: Plan) -> str | None:
     tp, dcp = plan.tp, plan.dcp
     if dcp == 1:
         return None
-    if any(isinstance(mixer, Csa) for mixer in _mixers(model)):
-        return f"dcp = {dcp} is not modelled for the compressed attention of {model.short_name}; choose dcp = 1"
+    odd = _unmodelled(model)
+    if odd is not None:
+        return f"dcp = {dcp} is not modelled for the {odd} of {model.short_name}; choose dcp = 1"
     copies = copies_of_cache(model, tp)
     if not copies and not any(is_sharded(mixer) for mixer in _mixers(model)):
         return (

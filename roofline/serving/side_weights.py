@@ -29,7 +29,12 @@ def adapters_text(adapters: Adapters) -> str:
 def offload_text(offload: Offload) -> str:
     """The offload in a few words, such as ``40 GB of experts in host memory``."""
     size = "" if offload.size is None else f"{figure_text(offload.size, 'B')} of "
-    return f"{size}{'experts' if offload.is_experts else 'weights'} in host memory"
+    return f"{size}{_what(offload)} in host memory"
+
+
+def _what(offload: Offload) -> str:
+    """What stays in host memory."""
+    return "tables" if offload.is_tables else "experts" if offload.is_experts else "weights"
 
 
 def side_weight_facts(prediction: Any) -> dict[str, tuple[str, ...]]:
@@ -49,7 +54,7 @@ def side_weight_facts(prediction: Any) -> dict[str, tuple[str, ...]]:
     if offload is not None:
         moved = figure_text(offloaded_bytes(deployment), "B")
         facts["offload"] = (
-            f"{moved} of {'experts' if offload.is_experts else 'weights'} per GPU in host memory",
+            f"{moved} of {_what(offload)} per GPU in host memory",
             _part(prediction, lambda kernel: kernel.kind is HOST_LINK),
         )
     return facts

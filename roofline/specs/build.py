@@ -36,6 +36,8 @@ _DIMENSIONS = {"Seconds": "s", "Bytes": "B", "BytesPerSecond": "B/s", "Watts": "
 _UNIFIED = "CPU and GPU share the memory and its bandwidth; what else runs there takes its part of both"
 #: Sections whose format is that of `linear` where a file states none.
 LIKE_LINEAR = ("attention", "shared", "experts")
+#: Kinds of mixers whose values are as wide as their keys where a file does not say.
+WITH_VALUES = ("gqa", "relative", "blocks")
 
 
 def gpu_record(document: Mapping[str, Any], calibration: Calibration | None) -> Gpu:
@@ -250,7 +252,7 @@ def _mixer(fields: Mapping[str, Any]) -> Mixer:
     values = {key: value for key, value in fields.items() if key != "kind"}
     if "indexer" in values:
         values["indexer"] = Indexer(**values["indexer"])
-    if fields["kind"] == "gqa":
+    if fields["kind"] in WITH_VALUES:
         values.setdefault("v_head_dim", values["head_dim"])
     return MIXERS[fields["kind"]](**values)
 

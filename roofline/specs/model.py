@@ -108,6 +108,16 @@ class Model:
         )
 
     @cached_property
+    def late(self) -> int:
+        """Layers whose mixer and network compute only the last tokens of a prompt."""
+        return sum(group.repeat for group in self.groups for layer in group.layers if last_of(layer))
+
+    @cached_property
+    def last(self) -> int:
+        """Tokens of a prompt that those layers compute; 0 where there are none."""
+        return max((last_of(layer) for group in self.groups for layer in group.layers), default=0)
+
+    @cached_property
     def is_moe(self) -> bool:
         """Whether any layer is a mixture of experts."""
         return any(isinstance(ffn, MoeFfn) for _, ffn in self.ffns)
@@ -131,6 +141,7 @@ class Indexer:
     own: bool = True  # False: the layer uses the choice of another layer's indexer
     ratio: int = 1  # [tokens] whose index keys are pooled into one
     learned_pool: bool = False  # pooled keys are weighted by a gate and position biases; else averaged
+    candidates: int = 0  # [entries] that an earlier layer's indexer pre-selected, the only ones scored; 0: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +179,59 @@ class Mla:
     out_gate: bool = False  # the output is multiplied by a gate of its width
     indexer: Indexer | None = None
     head_gate: bool = False  # each head's output is multiplied by one value
+    kv_shared: bool = False  # reads the latents of an earlier layer
+    log_scale: bool = False  # queries are scaled by the logarithm of their position, with two values per head
+
+
+@dataclass(frozen=True, slots=True)
+class Relative:
+    """Grouped-query attention without rotary positions: scores have a learned bias of their distance (Inkling, T5)."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    extent: int  # [tokens] back to which there is a bias; of a table of buckets, their number
+    rank: int = 0  # values per head by which a token mixes profiles of the bias; 0: one table for all tokens
+    window: int | None = None  # [tokens] that a token sees, itself included
+    qk_norm: str | None = None  # head: one vector shared by the heads
+    conv: int = 0  # [tokens] width of short convolutions of keys and values
+    conv_out: int = 0  # channels of such convolutions over the outputs of mixer and network, both together
+    pair_keys: bool = False  # the distance has a key of its own, which queries multiply (Transformer-XL)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """Grouped-query attention to whole blocks of tokens that pooled keys pre-select (InfLLM-v2, MoBA)."""
+
+    heads: int
+    kv_heads: int
+    head_dim: int
+    v_head_dim: int
+    block: int  # [tokens] of a block
+    top_k: int  # blocks that a token attends to at most, the last ones among them
+    stride: int  # [tokens] from one pooled key to the next
+    dense: int = 0  # [tokens] up to which all are attended to
+    qkv_bias: bool = False
+    o_bias: bool = False
+    qk_norm: str | None = None  # head: one vector shared by the heads
+
+
+@dataclass(frozen=True, slots=True)
+class Csa2:
+    """Compressed attention of DeepSeek-V4.1: a window of its own, and entries that several layers share."""
+
+    heads: int
+    head_dim: int
+    q_rank: int
+    o_rank: int  # rank of the output projection of each group of heads
+    o_groups: int
+    window: int  # [tokens]
+    ratio: int = 0  # [tokens] per compressed entry; 0: the window alone
+    kv_shared: bool = False  # reads the entries and index keys of an earlier layer
+    indexer: Indexer | None = None  # chooses among the entries
+    packed: bool = False  # entries and index keys are kept in FP4, whatever the format of the cache
+    last: int = 0  # [tokens] of a prompt that the layer computes; 0: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,6 +337,7 @@ class DenseFfn:
     width: int
     gated: bool = True
     bias: bool = False
+    last: int = 0  # [tokens] of a prompt that the layer computes; 0: all
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,6 +355,8 @@ class MoeFfn:
     latent: int | None = None  # width of the routed experts' input; None: the model's
     latent_norms: int = 0  # norms of that width
     zero_experts: int = 0  # identity experts (LongCat); top_k counts them
+    shared_scores: int = 0  # rows of the router for shared experts (Inkling)
+    last: int = 0  # [tokens] of a prompt that the layer computes; 0: all
 
     @property
     def chosen(self) -> Real:
@@ -300,6 +367,19 @@ class MoeFfn:
 
 
 @dataclass(frozen=True, slots=True)
+class MemoryFfn:
+    """Product-key memory: the best of keys x keys rows of a table, weighted and summed, as a feed-forward network."""
+
+    keys: int  # of each half of a query; their pairs are the rows
+    heads: int  # queries of a token
+    key_dim: int  # values of a query, both halves together
+    top_k: int  # rows that a head reads
+    width: int  # values of a row
+    gated: bool = True  # the sum is gated by the input, and projected back to the model's width
+    shared: bool = False  # the rows are those of an earlier layer
+
+
+@dataclass(frozen=True, slots=True)
 class Ngrams:
     """Embeddings of hashed n-grams, looked up before a layer, gated by and added to each residual stream."""
 
@@ -307,7 +387,10 @@ class Ngrams:
     width: int  # values of a row
     lookups: int  # rows of a table per token
     tables: int = 1  # layers that have one
-    conv: int = 4  # [tokens] width of the short convolution over the embeddings
+    conv: int = 4  # [tokens] width of the short convolution over the embeddings; 0: none
+    norms: int = 3  # over all residual streams, per layer that has a table
+    gated: bool = True  # False: the rows are projected and added to the token's embedding, without a key (LongCat)
+    packed: bool = False  # rows are kept in FP8 with a scale for each 32 values, whatever the embedding's format
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,14 +404,17 @@ class NoFfn:
 
 
 Recurrent = Gdn | Kda | Lightning | Mamba1 | Mamba2
-Mixer = Gqa | Mla | Csa | Recurrent | ShortConv | CrossAttention | Linear | NoMixer
-Ffn = DenseFfn | MoeFfn | LinearFfn | NoFfn
+Mixer = Gqa | Mla | Relative | Blocks | Csa | Csa2 | Recurrent | ShortConv | CrossAttention | Linear | NoMixer
+Ffn = DenseFfn | MoeFfn | MemoryFfn | LinearFfn | NoFfn
 
 #: Kind in a specification -> record of a mixer.
 MIXERS: Mapping[str, type[Mixer]] = {
     "gqa": Gqa,
     "mla": Mla,
+    "relative": Relative,
+    "blocks": Blocks,
     "csa": Csa,
+    "csa2": Csa2,
     "gdn": Gdn,
     "kda": Kda,
     "lightning": Lightning,
@@ -340,7 +426,13 @@ MIXERS: Mapping[str, type[Mixer]] = {
     "none": NoMixer,
 }
 #: Kind in a specification -> record of a feed-forward network.
-FFNS: Mapping[str, type[Ffn]] = {"dense": DenseFfn, "moe": MoeFfn, "linear": LinearFfn, "none": NoFfn}
+FFNS: Mapping[str, type[Ffn]] = {
+    "dense": DenseFfn,
+    "moe": MoeFfn,
+    "memory": MemoryFfn,
+    "linear": LinearFfn,
+    "none": NoFfn,
+}
 
 
 class Layer(NamedTuple):
@@ -348,6 +440,11 @@ class Layer(NamedTuple):
 
     mixer: Mixer
     ffn: Ffn
+
+
+def last_of(layer: Layer) -> int:
+    """Tokens of a prompt that a layer computes, where it does not compute all; else 0."""
+    return layer.ffn.last if isinstance(layer.ffn, (DenseFfn, MoeFfn)) else 0
 
 
 class Group(NamedTuple):

@@ -51,7 +51,7 @@ PLAUSIBLE = {
     "eplb": (0, 8, 32, "64"), "two_batch_overlap": (True, False), "all_to_all": ("direct", "per-node", "deepep:4"),
     "max_model_len": (1, 4096, "128k"), "draft": ("mtp", "eagle", "ngram", "llama-3.1-8b"), "draft_tokens": (1, 3, 8),
     "lora": ("8:16", "1:64", "0:8", "4:16:attention", "100:8:dense"), "max_loras": (1, 8, "1k"),
-    "max_lora_rank": (16, 64, "256"), "offload": ("4GB", "40", "experts", "experts:10GiB", 0, 1e9),
+    "max_lora_rank": (16, 64, "256"), "offload": ("4GB", "40", "experts", "experts:10GiB", "tables", 0, 1e9),
     "offload_bandwidth": ("50GB/s", "1 TB/s"), "cpu_bandwidth": ("80GB/s", 4e10),
     "acceptance": (0.8, ".9,.8", "2.8 tokens", 0, 1, "deepseek-r1-mtp"),
     "measured": ("tpot=20", "ttft=500,batch=8", "tpot=9,concurrency=4,isl=1000"),

@@ -14,7 +14,12 @@ from roofline.outputs.workbook.tables import catalog, fullest_stages, stages_of_
 from roofline.questions.inputs import case as cases
 
 GPUS = ("h100-sxm", "gb200-nvl72", "l40s", "mi300x", "trainium2", "h100-nvl", "tpu-v5e")
-MODELS = [name for name in rl.models() if rl.load_model(name).streams == 1]
+#: Models that a sheet expresses.
+MODELS = [
+    name
+    for name, model in zip(rl.models(), map(rl.load_model, rl.models()), strict=True)
+    if model.streams == model.final_norms == 1 and model.ngrams is None
+]
 PRECISIONS = ["native", "native", "fp8", "fp8_block", "int4", "nvfp4", "mxfp4"]
 
 

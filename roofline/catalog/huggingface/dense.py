@@ -40,6 +40,7 @@ from roofline.catalog.huggingface.blocks import (
 )
 from roofline.catalog.huggingface.experts import EXPERTS, attention_windows, qwen_windows
 from roofline.catalog.huggingface.hybrids import HYBRIDS
+from roofline.catalog.huggingface.recent import RECENT, minicpm
 from roofline.support.records import replace
 
 # Older dense families, many with learned positions: GPT-2, GPT-J, OPT, BLOOM, ChatGLM and relatives.
@@ -410,7 +411,7 @@ def _helium(fields: Fields) -> Shape:
 
 
 def _llama_by_statement(fields: Fields) -> Shape:
-    """EXAONE-3 and MiniCPM: Llama that must state whether the head is tied, because engines disagree on the default."""
+    """EXAONE-3: Llama that must state whether the head is tied, because engines disagree on the default."""
     fields.require("hidden_size", "num_hidden_layers|num_layers", "num_attention_heads", "intermediate_size")
     fields.require("vocab_size", "tie_word_embeddings")
     bias = fields.flag("attention_bias") or fields.flag("bias")
@@ -424,6 +425,7 @@ def _llama_by_statement(fields: Fields) -> Shape:
 FAMILIES: Mapping[str, Family] = {
     **EXPERTS,
     **HYBRIDS,
+    **RECENT,
     "biogpt": _biogpt,
     "bloom": _BLOOM,
     "chatglm": _chatglm,
@@ -495,7 +497,7 @@ FAMILIES: Mapping[str, Family] = {
     "nemotron-nas": _puzzle,
     "palm": _palm,
     "internlm3": _internlm3,
-    "minicpm": _llama_by_statement,
+    "minicpm": minicpm,
     "llama": _LLAMA,
     "apertus": Declared("apertus", BIASES | HEAD_NORMS, _UNGATED),
     "baichuan": Declared("baichuan"),

@@ -35,6 +35,7 @@ from roofline.catalog.huggingface.blocks import (
     uniform,
     windows,
 )
+from roofline.catalog.huggingface.recent import input_ngrams
 
 # Mixture-of-experts families whose layers all have attention.
 
@@ -316,7 +317,9 @@ def _longcat(fields: Fields) -> Shape:
     )
     mixer, network = mla(fields), dense(fields, width=width)
     pair: LayerList = [(mixer, experts), (mixer, network)]
-    return shape(fields, "longcat", pair * max(1, pairs), mtp=drafts(fields))
+    ngrams = input_ngrams(fields)
+    extras = {} if ngrams is None else {"ngrams": ngrams}
+    return shape(fields, "longcat", pair * max(1, pairs), extras=extras, mtp=drafts(fields))
 
 
 def _dbrx(fields: Fields) -> Shape:

@@ -103,7 +103,8 @@ def _ordered(
             formats[section] = sections[section]
     experts = sections.get("experts")
     if experts is not None:
-        narrow = fields.text("expert_dtype")
+        stated = fields.section("quantization_config")
+        narrow = fields.text("expert_dtype") or (None if stated is None else stated.text("expert_dtype"))
         if narrow not in (None, "fp4", "fp8", "bf16"):
             raise fields.fault("expert_dtype", f"{narrow!r} is not supported; only fp4, fp8 and bf16")
         formats["experts"] = "mxfp4" if narrow == "fp4" and experts in (rules.default, sixteen_bit) else experts

@@ -595,7 +595,8 @@ def _gqa(mixer: Block, hidden: int) -> _Projections:
 def _mla(mixer: Block, hidden: int) -> _Projections:
     heads, rank = mixer["heads"], mixer["kv_rank"]
     query, value = heads * (mixer["nope"] + mixer["rope"]), heads * mixer["v"]
-    yield hidden * (rank + mixer["rope"]), ("kv_a_proj_with_mqa", "fused_qkv_a_proj")
+    if not mixer.get("kv_shared"):
+        yield hidden * (rank + mixer["rope"]), ("kv_a_proj_with_mqa", "fused_qkv_a_proj")
     yield rank * heads * (mixer["nope"] + mixer["v"]), ("kv_b_proj",)
     yield hidden * value, ("o_proj",)
     if "q_rank" in mixer:
@@ -607,7 +608,7 @@ def _mla(mixer: Block, hidden: int) -> _Projections:
         yield hidden * value, ("g_proj",)
     indexer = mixer.get("indexer")
     if indexer and indexer.get("own", True):
-        yield mixer["q_rank"] * indexer["heads"] * indexer["dim"], ("indexer.wq_b",)
+        yield mixer.get("q_rank", hidden) * indexer["heads"] * indexer["dim"], ("indexer.wq_b",)
         yield hidden * indexer["dim"], ("indexer.wk",)
 
 
@@ -620,7 +621,7 @@ def _csa(mixer: Block, hidden: int) -> _Projections:
     yield mixer["o_groups"] * mixer["o_rank"] * hidden, ("wo_b", "o_b_proj")
 
 
-_ATTENTIONS = {"gqa": _gqa, "mla": _mla, "csa": _csa}
+_ATTENTIONS = {"gqa": _gqa, "relative": _gqa, "blocks": _gqa, "mla": _mla, "csa": _csa, "csa2": _csa}
 
 
 def _recurrent(mixer: Block, hidden: int) -> list[_Matrix]:

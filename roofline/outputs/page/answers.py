@@ -40,7 +40,7 @@ SCHEDULERS = ("decode first", "prompts first")
 SERVED = tuple(name for name in Served._fields if name not in ("state", "is_stable"))
 
 _STATES: dict[type[Load], int] = {Users: 3, Rate: 2}  # numbers of `Served.state`
-_FRAME: Any = SimpleNamespace(**dict.fromkeys(FRAME, 0))
+_FRAME: Any = SimpleNamespace(**dict.fromkeys(FRAME, 0), last=1)  # whose late layers are those of `e`
 
 
 class Structure(NamedTuple):

@@ -131,11 +131,12 @@ class PageData:
         numbers = {name: getattr(model, name) for name in MODEL}
         flags = {name: int(getattr(model, name)) for name in ("tied", "norm_bias", "head_bias", "parallel")}
         idle = sum(count for count, mixer in model.mixers if MIXER_KINDS[type(mixer)].is_idle)
+        others = {"idle": idle, "late": model.late, "last": model.last, "is_novel": int(_is_novel(model))}
         signature = tuple(model.native[name] for name in (*SECTIONS, "kv")), model.preset, model.is_moe
         return {
             "name": model.short_name, "id": model.name, "aliases": list(model.aliases), "family": model.family,
             "parameters": parameters(model).total, "activeParameters": active_parameters(model),
-            "moe": model.is_moe, "numbers": {**numbers, **flags, "idle": idle, "is_novel": int(_is_novel(model))},
+            "moe": model.is_moe, "numbers": {**numbers, **flags, **others},
             "maxContext": model.max_context, "frame": self.kinds.frame_of(model), "layers": layers,
             "splits": _splits(model), "experts": _experts(model), "whole": gcd(*split_numbers(model)),
             "stages": self._stages(model, records), "signature": self._signatures.place(model, signature),

@@ -94,7 +94,7 @@ class Kinds:
 
 
 def _frame_key(model: Model) -> tuple[Any, ...]:
-    return (*(getattr(model, name) for name in FRAME), bool(_idle(model)))
+    return (*(getattr(model, name) for name in FRAME), bool(_idle(model)), model.last)
 
 
 def _idle(model: Model) -> list[Mixer]:

@@ -186,6 +186,7 @@ def deployment_of(
     def flag(name: str) -> Any:
         return number(name) > 0.0
 
+    late = getattr(frame, "last", 0)
     stage = Stage(tuple(mixers), tuple(ffns), flag("is_first"), flag("is_last"))
     model = StagedModel(
         name="", short_name="", aliases=(), groups=(), native={}, max_context=number("max_context"),
@@ -193,6 +194,7 @@ def deployment_of(
         **{name: flag(name) for name in FLAGS},
         **{name: getattr(frame, name) for name in FRAME},
         whole=stage, fullest=(stage,), count=number("layers"),
+        late_layers=number("late") if late else 0, late_tokens=late,
     )  # fmt: skip
     schemes = {
         name: Scheme(name, number(f"{name}_w"), number(f"{name}_a"), name, name, flag(f"{name}_d")) for name in SECTIONS

@@ -60,7 +60,16 @@ from roofline.specs.gpu import (
     Gpu,
     KernelKind,
 )
-from roofline.specs.model import CrossAttention, Csa, Mixer, Mla, Model, MoeFfn, Stage
+from roofline.specs.model import (
+    CrossAttention,
+    Csa,
+    Csa2,
+    Mixer,
+    Mla,
+    Model,
+    MoeFfn,
+    Stage,
+)
 from roofline.support.errors import BadInput, UnsupportedPrecision, shown
 from roofline.support.records import replace
 
@@ -384,11 +393,12 @@ def _refuse_twins(kind: str, names: Sequence[str]) -> None:
 
 def _refuse(model: Model) -> None:
     """Refuse what formulas of a sheet do not express."""
-    kinds = {type(mixer) for _, mixer in model.mixers}
+    kinds = {type(mixer) for _, mixer in model.mixers} | {type(ffn) for _, ffn in model.ffns}
     is_odd = model.positions or model.layer_input or model.altup or model.final_norms != 1 or not model.norm_weights
     odd = "learned positions, inputs of single layers, alternating streams and norms other than the usual ones are"
     for is_held, what in (
         (Csa in kinds, "compressed attention (csa) is"),
+        (Csa2 in kinds, "compressed attention (csa2) is"),
         (model.streams > 1, "hyper-connections are"),
         (model.ngrams is not None, "embeddings of n-grams are"),
         (CrossAttention in kinds, "layers that attend to images are"),

@@ -14,13 +14,14 @@ from roofline.physics.assembly import (
     NetworkKind,
     Projection,
     Sharded,
+    absent,
     replicated,
 )
 from roofline.physics.equation import Work
-from roofline.physics.kernels import Span, causal_pairs, pairs, reach
+from roofline.physics.kernels import Span, causal_pairs, pairs, reach, windowed_pairs
 from roofline.physics.plan import Plan
 from roofline.specs.gpu import ATTENTION_DECODE, ATTENTION_PREFILL, INDEXER, Gpu
-from roofline.specs.model import CrossAttention, Csa, Gqa, Indexer, Linear, LinearFfn, Mla, NoFfn, NoMixer
+from roofline.specs.model import CrossAttention, Csa, Csa2, Gqa, Indexer, Linear, LinearFfn, Mla, NoFfn, NoMixer
 
 # Cross-attention to an image: in memory, but skipped by text-only requests.
 
@@ -61,9 +62,37 @@ CROSS = MixerKind(_cross_projections, _cross_vectors, _cross_cache_bytes, _cross
 _SCORE_NBYTES = 4.0  # scores are fp32, written by the indexer and read by the selection
 
 
-def own_indexer(mixer: Gqa | Mla | Csa) -> Indexer | None:
+def own_indexer(mixer: Gqa | Mla | Csa | Csa2) -> Indexer | None:
     """The indexer that a layer runs; None where it has none or reuses the choice of another layer."""
     return mixer.indexer if mixer.indexer is not None and mixer.indexer.own else None
+
+
+def scored_pairs(indexer: Indexer, span: Span, ratio: Real) -> Real:
+    r"""Pairs of a token and an earlier one whose entry an indexer scores.
+
+    .. math:: \sum_t t,\quad \sum_t \min(t,\ c \cdot ratio)\ \text{(within c candidates)}
+
+    Args:
+        indexer: the indexer; `candidates` are those that an earlier layer's published, c entries.
+        span: tokens computed [tokens].
+        ratio: tokens of an entry [tokens].
+
+    Returns:
+        Pairs, over all steps; divided by the ratio, those with entries [1].
+
+    Valid:
+        The kernel scores candidates alone, as DeepGEMM's sparse MQA logits do; others score all and mask them.
+
+    Source:
+        DeepSeek-V4.1 configuration, 2026-09 (`candidate_topk_blocks`, `candidate_block_size`); vLLM pull request
+        56254.
+
+    >>> scored_pairs(Indexer(32, 128, 512, candidates=16384), Span(1.0, 99_999.0, is_decode=True), 1)
+    16384.0
+    """
+    if absent(indexer.candidates):
+        return causal_pairs(span.new, span.cached)
+    return windowed_pairs(span.new, span.cached, 1.0 * indexer.candidates * ratio)
 
 
 def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nbytes: Real, ratio: int = 1) -> Work:
@@ -92,7 +121,7 @@ def index_scores(indexer: Indexer, heads: Real, batch: Real, span: Span, key_nby
         DeepSeek-V3.2 report (lightning indexer), 2025-12: every earlier token is scored; pooled keys as in the
         classes Qwen4Exp and Glm5Next of transformers 5.23, 2026.
     """
-    seen = batch * causal_pairs(span.new, span.cached) / span.steps
+    seen = batch * scored_pairs(indexer, span, ratio) / span.steps
     read = seen if span.is_decode else batch * (span.cached + span.new)
     queries = batch * span.new / span.steps
     return Work(

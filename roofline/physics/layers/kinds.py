@@ -11,8 +11,10 @@ from roofline.physics.assembly import MixerKind, NetworkKind
 from roofline.physics.layers.attention import is_kept_whole, own_indexer
 from roofline.specs.gpu import INDEXER, KINDS, MLA_CHOSEN, KernelKind
 from roofline.specs.model import (
+    Blocks,
     CrossAttention,
     Csa,
+    Csa2,
     DenseFfn,
     Ffn,
     Gdn,
@@ -23,11 +25,13 @@ from roofline.specs.model import (
     LinearFfn,
     Mamba1,
     Mamba2,
+    MemoryFfn,
     Mixer,
     Mla,
     MoeFfn,
     NoFfn,
     NoMixer,
+    Relative,
     ShortConv,
 )
 from roofline.support.records import replace
@@ -53,7 +57,10 @@ MIXER_KINDS: Mapping[type[Mixer], MixerKind] = _Kinds(
     {
         Gqa: "attention.GQA",
         Mla: "latent.MLA",
+        Relative: "relative.RELATIVE",
+        Blocks: "candidates.BLOCKS",
         Csa: "latent.CSA",
+        Csa2: "cross_layer.CSA2",
         Gdn: "recurrent.GDN",
         Kda: "recurrent.KDA",
         Lightning: "recurrent.LIGHTNING",
@@ -70,6 +77,7 @@ NETWORK_KINDS: Mapping[type[Ffn], NetworkKind] = _Kinds(
     {
         DenseFfn: "networks.DENSE",
         MoeFfn: "networks.MOE",
+        MemoryFfn: "memories.MEMORY",
         LinearFfn: "attention.LINEAR_NETWORK",
         NoFfn: "attention.NO_NETWORK",
     }
@@ -165,7 +173,7 @@ def mixer_kinds(mixers: Iterable[Mixer]) -> tuple[KernelKind, ...]:
     used: set[KernelKind] = set()
     for mixer in mixers:
         used.update(MIXER_KINDS[type(mixer)].reading)
-        if isinstance(mixer, (Gqa, Mla, Csa)) and own_indexer(mixer) is not None:
+        if isinstance(mixer, Blocks) or (isinstance(mixer, (Gqa, Mla, Csa, Csa2)) and own_indexer(mixer) is not None):
             used.add(INDEXER)
         if isinstance(mixer, Mla) and mixer.indexer is not None:
             used.add(MLA_CHOSEN)

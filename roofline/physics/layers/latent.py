@@ -19,7 +19,7 @@ from roofline.physics.equation import Kernel, Work
 from roofline.physics.kernels import WINDOW_FILLED, Span, causal_pairs, gemm, grouped_gemm, pairs, windowed_pairs
 from roofline.physics.layers.attention import add_gates, add_scores, index_scores, own_indexer, own_scores
 from roofline.specs.gpu import ATTENTION_PREFILL, GEMM, MLA_CHOSEN, MLA_DECODE, MLA_PREFILL, KernelKind
-from roofline.specs.model import Csa, Mla
+from roofline.specs.model import Csa, Csa2, Mla
 
 _SWITCHES = "MLA switches between absorbed and expanded"
 _CHOOSES = "a prompt exceeds what its indexer keeps"
@@ -216,7 +216,8 @@ def _mla_projections(mixer: Mla, hidden: Real) -> Iterator[Projection]:
     queries = Sharded(mixer.heads, mixer.nope + mixer.rope, "heads")
     values, indexer = Sharded(mixer.heads, mixer.v, "heads"), own_indexer(mixer)
     down = _down(mixer)
-    yield Projection("kv_a", down, _latent(mixer), hidden)
+    if not mixer.kv_shared:
+        yield Projection("kv_a", down, _latent(mixer), hidden)
     yield Projection("q_a", down, queries if mixer.q_rank is None else mixer.q_rank, hidden)
     if mixer.out_gate:
         yield Projection("gate", down, values, hidden)
@@ -229,7 +230,10 @@ def _mla_projections(mixer: Mla, hidden: Real) -> Iterator[Projection]:
     if mixer.q_rank is not None:
         yield Projection("q_b", "q_b", queries, mixer.q_rank)
     if indexer is not None:
-        yield Projection("index q", "index q", indexer.heads * indexer.dim, mixer.q_rank or 0)
+        width = hidden if mixer.q_rank is None else mixer.q_rank  # the stream, normalized again, or the query latent
+        yield Projection("index q", "index q", indexer.heads * indexer.dim, width)
+        if mixer.q_rank is None:
+            yield Projection("index q norm", "index q norm", 2, hidden, "norm")
     yield Projection("kv_b", "kv_b", Sharded(mixer.heads, mixer.nope + mixer.v, "heads"), mixer.kv_rank)
     yield Projection("o", "o", hidden, values)
 
@@ -239,10 +243,12 @@ def _down(mixer: Mla) -> str:
     return "q, kv_a" if mixer.q_rank is None else "q_a, kv_a"
 
 
-def _mla_vectors(mixer: Mla, tp: Real) -> Real:  # noqa: ARG001  every rank has the latents
-    """Norms of the latents and of the index key, position biases of pooled keys."""
+def _mla_vectors(mixer: Mla, tp: Real) -> Real:
+    """Norms of the latents, of which every rank has all, and of the index key, position biases of pooled keys."""
     indexer = own_indexer(mixer)
-    latents = 1.0 * ((mixer.q_rank or 0) + mixer.kv_rank)
+    latents = 1.0 * ((mixer.q_rank or 0) + (0 if mixer.kv_shared else mixer.kv_rank))
+    if mixer.log_scale:
+        latents = latents + 2.0 * mixer.heads / tp + (0.0 if indexer is None else 2.0 * indexer.heads)
     if indexer is None:
         return latents
     return latents + (2.0 + (indexer.ratio if indexer.learned_pool else 0)) * indexer.dim
@@ -255,7 +261,7 @@ def _index_nbytes(mixer: Mla) -> Real:
 
 
 def _mla_cache_bytes(mixer: Mla, tokens: Real, kv_nbytes: Real, tp: Real) -> Real:  # noqa: ARG001  every rank has the latents
-    nbytes = _latent(mixer) * kv_nbytes * tokens
+    nbytes = (0.0 if mixer.kv_shared else _latent(mixer) * kv_nbytes) * tokens
     return nbytes if own_indexer(mixer) is None else nbytes + _index_nbytes(mixer) * tokens
 
 
@@ -283,10 +289,12 @@ def _add_down(assembly: Assembly, count: Real, mixer: Mla, span: Span, matrices:
     if mixer.q_rank is not None:
         assembly.multiply("q_b", count, matrices["q_b"])
         assembly.elementwise("q latent norm", count, kernels.latent_norm(tokens, mixer.q_rank))
-    assembly.elementwise("kv latent norm", count, kernels.latent_norm(tokens, mixer.kv_rank))
     index = _index_nbytes(mixer)
-    norms = (mixer.q_rank or 0) + mixer.kv_rank
-    written = _latent(mixer) * nbytes + index
+    if mixer.kv_shared:
+        norms, written = 1 * (mixer.q_rank or 0), index
+    else:
+        assembly.elementwise("kv latent norm", count, kernels.latent_norm(tokens, mixer.kv_rank))
+        norms, written = (mixer.q_rank or 0) + mixer.kv_rank, _latent(mixer) * nbytes + index
     assembly.elementwise("rope, append", count, kernels.rope_append(tokens, written, norms))
     if indexer is not None:
         assembly.multiply("index q", count, matrices["index q"])
@@ -301,6 +309,8 @@ def _add_shared(assembly: Assembly, count: Real, mixer: Mla, span: Span, kv_b: M
     plan, tp, nbytes, indexer = assembly.plan, assembly.tp, assembly.quantization.kv_nbytes, own_indexer(mixer)
     latent = _latent(mixer)
     fresh = latent if indexer is None else latent + indexer.dim / indexer.ratio
+    if mixer.kv_shared:
+        fresh = fresh - latent
     shared = Shared(mixer.heads / tp, latent, mixer.kv_rank, fresh, latent * nbytes, gathers=True)
     add_before(assembly, count, shared, span)
     if span.is_decode:
@@ -382,7 +392,7 @@ MLA = MixerKind(_mla_projections, _mla_vectors, _mla_cache_bytes, _mla_add_kerne
 _CHOSEN_OVERLAP = 2  # entries that an indexer chooses from overlap: each token contributes to two
 
 
-def csa_pairs(mixer: Csa, span: Span) -> tuple[Real, Real]:
+def csa_pairs(mixer: Csa | Csa2, span: Span) -> tuple[Real, Real]:
     r"""Query-key pairs of compressed attention: within the window, and with compressed entries.
 
     .. math:: \sum \min(t, window),\quad \frac{1}{ratio} \sum \min(t, ratio\, k)
@@ -409,7 +419,7 @@ def csa_pairs(mixer: Csa, span: Span) -> tuple[Real, Real]:
     return in_window, windowed_pairs(span.new, span.cached, limit) / mixer.ratio
 
 
-def csa_attention(mixer: Csa, batch: Real, span: Span, kv_nbytes: float, tp: Real) -> Work:
+def csa_attention(mixer: Csa | Csa2, batch: Real, span: Span, kv_nbytes: Real, tp: Real) -> Work:
     r"""Work of compressed attention over the window and the entries; keys are values.
 
     .. math:: F = 4 h d b\, \text{pairs},\quad X = h b\, \text{pairs (prompt)},\quad Q = d\, w_{kv} b s + 4 b N h d

@@ -15,6 +15,7 @@ from roofline.physics.assembly import (
     NetworkKind,
     Projection,
     Sharded,
+    absent,
 )
 from roofline.physics.equation import Work
 from roofline.physics.plan import DIRECT, Plan, Scheme
@@ -65,6 +66,14 @@ def _dense_inner_width(ffn: DenseFfn, hidden: Real, plan: Plan) -> Real:
 
 
 def _dense_add_kernels(assembly: Assembly, count: Real, ffn: DenseFfn) -> None:
+    if absent(ffn.last):
+        _add_whole(assembly, count, ffn)
+        return
+    with assembly.last_tokens(ffn.last):
+        _add_whole(assembly, count, ffn)
+
+
+def _add_whole(assembly: Assembly, count: Real, ffn: DenseFfn) -> None:
     add_dense(assembly, count, ffn, _dense_projections.on_rank(ffn, assembly.hidden, assembly.tp))
     assembly.all_reduce("ffn all-reduce", count)
 
@@ -404,6 +413,8 @@ def _moe_projections(ffn: MoeFfn, hidden: Real) -> Iterator[Projection]:
     yield Projection("router", "router", ffn.experts + ffn.zero_experts, hidden, "router", ffn.router_bias)
     if ffn.shared_gate:
         yield Projection("shared gate", "router", 1, hidden, "router")
+    if not absent(ffn.shared_scores):
+        yield Projection("shared scores", "router", ffn.shared_scores, hidden, "router")
     width = _expert_width(ffn, hidden)
     if ffn.latent is not None:
         yield Projection("to latent", "to latent", ffn.latent, hidden, "shared")
@@ -442,6 +453,14 @@ def _moe_inner_width(ffn: MoeFfn, hidden: Real, plan: Plan) -> Real:
 
 
 def _moe_add_kernels(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
+    if absent(ffn.last):
+        _add_experts(assembly, count, ffn)
+        return
+    with assembly.last_tokens(ffn.last):
+        _add_experts(assembly, count, ffn)
+
+
+def _add_experts(assembly: Assembly, count: Real, ffn: MoeFfn) -> None:
     plan, tokens = assembly.plan, assembly.tokens
     matrices = _moe_projections.on_rank(ffn, assembly.hidden, assembly.tp)
     with assembly.serving(ROUTER):

@@ -16,7 +16,8 @@ from roofline.support.records import replace
 
 _EXPERTS = "experts"
 _EXAMPLE_OF_LORA = "8:16 (8 adapters of rank 16), or 8:16:attention (all, attention or dense)"
-_EXAMPLE_OF_OFFLOAD = "40GB (per GPU), experts, or experts:40GB"
+_TABLES = "tables"
+_EXAMPLE_OF_OFFLOAD = "40GB (per GPU), experts, experts:40GB, or tables (of n-grams)"
 _MOST_ADAPTERS = 1_000_000
 _MOST_RANK = 8192
 _MOST_BYTES = BILLION * BILLION
@@ -48,7 +49,12 @@ def _check_together(deployment: Deployment, adapters: Adapters | None, stays: Of
         raise BadInput("adapters in steps of two half batches are not predicted; leave out lora or two_batch_overlap")
     if adapters is not None and spread.redundant:
         raise BadInput("adapters of copied experts are not predicted; leave out lora, or give eplb = 0")
-    if stays is not None and (spread.redundant or spread.two_batches):
+    if adapters is not None and deployment.model.late:
+        raise BadInput(
+            f"adapters of {deployment.model.short_name} are not predicted: its last layers skip most of a prompt; "
+            "leave out lora"
+        )
+    if stays is not None and not stays.is_tables and (spread.redundant or spread.two_batches):
         raise BadInput(
             "experts in host memory have no copies, and no half batches, that were ever timed; leave out offload, or "
             "eplb and two_batch_overlap"
@@ -124,7 +130,8 @@ def offload_of(
             if rate is not None:
                 raise BadInput(f"{name} is about weights in host memory; state them as well: offload = 40GB")
         return None
-    size, is_experts = _size(value, offload)
+    is_tables = isinstance(value, str) and value.strip().lower() == _TABLES
+    size, is_experts = (None, False) if is_tables else _size(value, offload)
     if size == 0.0:
         return None
     if gpu.is_unified:
@@ -134,12 +141,18 @@ def offload_of(
         )
     if is_experts and not model.is_moe:
         raise BadInput(f"offload = {shown(offload)}: {model.short_name} has no experts; give a size, such as 40GB")
+    if is_tables and model.ngrams is None:
+        raise BadInput(
+            f"offload = {shown(offload)}: {model.short_name} has no tables of n-grams; give a size, such as 40GB"
+        )
+    if is_tables and rates["cpu_bandwidth"] is not None:
+        raise BadInput("cpu_bandwidth: the CPU multiplies nothing of tables of n-grams; leave it out")
     if gpu.host_link is None and rates["offload_bandwidth"] is None:
         raise BadInput(
             f"offload: {gpu.name} states no host_link over which the weights would come; give offload_bandwidth, such "
             "as 50GB/s"
         )
-    return Offload(size, is_experts, *rates.values())
+    return Offload(size, is_experts, rates["offload_bandwidth"], rates["cpu_bandwidth"], is_tables)
 
 
 def _size(value: Any, offload: Any) -> tuple[float | None, bool]:
@@ -197,7 +210,8 @@ def side_weight_notes(deployment: Deployment) -> Iterator[str]:
                 f"{rounded(100.0 * adapters.rank / adapters.slot_rank)} %"
             )
     if offload is not None:
-        yield "weights in host memory are read in every pass, and nothing overlaps with that"
+        what = "rows of tables" if offload.is_tables else "weights"
+        yield f"{what} in host memory are read in every pass, and nothing overlaps with that"
         if offload.size is not None and offload.size > _may(deployment):
             most = to_text(_may(deployment), "B")
             yield f"offload: only {most} per GPU may leave its memory; embeddings and LM head stay"

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from roofline.numbers.operations import Real, always, ceil, comparable, floor, maximum, minimum, never, where
 from roofline.numbers.quantity import BILLION, NANO
+from roofline.physics.assembly import FEWER_THAN_LAST, absent
 from roofline.physics.equation import Kernel
 from roofline.physics.memory import largest_batch
 from roofline.physics.passes import LAUNCHES, Pass, decode_pass, prefill_pass
@@ -203,6 +204,12 @@ class Server:
         if self.deployment.adapters is not None:  # whose kernels see the requests of a step, not its tokens alone
             requests = ceil(maximum(sequences + minimum(prompt, 1.0), 1.0))
             ranks, tokens = ranks * requests, tokens / requests
+        if absent(self.deployment.model.late):
+            return self.through(ranks, tokens)
+        return figures_of(_mixed_time, self.deployment, ranks, tokens, decoded)[0]
+
+    def through(self, ranks: Real, tokens: Real) -> Real:
+        """Time of everything but attention, head and host for so many tokens of one prompt on each rank [s]."""
         return prefill_pass(self.deployment, ranks, tokens).figures(_linear_time)[0]
 
     def beside(self, sequences: Real, parts: StepParts) -> Real:
@@ -259,6 +266,20 @@ def _is_of_attention(kernel: Kernel) -> bool:
 
 def _step_parts(passed: Pass) -> StepParts:
     return StepParts(*passed.figures(_part_times))
+
+
+def _mixed_time(deployment: Deployment, ranks: Real, tokens: Real, decoded: Real) -> tuple[Real, ...]:
+    """Everything but attention, head and host for so many tokens on each rank, some of them decoded [s].
+
+    Layers that compute only the last tokens of a prompt compute all that are decoded: what that adds is the difference
+    between tokens of as many sequences and those of one prompt.
+    """
+    most = decoded + minimum(tokens - decoded, 1.0 * deployment.model.last, FEWER_THAN_LAST)
+    one, through, few = (
+        prefill_pass(deployment, *numbers).figures(_linear_time)[0]
+        for numbers in ((ranks * most, 1.0), (ranks, tokens), (ranks, most))
+    )
+    return (through + one - few,)
 
 
 def _linear_time(passed: Pass) -> tuple[Real, ...]:

@@ -61,6 +61,7 @@ _MEANS = 5  # requests of a batch in which the end of the warm-up is looked for
 _START = 10  # at least one in so many requests is warm-up
 _BATCHES, _QUANTILE = 20, 2.093  # batches of an interval, and Student's t of 19 degrees of freedom at 97.5 %
 _CORRELATED = 0.9  # correlation of neighbouring batches at most
+_ALL = 1 << 62  # tokens, more than any prompt has
 _BINS = 500.0  # of gaps between tokens, per factor of e: 0.2 % wide
 
 
@@ -356,7 +357,7 @@ class _Simulation:
     # Objects with more than thirty attributes find each of them in half of the time if they are listed.
     __slots__ = (
         "alike", "answer", "answered", "arrivals", "budget", "cold", "coming", "decode", "delay", "drafting", "draw",
-        "events", "follows", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "lags", "layers",
+        "events", "follows", "fresh", "gaps", "handover", "hits", "is_prompts_first", "kinds", "lags", "last", "layers",
         "linear", "next", "only", "order", "osl", "pools", "prefill", "progress", "prompts", "queries", "random",
         "rate", "receivers", "reserve", "room_beside", "senders", "sent", "server", "sessions", "slowdown", "steps",
         "transfer_time", "way",
@@ -422,7 +423,8 @@ class _Simulation:
         self.prompts, self.steps = _PromptTimes(server), _DecodeTimes(decode, self.alike)
         self.linear, self.room_beside = self.prompts.linear[self.alike], cache(self.room_of)
         self.events: list[_Event] = []
-        self.order, self.sent = 0, 0  # number of the last event, which breaks ties, and requests
+        # Number of the last event, which breaks ties, requests, and tokens of a prompt that every layer computes.
+        self.order, self.sent, self.last = 0, 0, server.deployment.model.last or _ALL
         self.answered: list[Finished] = []
         self.gaps: dict[int, float] = {}  # since the last answered request: number by `_bin`
 
@@ -732,7 +734,7 @@ class _Simulation:
         prompts, partial, running = self.prompts, rank.partial, len(rank.running)
         decoding = 0 if self.is_prompts_first else running
         decoded = decoding * self.queries
-        length, room, attention = 0, self.room_beside(decoding), 0.0
+        length, room, attention, kept = 0, self.room_beside(decoding), 0.0, 0
         while partial and length < room:
             request = partial[0]
             if request.started < 0.0:
@@ -743,17 +745,20 @@ class _Simulation:
             new = left if left <= room - length else room - length
             attention += prompts.attention[new, request.cached + (request.prompt - left)]
             length += new
+            kept += min(new, self.last)
             request.left = left - new
             if new == left:
                 rank.computed.append(partial.popleft())
-        linear = self.linear if self.pools is None else prompts.linear[sum(peer.is_busy for peer in rank.peers)]
+        busy = self.alike if self.pools is None else sum(peer.is_busy for peer in rank.peers)
+        linear = self.linear if self.pools is None else prompts.linear[busy]
         slowdown = self.slowdown if running else 1.0
         if decoding:
             rank.steps = 1
             fixed, per_token = self.steps[decoding]
-            more = max(slowdown * (linear[decoded + length] - linear[decoded]), 0.0)
+            together = prompts.step(linear, busy, decoded + length, decoded + kept)
+            more = max(slowdown * (together - linear[decoded]), 0.0)
             return fixed + per_token * rank.context + more + slowdown * attention + self.prefill
-        time = slowdown * (linear[length] + prompts.head + attention)
+        time = slowdown * (prompts.step(linear, busy, length, kept) + prompts.head + attention)
         if self.pools is None or rank.ended != now:  # right after a pass, the host has launched the kernels ahead
             time = max(time, prompts.launches)
         return time + self.prefill
@@ -885,7 +890,20 @@ class _PromptTimes:
             self.encoder = float(encoder_time(server.deployment, 1.0))
         # everything but attention, head and host, by ranks of the worker that compute, then by tokens
         self.linear = _Tables(lambda busy: _Table(partial(_linear_time, replace(server, users=busy))))
+        self.through = _Tables(lambda busy: _Table(partial(_prompt_time, replace(server, users=busy))))
+
+    def step(self, linear: _Table, busy: float, tokens: float, late: float) -> float:
+        """The same of a step, of whose tokens the late layers compute fewer."""
+        if late == tokens:
+            return linear[tokens]
+        through = self.through[busy]
+        return through[tokens] + linear[late] - through[late]
 
 
 def _linear_time(server: Server, tokens: float) -> Real:
     return server.linear(tokens / server.deployment.queries, 0.0)
+
+
+def _prompt_time(server: Server, tokens: float) -> Real:
+    ranks = max(min(1.0 * server.deployment.plan.dp, float(server.users or 1)), 1.0)
+    return server.through(ranks, tokens)

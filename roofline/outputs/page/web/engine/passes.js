@@ -175,6 +175,18 @@ export function prefill_kernels_linear_time(e, batch, fresh, cached) {
   return part_times(prefillPass(e, batch, fresh, cached).times);
 }
 
+/** Linear time of tokens of which some are decoded, which layers that skip most of a prompt compute too. */
+export function mixed_time(e, ranks, tokens, decoded) {
+  if (e.late === 0) return prefill_kernels_linear_time(e, ranks, tokens, 0);
+  const most = decoded + Math.min(tokens - decoded, e.last);
+  const [one, through, few] = [
+    [ranks * most, 1],
+    [ranks, tokens],
+    [ranks, most],
+  ].map(([batch, fresh]) => prefill_kernels_linear_time(e, batch, fresh, 0)[0]);
+  return [through + one - few];
+}
+
 export function prefill_kernels_time(e, batch, fresh, cached) {
   return pass_time(prefillPass(e, batch, fresh, cached).times);
 }
