@@ -218,7 +218,7 @@ def structures():
     return list(found.values())
 
 
-@each(("place", "model"), lambda: enumerate(structures()))
+@each(("place", "model"), lambda: enumerate(structures()), few=5)
 def test_every_choice_that_can_end_a_regime_says_what_it_means(place, model):
     small = {"tp": 8, "prefix": 100}
     large = {"tp": 16, "pp": 2, "dp": 2, "batch": 9, "isl": 20_000, "prefix": 9000}
