@@ -192,8 +192,7 @@ def plain(value):
     return json.loads(json.dumps(value, allow_nan=False))
 
 
-@tiers.has_more_cases
-@each("name", CASES)
+@each("name", CASES, few=16)
 def test_rows_are_those_of_the_shell(answers, name):
     answer, command = answers[name], CASES[name][1]
     rows, whole = answer.to_rows(), plain(answer.to_dict())
@@ -578,7 +577,7 @@ TAKING = {
 }
 
 
-@each("name", TAKING, few=6)
+@each("name", TAKING, few=4)
 def test_a_prediction_asks_as_its_options_do(name):
     options, ask = TAKING[name]
     by_prediction, by_options = ask(rl.predict(MODEL, GPU, **options)), ask(MODEL, GPU, **options)

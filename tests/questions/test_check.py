@@ -511,7 +511,7 @@ def test_what_is_missing_is_asked_for_in_one_message():
 @tiers.has_more_cases
 def test_every_fixture_can_be_compared_once_the_rest_is_said():
     missing = {"sglang.jsonl": {"model": "qwen3-8b"}, "guidellm.json": {"model": "qwen3-8b"}}
-    for path in tiers.some(sorted(FOLDER.iterdir()), 5):
+    for path in tiers.some(sorted(FOLDER.iterdir()), 3):
         if path.suffix != ".md":
             found = rl.check(path, gpu="h200", tp=8, **missing.get(path.name, {}))
             assert len(found) > 0
