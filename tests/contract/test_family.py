@@ -192,7 +192,7 @@ def plain(value):
     return json.loads(json.dumps(value, allow_nan=False))
 
 
-@each("name", CASES, few=16)
+@each("name", CASES, few=12)
 def test_rows_are_those_of_the_shell(answers, name):
     answer, command = answers[name], CASES[name][1]
     rows, whole = answer.to_rows(), plain(answer.to_dict())

@@ -90,7 +90,7 @@ def assert_alike(rows):
 
 
 @tiers.has_more_cases
-@pytest.mark.parametrize(("load", "slo"), tiers.some(LOADS_AND_LIMITS, 2), ids=str)
+@pytest.mark.parametrize(("load", "slo"), tiers.some(LOADS_AND_LIMITS, 1), ids=str)
 @pytest.mark.usefixtures("contradicting")
 def test_a_percentile_that_is_not_known_is_null_with_one_reason_through_every_door(load, slo):
     case = {**LENGTHS, **load}

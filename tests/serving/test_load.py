@@ -97,7 +97,8 @@ def test_a_row_states_its_load_and_nothing_of_the_others():
 
 
 @every_server
-@pytest.mark.parametrize("engine", engine_names())
+@tiers.has_more_cases
+@pytest.mark.parametrize("engine", tiers.some(engine_names(), 4))
 def test_one_user_sees_the_idle_server(server, engine):
     case = {"engine": engine, "network": 0.02, "isl": 9000, "osl": 300}
     user, idle = answer(server, concurrency=1, **case), answer(server, batch=1, **case)
