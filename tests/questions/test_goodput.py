@@ -381,7 +381,8 @@ def test_a_derate_is_said_once_and_scales_the_rates_that_it_names():
         ("deepseek-r1", "b200", {"tp": 1, "dp": 8, "ep": 8}),
         ("llama-3.1-8b", "h100-sxm", {"tp": 1, "dp": 2, "pp": 2, "max_num_seqs": 8}),
     ],
-, few=1)
+    few=1,
+)
 def test_every_question_knows_one_saturation(model, gpu, plan):
     saturation = rl.predict(model, gpu, request_rate=0.01, **plan).max_request_rate
     (found,) = rl.goodput(model, gpu, slo="ttft:1000", **plan).to_dict()["rows"]
