@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import tiers
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
@@ -29,10 +30,15 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ["SOURCE_DATE_EPOCH"] = "1795737600"
 sys.dont_write_bytecode = False
 
-settings.register_profile(
-    "suite", deadline=None, max_examples=20, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("suite")
+
+def _profile(examples):
+    return settings(
+        deadline=None, max_examples=examples, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+    )
+
+
+settings.register_profile("quick", _profile(tiers.EXAMPLES))
+settings.register_profile("exhaustive", _profile(tiers.MORE_EXAMPLES))
 
 #: GPUs that stand for the catalog where every one with every model would take minutes: each calibrated
 #: generation, a card on PCIe, a full mesh, a torus, parts without FP8 or without calibration.
@@ -49,6 +55,18 @@ SAMPLE_MODELS = (
 )  # fmt: skip
 
 shares = st.floats(0.1, 1.0)
+
+
+def pytest_configure(config):
+    """The tier of the run is known before any test is collected."""
+    tiers.begin(config.option.markexpr)
+    settings.load_profile(tiers.times("quick", "exhaustive"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks of the exhaustive tier, before those of the run select."""
+    tiers.mark(items)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -80,6 +98,9 @@ TOGETHER = {
     "tests/specs/test_kernels.py": "trees",
     "tests/test_architecture.py": "trees",
     "tests/test_dependencies.py": "trees",
+    "tests/test_tiers.py": "trees",
+    "tests/workbook/test_look.py": "workbook",
+    "tests/workbook/test_planning.py": "workbook",
 }
 
 
@@ -103,6 +124,15 @@ def _shipped_catalog_only():
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("ROOFLINE_SPECS", raising=False)
         yield
+
+
+@pytest.fixture(scope="session")
+def shared_book(tmp_path_factory):
+    """A workbook of two models on three GPUs that several files read."""
+    path = tmp_path_factory.mktemp("shared") / "sizing.xlsx"
+    case = {"isl": [1000, 6000], "osl": 200, "batch": 8, "slo": {"ttft": 0.5, "tpot": 0.02}}
+    rl.sheet(str(path), ("llama-3.1-8b", "gpt-oss-20b"), ("h100-sxm", "l40s", "b200"), spare=1, **case)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -8,15 +8,17 @@ import functools
 import inspect
 
 import pytest
+import tiers
 
 #: Failures that are shown in full; all are named.
 SHOWN = 5
 
 
-def each(names, cases, ids=None):
+def each(names, cases, ids=None, few=None):
     """Like `pytest.mark.parametrize`, but one test, which fails once for all cases that fail.
 
     Cases that take a while to list may be a function that lists them: only the worker that runs the test calls it.
+    Where the quick tier is to try a `few` of them only, the exhaustive one tries all.
 
     >>> @each("number", [1, 2, 3])
     ... def test_a_number_is_below_two(number):
@@ -34,6 +36,7 @@ def each(names, cases, ids=None):
         @functools.wraps(test)
         def loop(**fixtures):
             labelled = list(_labelled(names, cases(), ids)) if callable(cases) else cases
+            labelled = labelled if few is None else tiers.some(labelled, few)
             if not labelled:
                 raise AssertionError(f"{test.__name__} has no case")
             failures = []
@@ -50,7 +53,7 @@ def each(names, cases, ids=None):
         signature = inspect.signature(test)
         fixtures = [entry for name, entry in signature.parameters.items() if name not in names]
         loop.__signature__ = signature.replace(parameters=fixtures)
-        return loop
+        return loop if few is None else tiers.has_more_cases(loop)
 
     return loop_of
 

@@ -262,7 +262,17 @@ def run_apart(path):
 
 def arguments():
     """Options of pytest in the place of the project's own, which spread tests over cores and report each of them."""
-    options = ["-o", "addopts=--doctest-modules", "-p", "no:xdist", "-p", "no:cacheprovider", f"--rootdir={HOME}"]
+    options = [
+        "-o",
+        "addopts=--doctest-modules",
+        "-m",
+        "not exhaustive",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:cacheprovider",
+        f"--rootdir={HOME}",
+    ]
     return [*options, *(str(HOME / each) for each in FAST)]
 
 

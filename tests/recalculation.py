@@ -23,7 +23,7 @@ import re
 import shutil
 import signal
 import subprocess
-from functools import cache
+from functools import cache, lru_cache
 from html import unescape
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,6 +31,7 @@ from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
 from zipfile import ZipFile
 
+import openpyxl
 from betteroffice_xlsx import CellError, Workbook
 
 #: What stands in place of every cached value; no formula of the project gives it.
@@ -118,6 +119,26 @@ def recalculated_many(paths, engine="betteroffice"):
     return {"betteroffice": lambda paths: list(map(Live, paths)), "libreoffice": _libreoffice}[engine](paths)
 
 
+@lru_cache(maxsize=3)
+def opened(path):
+    """A workbook with its looks as openpyxl reads it, once: that takes seconds. Not of a file that is written again."""
+    return openpyxl.load_workbook(path)
+
+
+@lru_cache(maxsize=3)
+def cells_of(path):
+    """What a workbook says, read once. Not of a file that is written again."""
+    return Cells(path)
+
+
+@lru_cache(maxsize=3)
+def names_of(path):
+    """Names that a workbook defines, and the cells that they stand for."""
+    with ZipFile(path) as archive:
+        names = ET.fromstring(archive.read("xl/workbook.xml")).iter(f"{_MAIN}definedName")
+    return {entry.get("name"): entry.text for entry in names if not entry.get("name").startswith("_xlnm.")}
+
+
 def libreoffice_is_installed():
     """Whether the second engine is there."""
     return shutil.which("soffice") is not None
@@ -140,6 +161,14 @@ class Cells:
     def value(self, sheet, address):
         """Value of a cell."""
         return self._values[sheet].get(address)
+
+    def rows(self, sheet):
+        """Values of a sheet by column, row by row; an empty cell is left out, and a formula has what it last gave."""
+        rows = {}
+        for address, value in self._values[sheet].items():
+            column = address.rstrip("0123456789")
+            rows.setdefault(int(address[len(column) :]), {})[column] = value
+        return rows
 
 
 class Live:

@@ -7,6 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+import tiers
 from click.testing import CliRunner
 
 import roofline as rl
@@ -53,13 +54,17 @@ def test_every_output_shown_is_what_the_command_prints(page):
     assert EXAMPLES["with_outputs"](text) == text, "run: python docs/build_examples.py"
 
 
+@tiers.has_more_cases
 @pytest.mark.parametrize(
     "command",
-    dict.fromkeys(
-        command
-        for page in PAGES
-        for command in plain_commands(page)
-        if "-o docs/curve.svg" not in command  # `test_the_picture_is_what_its_command_draws` runs it
+    tiers.some(
+        dict.fromkeys(
+            command
+            for page in PAGES
+            for command in plain_commands(page)
+            if "-o docs/curve.svg" not in command  # `test_the_picture_is_what_its_command_draws` runs it
+        ),
+        8,
     ),
 )
 def test_every_command_named_runs(command, tmp_path, monkeypatch):

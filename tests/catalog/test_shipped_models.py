@@ -31,7 +31,7 @@ def formats(content):
     return {section: native[section].replace("fp16", "bf16") for section in sections}
 
 
-@each("model_id", IDS)
+@each("model_id", IDS, few=25)
 def test_a_shipped_file_says_what_the_importer_reads_what_the_layers_miss_and_where_it_was_read(model_id):
     read, content = imported_fixture(model_id), shipped(model_id)
     assert layers(content) == layers(read)

@@ -123,7 +123,7 @@ def test_an_option_before_show_is_not_ignored(listing, name):
     (("models", "--max-size", "8000000000"), lambda: rl.models(max_parameters=8e9)),
     (("models", "--moe"), lambda: rl.models(moe=True)),
     (("models", "--dense", "--family", "llama"), lambda: rl.models(moe=False, family="llama")),
-], ids=lambda part: " ".join(part) if isinstance(part, tuple) else "")  # fmt: skip
+], ids=lambda part: " ".join(part) if isinstance(part, tuple) else "", few=4)  # fmt: skip
 def test_a_listing_is_narrowed_like_that_of_the_api(arguments, chosen):
     assert len(chosen()) > 0
     assert body(answered(*arguments), "table") == list(chosen())

@@ -2,7 +2,7 @@
 
 The panes are kept in tests/cli/panes. Where an answer changed on purpose, write them anew and read them:
 
-    ROOFLINE_UPDATE_PANES=1 python -m pytest -n0 tests/cli/test_panes.py && git diff tests/cli/panes
+    ROOFLINE_UPDATE_PANES=1 python -m pytest -n0 -m "" tests/cli/test_panes.py && git diff tests/cli/panes
 """
 
 import errno
@@ -23,6 +23,7 @@ from pathlib import Path
 
 import pyte
 import pytest
+import tiers
 from conftest import SAMPLE_GPUS
 from every_case import each
 
@@ -59,9 +60,11 @@ COMMANDS = {
 }
 #: Commands that colour nothing: prose.
 PLAIN = {"help", "under-load", "gpus-show", "models-show", "formula"}
+#: Those that the quick tier asks: a table, prose, a picture, a load, a run.
+ASKED = tiers.times(("help", "ttft", "predict", "knee", "pareto", "under-load", "check"), tuple(COMMANDS))
 #: Commands that answer at once, for what is asked of every one of them again.
-QUICK = [command for command in COMMANDS if command not in ("plan", "goodput")]
-CASES = [(command, size) for command in COMMANDS for size in SIZES]
+QUICK = [command for command in ASKED if command not in ("plan", "goodput")]
+CASES = [(command, size) for command in ASKED for size in SIZES]
 ONCE = ("help", "ttft", "predict")  # run through the installed command, too
 
 #: What help does not show: many options at once, long times, GPUs that cannot, several runs.
@@ -91,6 +94,7 @@ FURTHER = (
     "ttft -m llama-3.1-8b --batchsize 3",
     "sensitivity --of tpot",
 )
+FURTHER = tiers.times((FURTHER[3], FURTHER[4], FURTHER[10], "workloads", "predict -m llama"), FURTHER)
 #: Examples that take long or read other files; `COMMANDS` has others of their commands.
 _ELSEWHERE = (
     "size -m llama-3.1-70b -q fp8", "goodput -m llama-3.3-70b", "--workload chat -c 16", "--workload rag -c 8",
@@ -111,7 +115,7 @@ def examples():
     left = [line for line in lines if "roofline " in line and not any(words in line for words in _ELSEWHERE)]
     found = dict.fromkeys(line.partition("roofline ")[2] for line in left)
     others = ("models import", "sheet", "page", "check-specs", "mcp")  # which write files, or wait for a client
-    return [line for line in found if not line.startswith(others) and not MORE & set(line.split())]
+    return tiers.some([line for line in found if not line.startswith(others) and not MORE & set(line.split())], 8)
 
 
 #: A program that runs many command lines, each in a terminal of another size and with further variables of the
@@ -244,6 +248,7 @@ def pane(command, size, written):
     return "\n".join(drawn(typed + written + b"$ ", *SIZES[size])).rstrip("\n") + "\n"
 
 
+@tiers.has_more_cases
 @each(("command", "size"), CASES, ids=[f"{command}-{size}" for command, size in CASES])
 def test_a_pane_is_as_it_was_read(outputs, command, size):
     shown = pane(command, size, outputs[command, size])
@@ -255,9 +260,12 @@ def test_a_pane_is_as_it_was_read(outputs, command, size):
 
 
 def test_every_pane_is_one_of_a_command():
-    assert {path.name for path in PANES.iterdir()} == {f"{command}-{size}.txt" for command, size in CASES}
+    assert {path.name for path in PANES.iterdir()} == {
+        f"{command}-{size}.txt" for command in COMMANDS for size in SIZES
+    }
 
 
+@tiers.has_more_cases
 @each(("command", "size"), CASES, ids=[f"{command}-{size}" for command, size in CASES])
 def test_no_line_is_wider_than_the_pane_and_all_of_the_answer_is_on_it(outputs, command, size):
     columns, rows = SIZES[size]
@@ -270,7 +278,8 @@ def test_no_line_is_wider_than_the_pane_and_all_of_the_answer_is_on_it(outputs, 
     assert not [line for line in lines if line.startswith("note: ")]
 
 
-@each("command", [command for command in COMMANDS if command not in PLAIN])
+@tiers.has_more_cases
+@each("command", [command for command in ASKED if command not in PLAIN])
 def test_a_wider_pane_loses_nothing_that_a_narrow_one_shows(outputs, command):
     """Headings of the table, or words of the prose: those of 80 columns are among those of 120; pictures have none."""
     narrow, wide = (
@@ -281,7 +290,8 @@ def test_a_wider_pane_loses_nothing_that_a_narrow_one_shows(outputs, command):
     assert lost <= {"..."}, lost
 
 
-@each("command", [command for command in COMMANDS if command not in PLAIN])
+@tiers.has_more_cases
+@each("command", [command for command in ASKED if command not in PLAIN])
 def test_a_terminal_gets_colours(outputs, command):
     assert all(b"\x1b[" in outputs[command, size] for size in SIZES)
     assert outputs[command, "80x24"].count(b"\x1b[") % 2 == 0  # each is ended
@@ -296,9 +306,10 @@ def test_the_installed_command_writes_the_same(outputs, folder):
 
 @pytest.fixture(scope="module")
 def narrow(outputs):
-    return {command: unwrapped(outputs[command, "80x24"]) for command in COMMANDS}
+    return {command: unwrapped(outputs[command, "80x24"]) for command in ASKED}
 
 
+@tiers.has_more_cases
 @each("way", COLOURLESS)
 def test_without_colours_the_words_are_the_same(narrow, answers, way):
     for command in QUICK:
@@ -315,6 +326,7 @@ ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "PYTHONIO
 WITH_SIGNS = ("help", "knee", "pareto", "predict")
 
 
+@tiers.has_more_cases
 @each(("env", "commands"), [({"PYTHONIOENCODING": "ascii"}, WITH_SIGNS), (ASCII, QUICK)], ids=["IOENCODING", "LC_ALL"])
 def test_a_terminal_that_has_ascii_alone_gets_marks_and_dots_in_ascii(narrow, folder, env, commands):
     for (command, _), written in driven([(command, "80x24") for command in commands], folder, **env)[0].items():
@@ -351,6 +363,7 @@ def screens(answers):
     return {command: left_by(command, outputs[command, "80x24"]) for command in [*examples(), *FURTHER]}
 
 
+@tiers.has_more_cases
 def left_by(command, written):
     """Lines that a command leaves, its own and the prompt included; and the same without the terminal's wrapping."""
     typed = f"$ roofline {command}\r\n".encode()
@@ -359,8 +372,9 @@ def left_by(command, written):
     return ["\n".join(lines).rstrip("\n").split("\n") for lines in (at_80, wide)]
 
 
+@tiers.has_more_cases
 def test_the_answer_of_every_command_is_on_the_screen_when_it_ends(screens):
-    assert len(screens) > 50
+    assert len(screens) > tiers.times(9, 50)
     assert {command: len(lines) for command, (lines, _) in screens.items() if len(lines) > 24} == {}
 
 
@@ -372,6 +386,7 @@ def has_more_digits_than_anybody_reads(number):
     return len(number.replace(".", "").lstrip("0")) > 6
 
 
+@tiers.has_more_cases
 @each("what, pattern, not_in", [
     ("percentages with exponents", r"\de[+-]?\d+ ?%", ()),
     ("milliseconds above ten seconds", r"\b\d{5,}(\.\d+)? ms\b", ()),

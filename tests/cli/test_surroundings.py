@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+import tiers
 from asking import answered, ask, strict_json
 from click.testing import CliRunner
 from every_case import each
@@ -62,9 +63,12 @@ def examples():
     assert len(found) > len(ALL_COMMANDS)
     seen = [shlex.split(line) for line in on_screens()]  # work there
     elsewhere = (["models", "import"], ["mcp"], ["page"])  # of a network; tests/cli/test_mcp.py, tests/page
-    return [
+    found = [
         words for words in found if words not in seen and not any(words[: len(start)] == start for start in elsewhere)
     ]
+    slow = ("sheet", "levers")  # of a workbook and of levers: tests/workbook, tests/questions/test_levers.py
+    one_of_each = {words[0]: words for words in reversed(found) if words[0] not in slow}
+    return tiers.times([*one_of_each.values()], found)
 
 
 @pytest.fixture
@@ -79,6 +83,7 @@ def folder_of_examples(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
+@tiers.has_more_cases
 @pytest.mark.usefixtures("folder_of_examples")
 @pytest.mark.parametrize("arguments", examples(), ids=" ".join)
 def test_every_other_example_of_the_help_works(arguments, monkeypatch):
@@ -120,7 +125,7 @@ LONG = "roofline models show deepseek-v3"
     "roofline ttft -m llama-3.1-8b -f csv | head -1",
     "roofline --help | head -1",
     f"{LONG} | true",
-])  # fmt: skip
+], few=2)  # fmt: skip
 def test_a_pipe_that_is_closed_early_prints_no_traceback(script):
     done = shell(script)
     assert done.returncode == 0

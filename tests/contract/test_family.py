@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pandas as pd
 import pytest
+import tiers
 from cli.asking import ask, cells, csv_rows, strict_json
 from every_case import each
 
@@ -152,7 +153,7 @@ FURTHER = {
         [*POOLS.split(), *BY_RATE, "--kv-link", "25 GB/s", "--layerwise"],
     ),
 }
-CASES = {**QUESTIONS, **FURTHER}
+CASES = {**QUESTIONS, **tiers.times({}, FURTHER)}
 SHELLS = {name: command for name, (_, command) in CASES.items() if command}
 #: Questions of which some cases have no answer -> the command, how many of its rows have a reason, and a word of it.
 #: Where the exit code is 1, a message says it as well.
@@ -191,7 +192,7 @@ def plain(value):
     return json.loads(json.dumps(value, allow_nan=False))
 
 
-@each("name", CASES)
+@each("name", CASES, few=12)
 def test_rows_are_those_of_the_shell(answers, name):
     answer, command = answers[name], CASES[name][1]
     rows, whole = answer.to_rows(), plain(answer.to_dict())
@@ -230,7 +231,7 @@ def assert_written(header, body, rows):
 IN_FILES = [name for name in SHELLS if name != "formula"]  # which has programs in place of tables
 
 
-@each("name", IN_FILES)
+@each("name", IN_FILES, few=4)
 def test_a_file_has_the_keys_and_values_of_the_rows(name, tmp_path):
     path = tmp_path / f"{name}.csv"
     result = ask(*SHELLS[name], "-o", path)
@@ -250,7 +251,7 @@ def test_a_file_that_is_there_is_overwritten_by_force_alone(name, tmp_path):
     assert csv_rows(path.read_text())[0] == list(document(name)["rows"][0])
 
 
-@each("name", WITHOUT)
+@each("name", WITHOUT, few=3)
 def test_where_there_is_no_answer_every_format_has_the_reason(name):
     command, count, code, word = WITHOUT[name]
     results = {output: ask(*command, "--format", output) for output in ("json", "csv", "markdown", "table")}
@@ -274,6 +275,7 @@ def reason_of(row):
     return row.get("reason") if "reason" in row else "; ".join(errors)
 
 
+@tiers.has_more_cases
 @each("name", CASES)
 def test_keys_choose_columns_in_their_order(answers, name):
     answer = answers[name]
@@ -286,6 +288,7 @@ def test_keys_choose_columns_in_their_order(answers, name):
         answer.to_rows("ttft_ms")
 
 
+@tiers.has_more_cases
 @each("name", CASES)
 def test_a_data_frame_has_a_column_for_each_key(answers, name):
     rows, frame = answers[name].to_rows(), answers[name].to_pandas()
@@ -296,6 +299,7 @@ def test_a_data_frame_has_a_column_for_each_key(answers, name):
     assert list(answers[name].to_pandas([key]).columns) == [key]
 
 
+@tiers.has_more_cases
 @each("name", CASES)
 def test_an_answer_shows_itself_on_one_line(answers, name):
     text = repr(answers[name])
@@ -316,6 +320,7 @@ NOT_DRAWN = {
 }
 
 
+@tiers.has_more_cases
 @each("name", CASES)
 def test_an_answer_is_drawn_or_says_that_it_has_no_picture(answers, name):
     if name in DRAWN:
@@ -363,6 +368,7 @@ def in_three_digits(milliseconds):
     return "0", "ms"
 
 
+@tiers.has_more_cases
 @each("name", CASES)
 def test_a_notebook_shows_what_the_line_says_and_how_sure_it_is(answers, name):
     answer, (title, lines, notes) = answers[name], notebook(answers[name])
@@ -571,7 +577,7 @@ TAKING = {
 }
 
 
-@each("name", TAKING)
+@each("name", TAKING, few=4)
 def test_a_prediction_asks_as_its_options_do(name):
     options, ask = TAKING[name]
     by_prediction, by_options = ask(rl.predict(MODEL, GPU, **options)), ask(MODEL, GPU, **options)
@@ -597,7 +603,7 @@ def test_a_question_takes_what_it_varies_out_of_a_prediction():
         assert rl.goodput(twin).to_dict() == rl.goodput(MODEL, "h100:tp2x2", slo={"tpot": 0.009}, **CASE).to_dict()
 
 
-@each("question", ["goodput", "cost", "levers", "quantize", "speculate"])
+@each("question", ["goodput", "cost", "levers", "quantize", "speculate"], few=2)
 def test_the_plan_of_a_prediction_is_kept(question):
     wide = rl.predict(MODEL, "4xh100", rate=2, slo="ttft:60,tpot:3", draft="ngram", acceptance=[0.6, 0.6], **CASE)
     row = getattr(rl, question)(wide).to_rows(["tp", "num_gpus"])[0]

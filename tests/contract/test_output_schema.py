@@ -80,7 +80,7 @@ def errors(command, document):
     return [f"{error.json_path}: {error.message[:200]}" for error in found]
 
 
-@each("command, words", [(command, words) for command, questions in QUESTIONS.items() for words in questions])
+@each("command, words", [(command, words) for command, questions in QUESTIONS.items() for words in questions], few=10)
 def test_what_a_command_prints_keeps_the_schema(command, words):
     done = ask(*command.split(), *words, "--format", "json")
     found = strict_json(done.stdout)

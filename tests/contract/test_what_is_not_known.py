@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+import tiers
 from click.testing import CliRunner
 
 import roofline as rl
@@ -88,7 +89,8 @@ def assert_alike(rows):
                 assert same, (door, key, row[key], first[key])
 
 
-@pytest.mark.parametrize(("load", "slo"), LOADS_AND_LIMITS, ids=str)
+@tiers.has_more_cases
+@pytest.mark.parametrize(("load", "slo"), tiers.some(LOADS_AND_LIMITS, 1), ids=str)
 @pytest.mark.usefixtures("contradicting")
 def test_a_percentile_that_is_not_known_is_null_with_one_reason_through_every_door(load, slo):
     case = {**LENGTHS, **load}
@@ -127,7 +129,8 @@ def test_searches_do_not_take_what_is_not_known_as_met(load, slo):
 
 
 @pytest.mark.usefixtures("contradicting")
-@pytest.mark.parametrize("slo", ["ttft:10s", "ttft:10s,tpot:1s", "e2el:100s"])
+@tiers.has_more_cases
+@pytest.mark.parametrize("slo", tiers.some(["ttft:10s,tpot:1s", "ttft:10s", "e2el:100s"], 1))
 def test_a_share_of_requests_is_not_known_where_their_distribution_is_not(slo):
     (goodput,) = rl.goodput(MODEL, GPU, slo=slo, share=0.9, engine="vllm", **LENGTHS)
     row = goodput.to_dict()
@@ -143,7 +146,8 @@ def test_a_share_of_requests_is_not_known_where_their_distribution_is_not(slo):
 
 
 @pytest.mark.usefixtures("unsettled")
-@pytest.mark.parametrize("load", LOADS, ids=str)
+@tiers.has_more_cases
+@pytest.mark.parametrize("load", tiers.some(LOADS, 2), ids=str)
 def test_a_load_that_does_not_settle_has_one_reason_through_every_door(load):
     assert_refused({**LENGTHS, **load}, NoSteadyState)
 

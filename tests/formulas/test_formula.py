@@ -7,6 +7,7 @@ from itertools import combinations, product
 
 import pytest
 import sympy
+import tiers
 from conftest import SAMPLE_MODELS, close
 from every_case import each
 
@@ -76,7 +77,7 @@ def test_the_grid_has_two_hundred_cases_and_of_the_twenty_every_two_choices_meet
             assert len(set(zip(one, other, strict=True))) == len(set(one)) * len(set(other))
 
 
-@each("model", MODELS)
+@each("model", MODELS, few=3)
 def test_numbers_of_a_trace_are_the_answer_and_stay_it_when_an_input_moves_by_a_per_cent(model):
     seen = {result: set() for result in RESULTS}  # each input of a model moves once at least, those of a GPU as well
     for number, case in enumerate(CASES):
@@ -92,7 +93,7 @@ def test_numbers_of_a_trace_are_the_answer_and_stay_it_when_an_input_moves_by_a_
             seen[result].add(name)
 
 
-@each("place", range(len(COVERING)), ids=lambda place: "-".join(COVERING[place][:3]))
+@each("place", range(len(COVERING)), ids=lambda place: "-".join(COVERING[place][:3]), few=6)
 def test_a_formula_is_the_answer_and_stays_it_when_a_symbol_moves_by_a_per_cent(place):
     *case, result = COVERING[place]
     traced = case_of(*case, engine=engine_of(place))
@@ -109,7 +110,8 @@ def test_a_formula_is_the_answer_and_stays_it_when_a_symbol_moves_by_a_per_cent(
         ), name
 
 
-@pytest.mark.parametrize("result", ["e2el", "output_tok_s_gpu", "output_tok_s", "tok_s_user"])
+@tiers.has_more_cases
+@pytest.mark.parametrize("result", tiers.some(["e2el", "output_tok_s_gpu", "output_tok_s", "tok_s_user"], 2))
 def test_results_made_of_both_passes_have_formulas_and_derivatives_too(result):
     traced = case_of("mixtral-8x7b", "h100-sxm", "calibrated", WORKLOADS[1])
     forms = ClosedForms(traced)
@@ -120,12 +122,13 @@ def test_results_made_of_both_passes_have_formulas_and_derivatives_too(result):
         assert math.isclose(value(forms.derivative_text(result, name), symbols), slope, rel_tol=1e-11, abs_tol=1e-25)
 
 
+@tiers.has_more_cases
 def test_a_formula_can_be_derived_by_sympy_and_by_hand():
     traced = case_of("llama-3.1-8b", "h100-sxm", "ideal", WORKLOADS[0])
     forms = ClosedForms(traced)
     read = sympy.sympify(forms.formula("tpot").flat)
     symbols = {key: entry.value for key, entry in traced.inputs.items()}
-    for name in ("bandwidth", "batch", "weight_bits", "osl"):
+    for name in tiers.some(("bandwidth", "batch", "weight_bits", "osl"), 1):
         whole = sympy.diff(read, sympy.Symbol(name)).evalf(25, subs=symbols)
         assert math.isclose(float(whole), traced.gradient("tpot")[name], rel_tol=1e-12)
     found = rl.formula("llama-3.1-8b", "h100-sxm", "tpot", basis="ideal", isl=1000, osl=2, batch=1)
@@ -137,7 +140,8 @@ def test_a_formula_can_be_derived_by_sympy_and_by_hand():
 
 
 @pytest.mark.parametrize("of", ["ttft", "e2el", "ridge_knee", "half_knee", "memory_knee"])
-@pytest.mark.parametrize("basis", BASES)
+@tiers.has_more_cases
+@pytest.mark.parametrize("basis", tiers.some(BASES, 1))
 def test_python_source_runs_alone_and_prints_the_result(of, basis, tmp_path):
     found = rl.formula("llama-3.1-70b", "h100-sxm", of, tp=4, isl=2000, osl=300, batch=8, basis=basis)
     script = tmp_path / "formula.py"
@@ -148,7 +152,7 @@ def test_python_source_runs_alone_and_prints_the_result(of, basis, tmp_path):
 
 
 @each("model", SAMPLE_MODELS)
-@each("gpu", ["h100-sxm", "mi300x"])
+@each("gpu", ["h100-sxm", "mi300x"], few=1)
 def test_the_memory_knee_of_every_kind_of_model_has_a_formula(model, gpu):
     traced = CaseTrace(rl.predict(model, gpu, tp=4 if model != "qwen3-next-80b-a3b" else 2, allow_oversize=True))
     if traced.prediction.knees.memory:
@@ -158,7 +162,7 @@ def test_the_memory_knee_of_every_kind_of_model_has_a_formula(model, gpu):
 
 @each("model", ["llama-3.1-8b", "mixtral-8x7b", "deepseek-v3"])
 @each("which", ["ridge_knee", "half_knee", "memory_knee"])
-@each("basis", BASES)
+@each("basis", BASES, few=1)
 def test_a_knee_is_its_formula_or_the_zero_of_it(model, which, basis):
     traced = case_of(model, "b200", basis, WORKLOADS[0])
     if math.isinf(getattr(traced.prediction.knees, which.removesuffix("_knee"))):

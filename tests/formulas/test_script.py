@@ -4,6 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
+import tiers
 
 import roofline as rl
 from roofline.formulas.case import latency_graph, latency_script
@@ -75,7 +76,8 @@ def answers(found, names, questions):
     return [mean_latencies(found.deployment, workload) for workload in workloads]
 
 
-@pytest.mark.parametrize("case", [*BURSTS, *LOADS], ids=name_of)
+@tiers.has_more_cases
+@pytest.mark.parametrize("case", tiers.some([*BURSTS, *LOADS], 6), ids=name_of)
 def test_javascript_gives_what_the_formulas_give(case, javascript):
     found, names, questions = asked(case)
     source = latency_script(found.deployment, found.workload)
@@ -86,7 +88,8 @@ def test_javascript_gives_what_the_formulas_give(case, javascript):
     assert javascript(source, "latencies", here) == pytest.approx((found.ttft, found.tpot), rel=1e-9)
 
 
-@pytest.mark.parametrize("case", [BURSTS[4], *LOADS[:5]], ids=name_of)
+@tiers.has_more_cases
+@pytest.mark.parametrize("case", tiers.some([BURSTS[4], *LOADS[:5]], 2), ids=name_of)
 def test_a_program_of_python_gives_what_the_formulas_give(case):
     found, names, questions = asked(case)
     graph, latencies = latency_graph(found.deployment, found.workload)

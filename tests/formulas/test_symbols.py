@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import pytest
 import sympy
+import tiers
 from conftest import calibrations, deploy
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -84,7 +85,7 @@ FLOP, NBYTES, PEAK, BANDWIDTH = sympy.symbols("flop nbytes peak bandwidth", posi
 amounts = st.floats(1e3, 1e15)
 
 
-@settings(max_examples=8)  # compiling an expression takes a while
+@settings(max_examples=tiers.times(3, 8))  # compiling an expression takes a while
 @given(
     calibration=calibrations(),
     flop=amounts,

@@ -3,6 +3,7 @@
 import json
 import math
 
+import tiers
 from fuzz.strategies import GPUS, MODELS, named, odd_values, options, values
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -96,7 +97,7 @@ def check_numbers(prediction):
 @example(question=("disaggregate", ("llama-3.1-8b", "b200:tp8", "b200:tp8"), {"concurrency": 1}))
 @example(question=("size", ("llama-3.1-8b", ["h100-sxm"]), {"num_prompts": 1, "slo": "ttft:1s@p95"}))
 @example(question=("speculate", ("deepseek-v3", "b200"), {"osl": 1, "draft": "mtp", "acceptance": 0.8}))
-@settings(max_examples=120)
+@settings(max_examples=tiers.times(20, 120))
 def test_any_arguments_are_answered_or_refused(question):
     name, arguments, chosen = question
     answer = answer_of(name, arguments, chosen)

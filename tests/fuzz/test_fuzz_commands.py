@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import tiers
 from cli.asking import ask, strict_json
 from fuzz.strategies import SPECIFICATIONS, command_lines
 from hypothesis import example, given, settings
@@ -28,7 +29,7 @@ def filled(folder):
 
 @given(arguments=command_lines(FILES))
 @example(arguments=["predict", "-m", "llama-3.1-8b", "-m", "llama-3.1-8b"])
-@settings(max_examples=100)
+@settings(max_examples=tiers.times(20, 100))
 def test_any_command_line_ends_with_an_answer_or_one_message(arguments):
     here = Path.cwd()
     with tempfile.TemporaryDirectory() as folder:

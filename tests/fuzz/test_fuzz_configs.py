@@ -4,6 +4,7 @@ import json
 import tempfile
 from pathlib import Path
 
+import tiers
 from fuzz.strategies import besides, configuration_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from roofline.physics.memory import parameters
 
 
 @given(text=configuration_texts, beside=besides, assume=st.sampled_from((None, None, "llama", "x")))
-@settings(max_examples=80)
+@settings(max_examples=tiers.times(15, 80))
 def test_any_configuration_is_a_model_or_is_refused(text, beside, assume):
     with tempfile.TemporaryDirectory() as folder:
         if beside is not None:

@@ -4,6 +4,7 @@ import math
 import tempfile
 from pathlib import Path
 
+import tiers
 from fuzz.strategies import kernel_tables
 from hypothesis import given, settings
 
@@ -13,7 +14,7 @@ from roofline.questions.calibrate import calibrate
 
 
 @given(text=kernel_tables())
-@settings(max_examples=60)
+@settings(max_examples=tiers.times(12, 60))
 def test_any_kernel_table_is_read_or_refused(text):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernels.csv"

@@ -3,6 +3,7 @@
 import math
 from dataclasses import asdict
 
+import tiers
 from fuzz.strategies import result_texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ FILES = result_texts().map(lambda text: text.encode("utf-8", "surrogatepass"))
 
 
 @given(data=st.one_of(FILES, FILES, FILES, ANY), statistic=st.sampled_from((None, None, "mean", "p99")))
-@settings(max_examples=200)
+@settings(max_examples=tiers.times(25, 200))
 def test_any_result_is_read_and_judged_or_refused(data, statistic):
     try:
         reading = results(data, "result", statistic)

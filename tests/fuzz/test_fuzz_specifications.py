@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import tiers
 from fuzz.strategies import SPECIFICATIONS, documents_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -41,7 +42,7 @@ def predicted(kind, name, specs):
 @given(specification=specifications())
 @example(("model", MODEL.replace("1.2 B", "1" + "0" * 400)))
 @example(("model", MODEL.replace("fp8_block", "null")))
-@settings(max_examples=200)
+@settings(max_examples=tiers.times(25, 200))
 def test_any_specification_is_read_or_refused_with_file_and_line(specification):
     kind, text = specification
     with tempfile.TemporaryDirectory() as specs:

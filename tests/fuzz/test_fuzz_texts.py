@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import tiers
 from fuzz.strategies import texts
 from hypothesis import example, given, settings
 
@@ -51,7 +52,7 @@ def refused_by_the_case(parse, value):
 @example(text="1e400")
 @example(text="1e400%")
 @example(text="tpot=9,concurrency=4,isl=1e4000")
-@settings(max_examples=200)
+@settings(max_examples=tiers.times(25, 200))
 def test_any_text_of_a_grammar_is_read_or_refused(text):
     for parse in PARSERS:
         try:

@@ -4,6 +4,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+import tiers
 from fuzz.strategies import workbooks
 from hypothesis import given, settings
 
@@ -11,7 +12,7 @@ import roofline as rl
 
 
 @given(inputs=workbooks())
-@settings(max_examples=6)
+@settings(max_examples=tiers.times(2, 6))
 def test_any_inputs_of_a_workbook_are_written_or_refused(inputs):
     models, gpus, options = inputs
     with tempfile.TemporaryDirectory() as folder:

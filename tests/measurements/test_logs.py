@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+import tiers
 from cli.asking import ask
 from every_case import each
 from hypothesis import given, settings
@@ -138,7 +139,7 @@ def test_the_name_of_a_gguf_file_tells_model_and_format(file, name, form):
     assert (found.model, found.quantization) == (name, form)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=tiers.times(15, 60))
 @given(st.text(max_size=300))
 def test_no_text_behind_a_summary_or_a_metric_ends_in_anything_but_an_answer(text):
     for head in ("=== Serving Benchmark Result ===\n", "Namespace(", 'vllm:num_requests_running{a="b"} 1\n'):

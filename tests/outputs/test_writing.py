@@ -155,6 +155,10 @@ def test_pipes_devices_and_open_files_are_written_to_and_stay(tmp_path):
     assert "No space left" in refusal("/dev/full")
     assert is_stream("/dev/stdout")
     assert not is_stream(str(redirected))
+
+
+@pytest.mark.exhaustive
+def test_a_workbook_goes_into_a_device():
     rl.sheet("/dev/null", "llama-3.1-8b", "h100-sxm")
 
 

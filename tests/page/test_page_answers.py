@@ -5,6 +5,7 @@ import random
 from dataclasses import replace
 
 import pytest
+import tiers
 
 import roofline as rl
 from roofline.outputs.page.document import one_script
@@ -14,7 +15,7 @@ from roofline.questions.predict import kernel_rows
 from roofline.serving.latency import BENCHMARK
 from roofline.serving.prompts import is_a_mixture
 
-CASES = 500
+CASES = tiers.times(60, 500)
 METRICS = ("ttft", "tpot", "itl", "e2el")
 LEVELS = (50, 90, 95, 99)
 SAME = 1e-9

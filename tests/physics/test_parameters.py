@@ -379,9 +379,9 @@ def assert_largest(deployment, length):
     assert not memory(deployment, most + 1.0, length).fits
 
 
-@each("gpu", SAMPLE_GPUS)
+@each("gpu", SAMPLE_GPUS, few=2)
 @each("name", SAMPLE_MODELS)
-@each("plan", [Plan(), Plan(tp=8), Plan(tp=4, pp=2), Plan(tp=2, dp=4), Plan(pp=3)], ids=str)
+@each("plan", [Plan(), Plan(tp=8), Plan(tp=4, pp=2), Plan(tp=2, dp=4), Plan(pp=3)], ids=str, few=3)
 def test_the_largest_batch_fits_and_one_more_does_not(gpu, name, plan):
     for length in (1.0, 130.0, 2048.0, 9001.0, 131072.0):
         assert_largest(deploy(name, gpu, plan), length)

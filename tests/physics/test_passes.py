@@ -55,7 +55,7 @@ def assert_not_faster_than_the_hardware_limit(calibrated, ideal, batch, new, cac
 # --- bounds -----------------------------------------------------------------------------------
 
 
-@each("gpu", SAMPLE_GPUS)
+@each("gpu", SAMPLE_GPUS, few=3)
 @each("preset", [None, *PRESETS])
 def test_no_kernel_of_the_catalog_is_faster_than_the_hardware_limit(gpu, preset):
     compared = 0
@@ -171,7 +171,7 @@ def test_a_higher_rate_never_makes_a_pass_slower(deployment, batch, new, cached,
             assert after.time <= before.time * (1.0 + 1e-12), rates
 
 
-@each("gpu", SAMPLE_GPUS)
+@each("gpu", SAMPLE_GPUS, few=3)
 @each("name", SAMPLE_MODELS)
 def test_a_higher_rate_never_makes_a_model_of_the_catalog_slower(gpu, name):
     for basis in ("ideal", "calibrated"):

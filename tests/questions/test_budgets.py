@@ -3,6 +3,7 @@
 import itertools
 
 import pytest
+import tiers
 from cli.asking import answered, ask, rows, shown
 from every_case import each
 
@@ -143,8 +144,12 @@ def best_by_hand(setting, slo, values):
     "setting, values", [(SEQS, (16, 48, 64, 200, 1024)), (TOKENS, (512, 3000, 8192, 16384))], ids=(SEQS, TOKENS)
 )
 @pytest.mark.parametrize(
-    "slo", ("tpot:25", "ttft:100", "ttft:400,tpot:40", "ttft:3000,tpot:14", "ttft:1,tpot:1", "ttft:90000,tpot:900")
+    "slo",
+    tiers.some(
+        ("tpot:25", "ttft:100", "ttft:400,tpot:40", "ttft:3000,tpot:14", "ttft:1,tpot:1", "ttft:90000,tpot:900"), 2
+    ),
 )
+@tiers.has_more_cases
 def test_the_best_passes_surest_and_then_has_the_smallest_worst_share_of_a_limit(setting, values, slo):
     answer = asked(setting, values=values, slo=slo)
     assert answer.best.value == best_by_hand(setting, slo, values)

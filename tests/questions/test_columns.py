@@ -11,6 +11,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+import tiers
 from cli.asking import ask
 from every_case import each
 
@@ -38,14 +39,16 @@ GRIDS = {
 
 
 @each("load", GRIDS)
+@tiers.has_more_cases
 def test_elements_are_single_predictions(load):
     lengths = {"isl": some(130, 900, 4000, 30_000), "osl": [1, *some(2, 60, 700, count=2)], "prefix": [0, 100]}
     options = {"slo": "ttft:400,tpot:20", "tp": 1}
     keys = ["isl", "osl", "prefix", *GRIDS[load], *FIGURES, *WORDS]
-    for gpu in ("h100-sxm", "l40s"):
+    for gpu in tiers.some(("h100-sxm", "l40s"), 1):
         rows = rl.table(MODEL, gpu, **lengths, **GRIDS[load], **options, keys=keys).to_rows()
         refused = [row for row in rows if row["reason"] is not None]
-        for row in RANDOM.sample(rows, 9) + refused[:3]:  # of one program: what is wrong with it is wrong in most rows
+        tried = RANDOM.sample(rows, tiers.times(3, 9)) + refused[: tiers.times(1, 3)]
+        for row in tried:  # of one program: what is wrong with it is wrong in most rows
             case = {name: row[name] for name in (*lengths, *GRIDS[load])}
             if row["reason"] is not None:
                 with pytest.raises((rl.DoesNotFit, rl.Overloaded)):
@@ -76,7 +79,7 @@ def test_a_row_is_the_same_whether_its_table_has_one_row_or_many():
     {"concurrency": 5, "cold_start": "5%:3s", "tp": 2},
     {"request_rate": 0.1, "model": "llama-3.1-70b", "tp": 1, "allow_oversize": True},
     {"request_rate": 1000, "model": "llama-3.1-70b", "tp": 1, "allow_oversize": True},
-], ids=str)  # fmt: skip
+], ids=str, few=3)  # fmt: skip
 def test_a_row_says_the_same_whatever_else_is_in_its_table(options):
     load = next(name for name in ("batch", "concurrency", "request_rate") if name in options)
     case = {"model": MODEL, **options}

@@ -1,8 +1,10 @@
 """Launch commands read back: what `launch` writes gives the same figures, and what people have is read or refused."""
 
+import itertools
 import json
 
 import pytest
+import tiers
 from cli.asking import ask, rows
 from every_case import each
 from hypothesis import assume, given, settings
@@ -70,13 +72,13 @@ TARGETS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("to", TARGETS)
-@pytest.mark.parametrize("kind", tuple(MODELS))
+@tiers.has_more_cases
+@pytest.mark.parametrize(("kind", "to"), tiers.some(itertools.product(MODELS, TARGETS), 12))
 def test_a_command_gives_the_figures_of_the_case_that_it_was_written_for(kind, to):
     model, gpu, plan = MODELS[kind]
     start = (list(MODELS).index(kind) + TARGETS.index(to)) % 2  # every other one; all, over the models and the targets
     compared = 0
-    for name in list(SETTINGS)[start::2]:
+    for name in tiers.some(list(SETTINGS)[start::2], 3):
         options = SETTINGS[name]
         try:
             prediction = rl.predict(model, gpu, engine=to, **LOAD, **plan, **options)
@@ -90,7 +92,7 @@ def test_a_command_gives_the_figures_of_the_case_that_it_was_written_for(kind, t
             failure.add_note(f"{name}: {text}")
             raise
         compared += 1
-    assert compared >= 2
+    assert compared >= tiers.times(1, 2)
 
 
 @each("to", [*TARGETS, "vllm@0.19.1", "trtllm@1.2.0", "trtllm@1.0"])
@@ -155,7 +157,7 @@ optional = {
 }
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=tiers.times(5, 15), deadline=None)
 @given(
     model=some(("llama-3.1-8b", "qwen3-32b", "qwen3-30b-a3b", "gpt-oss-120b", "mixtral-8x7b")),
     gpu=some(("h100-sxm", "h200-sxm", "b200")),
@@ -470,7 +472,7 @@ words = some((
 ))  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=tiers.times(15, 60), deadline=None)
 @given(
     start=some(("vllm serve", "python -m sglang.launch_server", "trtllm-serve")),
     rest=st.lists(words | st.text(max_size=8)),

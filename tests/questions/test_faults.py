@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tiers
 
 import roofline as rl
 from roofline.questions.diagnosis import HEALTHY, MOST_SERVERS, UNCLEAR
@@ -142,7 +143,8 @@ EXPECTED = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@tiers.has_more_cases
+@pytest.mark.parametrize("name", tiers.some(EXPECTED, 3))
 def test_faults_of_a_real_server(name: str) -> None:
     checks = rl.check(str(MEASURED / f"{name}.json"), model="llama-3.1-8b")
     (found,) = checks.findings

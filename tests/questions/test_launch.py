@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import replace
 
 import pytest
+import tiers
 import yaml
 from cli.asking import answered, ask, strict_json
 from every_case import each
@@ -256,7 +257,8 @@ def test_a_draft_model_is_named_in_the_draft_of_vllm():
     }
 
 
-@pytest.mark.parametrize("to", VERSIONS)
+@tiers.has_more_cases
+@pytest.mark.parametrize("to", tiers.some(VERSIONS, 3))
 def test_every_argument_is_known_to_the_version_and_takes_its_value(to):
     table = load_arguments(to.partition("@")[0])
     seen = 0
@@ -391,7 +393,8 @@ def test_replicas_are_counted_in_a_comment():
 # --- where values come from ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("to", VERSIONS)
+@tiers.has_more_cases
+@pytest.mark.parametrize("to", tiers.some(VERSIONS, 3))
 def test_each_value_has_a_comment_of_where_it_comes_from(to):
     seen = 0
     for case in CASES:

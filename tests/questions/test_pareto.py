@@ -6,6 +6,7 @@ import random
 from itertools import pairwise, product
 
 import pytest
+import tiers
 from cli.asking import ask, strict_json
 from conftest import close
 from every_case import each
@@ -68,7 +69,8 @@ def beats(one, other, pair):
     return min(gains) > -1e-9 and max(gains) > 1e-9
 
 
-@pytest.mark.parametrize("seed", range(12))
+@tiers.has_more_cases
+@pytest.mark.parametrize("seed", tiers.some(range(12), 3))
 def test_the_frontier_is_that_of_every_point_alone(seed):
     model, gpus, tried, rest, pair = drawn(seed)
     points = by_scalars(model, gpus, tried, rest, pair)

@@ -67,7 +67,7 @@ def test_at_light_speed_fp8_doubles_the_arithmetic_of_a_prompt():
 
 
 @each("basis", ["ideal", "calibrated"])
-@each("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-r1", "qwen3-next-80b-a3b"])
+@each("model", ["llama-3.1-70b", "gpt-oss-120b", "deepseek-r1", "qwen3-next-80b-a3b"], few=1)
 def test_the_kernels_of_the_answer_add_up_to_its_speedups(model, basis):
     found = quantize(model, "b300", basis=basis, **CASE)
     kernels = found.kernel_records()

@@ -20,7 +20,7 @@ CASES = {
 UNKNOWNS = ("bandwidth", "peak", "batch", "isl", "weights", "link_bandwidth", "osl", "kv_bits")
 
 
-@each("name", CASES)
+@each("name", CASES, few=2)
 @each("unknown", UNKNOWNS)
 def test_predicting_at_a_solution_gives_the_target_and_solving_gives_the_input_back(name, unknown):
     model, gpu, options = CASES[name]

@@ -62,7 +62,7 @@ def test_rows_keep_the_contract_and_are_sorted_by_magnitude():
     assert all(record["derivative"] == 0.0 and record["formula"] == "0" for record in zeros)
 
 
-@each("model", SAMPLE_MODELS)
+@each("model", SAMPLE_MODELS, few=6)
 def test_every_kind_of_model_has_sensitivities_that_sum_to_minus_one(model):
     turn = SAMPLE_MODELS.index(model) % len(SAMPLE_GPUS)
     for gpu in SAMPLE_GPUS if model == "gpt-oss-120b" else SAMPLE_GPUS[turn : turn + 1]:
@@ -218,7 +218,7 @@ def structures():
     return list(found.values())
 
 
-@each(("place", "model"), lambda: enumerate(structures()))
+@each(("place", "model"), lambda: enumerate(structures()), few=5)
 def test_every_choice_that_can_end_a_regime_says_what_it_means(place, model):
     small = {"tp": 8, "prefix": 100}
     large = {"tp": 16, "pp": 2, "dp": 2, "batch": 9, "isl": 20_000, "prefix": 9000}

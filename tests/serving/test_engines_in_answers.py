@@ -188,7 +188,7 @@ def test_the_ideal_basis_has_no_engine(name):
     assert gpu_kernels(found.prefill) == list(found.prefill.kernels)
 
 
-@each("gpu", SAMPLE_GPUS)
+@each("gpu", SAMPLE_GPUS, few=2)
 @each("name", engine_names())
 def test_no_engine_makes_a_pass_or_a_kernel_faster_than_the_hardware_limit(name, gpu):
     compared = 0

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import tiers
 from conftest import close
 from every_case import each
 
@@ -96,7 +97,8 @@ def test_a_row_states_its_load_and_nothing_of_the_others():
 
 
 @every_server
-@pytest.mark.parametrize("engine", engine_names())
+@tiers.has_more_cases
+@pytest.mark.parametrize("engine", tiers.some(engine_names(), 4))
 def test_one_user_sees_the_idle_server(server, engine):
     case = {"engine": engine, "network": 0.02, "isl": 9000, "osl": 300}
     user, idle = answer(server, concurrency=1, **case), answer(server, batch=1, **case)
@@ -126,7 +128,8 @@ def test_a_prompt_longer_than_the_budget_is_computed_in_chunks_on_an_idle_server
 
 @every_server
 @schedulers
-@pytest.mark.parametrize("lengths", LENGTHS, ids="{0[0]}-{0[1]}".format)
+@pytest.mark.parametrize("lengths", tiers.some(LENGTHS, 1), ids="{0[0]}-{0[1]}".format)
+@tiers.has_more_cases
 def test_more_load_never_answers_sooner(server, engine, lengths):
     case = {"isl": lengths[0], "osl": lengths[1], "engine": engine}
     users = answer(server, concurrency=USERS, **case)
@@ -273,7 +276,10 @@ def test_a_run_of_a_benchmark_lies_between_its_burst_and_the_steady_state():
 
 
 @schedulers
-@pytest.mark.parametrize("load", [{"concurrency": 48}, {"request_rate": 4.0}, {"concurrency": 16, "num_prompts": 160}])
+@tiers.has_more_cases
+@pytest.mark.parametrize(
+    "load", tiers.some([{"request_rate": 4.0}, {"concurrency": 48}, {"concurrency": 16, "num_prompts": 160}], 1)
+)
 def test_slopes_through_the_fixed_point_are_those_of_differences(engine, load):
     base = rl.predict(*SMALL, engine=engine, **load, **SHORT)
     rows = {(row.result, row.input): row for row in rl.sensitivity(*SMALL, engine=engine, **load, **SHORT)}

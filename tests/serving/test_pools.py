@@ -9,6 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import tiers
 from made_up_rank import Rank, rank
 
 import roofline as rl
@@ -448,7 +449,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@tiers.has_more_cases
+@pytest.mark.parametrize("name", tiers.some(CASES, 1))
 def test_random_arrivals_see_what_the_simulation_sees(name):
     model, prefill, decode, isl, osl, util, cv, bandwidth = CASES[name]
     pools = Pools(deployment(model, prefill), deployment(model, decode), KvLink("rdma", bandwidth))

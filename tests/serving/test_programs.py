@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiers
 
 import roofline as rl
 from roofline.physics.passes import _decode_kernels
@@ -53,7 +54,8 @@ def numbers_of(answer):
 
 
 @pytest.mark.parametrize("load", [{"request_rate": 1.0}, {"concurrency": 8}], ids=["rate", "users"])
-@pytest.mark.parametrize(("model", "gpu", "options"), CASES)
+@tiers.has_more_cases
+@pytest.mark.parametrize(("model", "gpu", "options"), tiers.some(CASES, 4))
 def test_a_program_gives_what_the_formulas_give_to_the_bit(model, gpu, options, load, at_once):
     one, draw = rl.predict(model, gpu, allow_oversize=True, **options, **load), random.Random(f"{model}{options}{load}")
     for _ in range(6):
@@ -72,7 +74,8 @@ def test_a_program_gives_what_the_formulas_give_to_the_bit(model, gpu, options, 
                 assert percentile(by_program, level) == mixtures._percentile(parts, mixtures._tail_of(level))
 
 
-@pytest.mark.parametrize(("model", "gpu", "options"), [*CASES[:2], CASES[3]])
+@tiers.has_more_cases
+@pytest.mark.parametrize(("model", "gpu", "options"), tiers.some([*CASES[:2], CASES[3]], 1))
 def test_elements_of_a_large_array_are_what_single_cases_are(model, gpu, options):
     size, draw = programs.LARGE + 5, np.random.default_rng(11)
     columns = {"isl": draw.integers(30, 9000, size), "osl": draw.integers(2, 600, size)}

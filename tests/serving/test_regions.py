@@ -6,6 +6,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+import tiers
 from build_load_page import (
     LEAST,
     WIDE,
@@ -193,15 +194,16 @@ def in_percent(share):
 # --- a sample ----------------------------------------------------------------------------------
 
 
+@tiers.has_more_cases
 def test_cases_drawn_anew_stay_within_what_is_stated_of_nine_in_ten_of_their_regions():
     judges = [partial(judge, ranges=WIDE) for judge in (judged_rate, judged_users)]
-    draws = [(777_400 + number, 1500, first) for first in ("decode", "prompts") for number in range(15)]
+    draws = [(777_400 + number, 1500, first) for first in ("decode", "prompts") for number in range(tiers.times(4, 15))]
     within = []
     for judge, draw in product(judges, draws):
         case = judge(draw)
         stated = errors(case.region)
         within += [abs(case.off[key]) <= getattr(stated, key).most for key in JUDGED if key in case.off]
-    assert len(within) > 200
+    assert len(within) > tiers.times(50, 200)
     assert statistics.fmean(within) >= 0.8
 
 

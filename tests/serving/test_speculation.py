@@ -283,7 +283,7 @@ _NGRAM = {"draft": "ngram", "draft_tokens": 3, "acceptance": 0.8}
 _LOADS = ({}, {"batch": 8}, {"concurrency": 16}, {"request_rate": 3}, {"concurrency": 16, "num_prompts": 64})
 
 
-@each("load, basis", [(load, basis) for load in _LOADS for basis in ("calibrated", "ideal")])
+@each("load, basis", [(load, basis) for load in _LOADS for basis in ("calibrated", "ideal")], few=2)
 def test_an_answer_of_one_token_leaves_nothing_to_draft(load, basis):
     # What ngram proposes costs no weights and no prompt: the first token comes as without it, and there is no second.
     case = {"isl": 1000, "osl": 1, "basis": basis, **load}

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import tiers
 from build_load_page import SCHEDULERS, drawn, drawn_lengths
 from conftest import close
 from every_case import each
@@ -126,11 +127,11 @@ def test_percentiles_are_ordered_and_more_requests_lower_none(first, spread):
     assert looked_at >= 3 * len(UTILS)
 
 
-@each(("engine", "shape"), [("vllm", {"cold_start": "2%:1.5s"}), ("sglang", SPREAD)], ids=str)
+@each(("engine", "shape"), [("vllm", {"cold_start": "2%:1.5s"}), ("sglang", SPREAD)], ids=str, few=1)
 def test_an_element_of_an_array_has_the_percentiles_of_the_scalar(engine, shape):
     case = {**CASE, "engine": engine, "max_num_seqs": 64, **shape}
-    users = [1, 24, 100]  # the last with fewer slots than users
-    rates = [0.5, 5.0, 8.5, 60.0]  # the last is more than can be answered
+    users = tiers.times([24, 100], [1, 24, 100])  # the last with fewer slots than users
+    rates = tiers.times([5.0, 60.0], [0.5, 5.0, 8.5, 60.0])  # the last is more than can be answered
     columns = rl.predict(*SMALL, concurrency=users, **case), rl.predict(*SMALL, request_rate=rates, **case)
     for column, load, values in ((columns[0], "concurrency", users), (columns[1], "request_rate", rates[:-1])):
         for place, value in enumerate(values):

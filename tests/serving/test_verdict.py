@@ -306,7 +306,7 @@ def test_pools_on_gpus_that_were_never_timed_are_judged_by_the_same_rule():
 # --- limits that do not apply, and percentiles that are not known ---------------------------------
 
 
-@each("limit", ["tpot:40", "tpot:40@p50", "tpot:40@p99"])
+@each("limit", ["tpot:40", "tpot:40@p50", "tpot:40@p99"], few=1)
 def test_a_limit_on_tpot_does_not_apply_to_answers_of_one_token(limit):
     case = {"isl": 1024, "osl": 1, "concurrency": 19, "slo": limit, "tp": 1}
     assert by_every_door(**case) == (None, NOTHING_APPLIES, None, None)

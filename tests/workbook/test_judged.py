@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiers
 from test_case import CHOICES, GPUS, MODELS, drawn
 
 import roofline as rl
@@ -84,7 +85,7 @@ def judged():
     """Cases with their limits, what Python says of them, and ranges and verdicts of cells."""
     draw, found = random.Random(42), []
     every = models_of_every_kind()
-    for start in range(0, len(every), 12):
+    for start in range(0, tiers.times(12, len(every)), 12):
         models = every[start : start + 12]
         rows = [{**drawn(draw, ["-"]), "model": model.short_name} for model in models for _ in range(24)]
         rows = [row for row in rows if predicted(row) is not None]
@@ -103,6 +104,7 @@ def judged():
     return found
 
 
+@tiers.has_more_cases
 def test_ranges_of_cells_are_those_of_python_and_the_hardware_limit_has_none(judged):
     compared = Counter()
     for row, _, known, shown in judged:
@@ -119,9 +121,10 @@ def test_ranges_of_cells_are_those_of_python_and_the_hardware_limit_has_none(jud
                 assert shown[f"{metric} {end}"] == pytest.approx(1000 * time, rel=1e-9), (row, metric)
             first, last = map(float, shown[f"{metric} text"].split(" to "))
             assert (first, last) == pytest.approx([1000 * time for time in ends], rel=6e-3, abs=0.006)
-    assert min(compared.values()) >= 150
+    assert min(compared.values()) >= tiers.times(30, 150)
 
 
+@tiers.has_more_cases
 def test_the_verdict_of_cells_and_its_reason_are_those_of_python_just_beside_every_figure(judged):
     words, reasons, gpus = Counter(), Counter(), Counter()
     for row, slo, known, shown in judged:
@@ -131,10 +134,10 @@ def test_the_verdict_of_cells_and_its_reason_are_those_of_python_just_beside_eve
         words[expected.word] += 1
         reasons[(expected.reason or "").partition(":")[0]] += 1
         gpus[known.basis] += 1
-    assert len(judged) >= 300
-    assert all(words[word] >= 10 for word in WORDS), words
+    assert len(judged) >= tiers.times(60, 300)
+    assert all(words[word] >= tiers.times(3, 10) for word in WORDS), words
     assert {"calibrated", "inherited", "served", "generic", "ideal"} == set(gpus)
-    assert len(reasons) >= 6, reasons
+    assert len(reasons) >= tiers.times(4, 6), reasons
 
 
 #: Of a profile that was fitted to runs of two deployments.

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import tiers
 from recalculation import Live, edit, libreoffice_is_installed, recalculated_many
 from test_sheets import agrees, placed, placed_inputs
 
@@ -100,11 +101,12 @@ def asked_of(contents, cases):
     return asked_case(contents, case, typed, Rounds("Rounds"))
 
 
+@tiers.has_more_cases
 @pytest.mark.parametrize("engine", MODELS)
 def test_loads_in_cells_are_those_of_python(engine):
     contents, _ = _contents(MODELS[engine], GPUS, 0, {"engine": engine, "tp": 8})
     draw, answered, refused = random.Random(f"loads of {engine}"), 0, 0
-    cases = [*UNKNOWN.get(engine, ()), *(drawn(draw, MODELS[engine][0]) for _ in range(40))]
+    cases = [*UNKNOWN.get(engine, ()), *(drawn(draw, MODELS[engine][0]) for _ in range(tiers.times(12, 40)))]
     shown = figures(asked_of(contents, cases), len(cases))
     for place, case in enumerate(cases):
         known, here = predicted(engine, *case), {name: column[place] for name, column in shown.items()}
@@ -118,8 +120,8 @@ def test_loads_in_cells_are_those_of_python(engine):
             assert reason == "", (reason, case)
             answered += 1
             check(here, known, case)
-    assert answered >= 20
-    assert refused + answered >= 32
+    assert answered >= tiers.times(5, 20)
+    assert refused + answered >= tiers.times(9, 32)
 
 
 def figures(asked, count):

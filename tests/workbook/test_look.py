@@ -6,22 +6,15 @@ import zipfile
 import openpyxl
 import pytest
 from openpyxl.utils import range_boundaries
-from recalculation import Live
+from recalculation import Live, opened
 
 import roofline as rl
 from roofline.outputs.workbook.sheets import BEHIND, READ, SHEETS
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory):
-    path = tmp_path_factory.mktemp("look") / "sizing.xlsx"
-    rl.sheet(str(path), ["llama-3.1-8b", "gpt-oss-20b"], ["h100-sxm", "l40s"], isl=[700, 3000], spare=3)
-    return path
-
-
-@pytest.fixture(scope="module")
-def sheets(path):
-    return openpyxl.load_workbook(path)
+def sheets(shared_book):
+    return opened(shared_book)
 
 
 def ruled(sheet):
@@ -87,8 +80,8 @@ def test_texts_have_the_lines_that_they_need(sheets):
         assert about.row_dimensions[row].height >= 15 * (len(str(about[f"B{row}"].value)) // 125 + 1)
 
 
-def test_a_chart_has_one_figure_and_one_axis_for_it(path):
-    with zipfile.ZipFile(path) as archive:
+def test_a_chart_has_one_figure_and_one_axis_for_it(shared_book):
+    with zipfile.ZipFile(shared_book) as archive:
         charts = [archive.read(part).decode() for part in archive.namelist() if part.startswith("xl/charts/chart")]
     assert len(charts) == 4
     titles = set()

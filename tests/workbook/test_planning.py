@@ -3,9 +3,9 @@
 import math
 from dataclasses import replace
 
-import openpyxl
 import pytest
-from recalculation import Live
+import tiers
+from recalculation import Live, names_of
 
 import roofline as rl
 
@@ -15,23 +15,16 @@ MONTH = 365 / 12  # days
 
 
 @pytest.fixture(scope="module")
-def book(tmp_path_factory):
-    path = tmp_path_factory.mktemp("planning") / "sizing.xlsx"
-    more = {**START, "isl": [1000, 6000]}
-    rl.sheet(str(path), MODELS, GPUS, spare=1, slo={"ttft": 0.5, "tpot": 0.02}, **more)
-    return path
+def live(shared_book):
+    return Live(shared_book)
 
 
 @pytest.fixture(scope="module")
-def live(book):
-    return Live(book)
-
-
-@pytest.fixture(scope="module")
-def named(book):
+def named(shared_book):
     """Sheet and address of each named input."""
-    names = openpyxl.load_workbook(book).defined_names
-    return {name: tuple(entry.attr_text.replace("$", "").split("!")) for name, entry in names.items() if "in_" in name}
+    return {
+        name: tuple(text.replace("$", "").split("!")) for name, text in names_of(shared_book).items() if "in_" in name
+    }
 
 
 def fleet_lines(live):
@@ -49,7 +42,8 @@ DEMANDS = (
 )
 
 
-@pytest.mark.parametrize("demand", DEMANDS)
+@tiers.has_more_cases
+@pytest.mark.parametrize("demand", tiers.some(DEMANDS, 2))
 def test_a_fleet_serves_the_demand_with_the_throughput_that_python_states(live, named, demand):
     case = {"model": "gpt-oss-20b", "isl": 1500, "osl": 200, "batch": 16}
     live.set_many({named[f"in_fleet_{name}"]: value for name, value in demand.items()})

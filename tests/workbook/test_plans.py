@@ -4,16 +4,16 @@ import csv
 import json
 import math
 
-import openpyxl
 import pytest
+import tiers
 from cli.asking import ask
-from recalculation import Live, edit, libreoffice_is_installed, recalculated_many
+from recalculation import Live, cells_of, edit, libreoffice_is_installed, names_of, opened, recalculated_many
 from workbook.test_look import ruled
 
 import roofline as rl
 
 CASE = {"quantization": "fp8", "isl": 2000, "osl": 200}
-GPUS = ("h100", "b200", "l40s", "mi300x", "a100", "b300")
+GPUS = tiers.times(("h100", "l40s", "mi300x"), ("h100", "b200", "l40s", "mi300x", "a100", "b300"))
 SLO = "ttft:800@p95,tpot:40"
 LATENCIES = {"TTFT p95": "ttft_p95", "mean TPOT": "tpot"}
 MONTH = 730.0  # h
@@ -38,22 +38,21 @@ def live(book):
 
 def named_inputs(path):
     """Sheet and address of each named input of the plans."""
-    names = openpyxl.load_workbook(path).defined_names
     return {
-        name.removeprefix("in_plan_"): tuple(entry.attr_text.replace("$", "").split("!"))
-        for name, entry in names.items()
+        name.removeprefix("in_plan_"): tuple(text.replace("$", "").split("!"))
+        for name, text in names_of(path).items()
         if name.startswith("in_plan_")
     }
 
 
 def blocks(path, cells):
     """The tables of plans: one pool, and two where there are any; a mapping for each row."""
-    sheet = openpyxl.load_workbook(path)["Plans"]
+    sheet, formulas = cells_of(path).rows("Plans"), set(cells_of(path).formulas)
     found = []
-    for head in (row[0].row for row in sheet.iter_rows(max_col=1) if row[0].value == "rank"):
-        texts = {cell.column_letter: cell.value for cell in sheet[head] if cell.value}
+    for head in (row for row, values in sheet.items() if values.get("A") == "rank"):
+        texts = {column: text for column, text in sheet[head].items() if text}
         rows, line = [], head + 1
-        while str(sheet[f"A{line}"].value).startswith("="):
+        while ("Plans", f"A{line}") in formulas:
             values = {text: cells.value("Plans", f"{column}{line}") for column, text in texts.items()}
             rows.append(values | {"line": line})
             line += 1
@@ -63,10 +62,10 @@ def blocks(path, cells):
 
 def behind(path, cells):
     """Rows of the sheet Planned, by GPU and plan."""
-    sheet = openpyxl.load_workbook(path)["Planned"]
-    texts = {cell.column_letter: cell.value for cell in sheet[1] if cell.value}
+    sheet = cells_of(path).rows("Planned")
+    texts = {column: text for column, text in sheet[1].items() if text}
     rows = [{text: cells.value("Planned", f"{column}{row}") for column, text in texts.items()}
-            for row in range(2, sheet.max_row + 1)]  # fmt: skip
+            for row in range(2, max(sheet) + 1)]  # fmt: skip
     return {(row["GPU"], row["plan"], row["format"]): row for row in rows}
 
 
@@ -141,15 +140,16 @@ def test_every_row_has_the_figures_of_its_plan(book, live, plans):
 
 
 def test_gpus_without_a_plan_are_listed_with_the_reason(book, plans):
-    texts = {cell.value for row in openpyxl.load_workbook(book)["Plans"].iter_rows() for cell in row}
+    texts = {text for row in cells_of(book).rows("Plans").values() for text in row.values()}
     missed = [plan for plan in plans.plans if plan.prediction is None]
     assert missed
     assert all(plan.reason in texts and plan.gpu.name in texts for plan in missed)
 
 
-@pytest.mark.parametrize("prices", [
+@tiers.has_more_cases
+@pytest.mark.parametrize("prices", tiers.some([
     {"mi300x": 30.0}, {"h100-sxm": 0.5}, {"l40s": 0.001, "b200": 0.002},
-])  # fmt: skip
+], 1))  # fmt: skip
 def test_order_and_costs_at_other_prices_are_those_of_plan(book, live, plans, tmp_path, prices):
     before = {plan.gpu.name: plan.usd_per_hour / plan.prediction.deployment.num_gpus for plan in answered(plans)}
     set_prices(live, book, {**before, **prices})
@@ -177,7 +177,8 @@ def test_a_gpu_without_a_price_comes_last_of_those_that_meet_the_slo(book, live,
     set_prices(live, book, before)
 
 
-@pytest.mark.parametrize("users", [12, 75, 121, 1300])
+@tiers.has_more_cases
+@pytest.mark.parametrize("users", tiers.some([75, 12, 121, 1300], 1))
 def test_replicas_for_another_load_are_those_of_plan_at_it(book, live, plans, users):
     inputs = named_inputs(book)
     live.set_many({inputs["load_1"]: users})
@@ -223,8 +224,7 @@ def test_what_an_input_cannot_be_is_said_in_place_of_the_plans(book, live):
 
 
 def test_a_row_of_the_scenarios_is_one_replica_of_each_plan(book, live, plans):
-    sheet = openpyxl.load_workbook(book)["Scenarios"]
-    at = {cell.value: cell.column_letter for cell in reversed(sheet[1])}
+    at = {text: column for column, text in reversed(cells_of(book).rows("Scenarios")[1].items())}
     for row, plan in zip(blocks(book, live)[0], answered(plans), strict=True):
         line = row["row of Scenarios"]
         batch = math.ceil(plan.prediction.decode_batch)
@@ -319,27 +319,27 @@ def test_plans_have_their_own_gpus_and_options(tmp_path, plans):
 
 
 def test_inputs_of_the_plans_are_open_and_have_prompts_and_the_page_is_one(book):
-    sheet = openpyxl.load_workbook(book)["Plans"]
+    sheet = opened(book)["Plans"]
     rules = ruled(sheet)
-    opened = [cell for row in sheet.iter_rows() for cell in row if not cell.protection.locked]
-    assert {("Plans", cell.coordinate) for cell in opened} == set(named_inputs(book).values())
-    assert all((cell.row, cell.column) in rules for cell in opened)
+    unlocked = [cell for row in sheet.iter_rows() for cell in row if not cell.protection.locked]
+    assert {("Plans", cell.coordinate) for cell in unlocked} == set(named_inputs(book).values())
+    assert all((cell.row, cell.column) in rules for cell in unlocked)
     assert sheet.protection.sheet
-    assert openpyxl.load_workbook(book).sheetnames[0] == "Plans"
+    assert opened(book).sheetnames[0] == "Plans"
     assert sheet.page_setup.fitToHeight in (None, 1)
-    assert openpyxl.load_workbook(book)["Planned"].print_area.endswith("$XFD$1048576")
+    assert opened(book)["Planned"].print_area.endswith("$XFD$1048576")
 
 
 def test_without_plans_a_workbook_has_no_sheet_of_them(tmp_path):
     path = tmp_path / "plain.xlsx"
     rl.sheet(str(path), "llama-3.1-8b", "h100", spare=0)
-    assert not {"Plans", "Planned"} & set(openpyxl.load_workbook(path).sheetnames)
+    assert not {"Plans", "Planned"} & set(opened(path).sheetnames)
 
 
 @pytest.mark.skipif(not libreoffice_is_installed(), reason="LibreOffice is not installed")
 def test_libreoffice_ranks_as_plan_does_after_an_edit(book, plans, tmp_path):
     prices = {"mi300x": 30.0, "h100-sxm": 0.5}
-    sheet = openpyxl.load_workbook(book)["Plans"]
+    sheet = opened(book)["Plans"]
     changes = {
         place: prices[sheet[f"B{place[1][1:]}"].value]
         for name, place in named_inputs(book).items()

@@ -7,13 +7,23 @@ import re
 import zipfile
 from contextlib import closing
 from dataclasses import replace
-from functools import cache
 from html import unescape
 
 import openpyxl
 import pandas as pd
 import pytest
-from recalculation import Cells, Live, edit, libreoffice_is_installed, recalculated, recalculated_many
+import tiers
+from recalculation import (
+    Cells,
+    Live,
+    cells_of,
+    edit,
+    libreoffice_is_installed,
+    names_of,
+    opened,
+    recalculated,
+    recalculated_many,
+)
 
 import roofline as rl
 from roofline.catalog.find import load_engine
@@ -26,7 +36,8 @@ START = {
     **dict.fromkeys(("tp", "pp", "ep", "dp", "replicas", "batch"), 1), "isl": 1000, "osl": 128, "prefix": 0,
     "quantization": "native", "kv_cache_dtype": "as quantization", "basis": "calibrated",
 }  # fmt: skip
-MODELS = ("llama-3.1-8b", "gpt-oss-20b", "deepseek-v2-lite")  # dense; windows and experts; MLA and experts
+#: Dense; windows and experts; MLA and experts.
+MODELS = ("llama-3.1-8b", "gpt-oss-20b", *tiers.times((), ("deepseek-v2-lite",)))
 GPUS = ("h100-sxm", "b200", "l40s")
 SLO = {"ttft": 0.5, "tpot": 0.025}
 KEYS = {
@@ -66,28 +77,21 @@ def live(recalculated_book):
     return recalculated_book[0]
 
 
-@cache
-def opened(book):
-    """A workbook as openpyxl reads it, once."""
-    return openpyxl.load_workbook(book)
-
-
 def placed(book, sheet, column):
     """Row of each label of a column."""
-    cells = opened(book)[sheet]
-    return {cell.value: cell.row for cell in cells[column] if cell.value}
+    rows = cells_of(book).rows(sheet)
+    return {values[column]: row for row, values in rows.items() if values.get(column)}
 
 
 def placed_inputs(book):
     """Row of each input of the sheet Answer: below its figures, some of which have the same name."""
-    cells = opened(book)["Answer"]
-    return {cell.value: cell.row for cell in cells["A"] if cell.value and cell.row > 18}
+    return {name: row for name, row in placed(book, "Answer", "A").items() if row > 18}
 
 
 def headed(book, sheet):
     """Column of each heading, the first where there are several."""
-    cells = opened(book)[sheet][1]
-    return {cell.value: cell.column_letter for cell in reversed(cells)}
+    head = cells_of(book).rows(sheet)[1]
+    return {text: column for column, text in reversed(head.items())}
 
 
 def answer(case, **more):
@@ -125,12 +129,12 @@ def drawn(draw):
 
 
 def test_whatever_is_computed_apart_says_what_it_belongs_to(book):
-    lookups = opened(book)["Lookups"]
-    steps = [row[0].value for row in lookups.iter_rows(min_row=2) if row[1].value is not None]
-    headings = [cell.value for sheet in ("Curves", "Scenarios") for cell in opened(book)[sheet][1]]
-    headings += [cell.value for cell in opened(book)["Knees"]["A"]]
+    lookups = cells_of(book).rows("Lookups")
+    steps = [values["A"] for row, values in lookups.items() if row > 1 and "B" in values]
+    headings = [text for sheet in ("Curves", "Scenarios") for text in cells_of(book).rows(sheet)[1].values()]
+    headings += [values.get("A") for values in cells_of(book).rows("Knees").values()]
     assert len(steps) > 300
-    assert all("\1" not in name for name in (*steps, *filter(None, headings)))
+    assert all("\1" not in str(name) for name in (*steps, *filter(None, headings)))
     assert all(steps)
     kernels = {"qkv", "attention", "experts", "head"}
     assert {"kernel time", "collective time", "link roof", "rank batch", "weight bytes", "crossing", *kernels} <= {
@@ -139,7 +143,7 @@ def test_whatever_is_computed_apart_says_what_it_belongs_to(book):
 
 
 def test_every_value_beside_a_formula_is_what_another_engine_calculates(book, recalculated_book):
-    says, (_, anew) = Cells(book), recalculated_book
+    says, (_, anew) = cells_of(book), recalculated_book
     assert len(anew) > 5000
     for (sheet, address), there in anew.items():
         if sheet in ("Lookups", "Knees", "Rounds"):
@@ -148,11 +152,12 @@ def test_every_value_beside_a_formula_is_what_another_engine_calculates(book, re
         assert agrees(there, None if here == "" else here), (sheet, address, here, there)
 
 
+@tiers.has_more_cases
 def test_the_answer_is_that_of_python_whatever_is_chosen(book, live):
     inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, answered, refused = random.Random(11), 0, 0
     grid = [(model, gpu, quantization) for model in MODELS for gpu in GPUS for quantization in ("native", "fp8")]
-    for model, gpu, quantization in draw.sample(grid, 9):
+    for model, gpu, quantization in draw.sample(grid, tiers.times(3, 9)):
         case = {**drawn(draw), "model": model, "gpu": gpu, "quantization": quantization}
         limits = {"ttft": draw.choice([None, 90, 2000]), "tpot": draw.choice([None, 12, 60])}
         changes = {("Answer", f"B{inputs[name]}"): case[name] for name in CHOICES}
@@ -179,15 +184,16 @@ def test_the_answer_is_that_of_python_whatever_is_chosen(book, live):
         judged = known.slo_verdict
         assert shown["verdict"] == (judged.text if slo else "no limit"), (case, limits)
         assert (shown["reason"] or "") == ((judged.reason or "") if slo else ""), (case, limits)
-    assert answered >= 3
-    assert refused >= 1
+    assert answered >= tiers.times(1, 3)
+    assert refused >= tiers.times(0, 1)
 
 
+@tiers.has_more_cases
 def test_a_blank_tp_is_the_one_that_python_takes(book, live):
     inputs, results = placed_inputs(book), placed(book, "Details", "A")
     draw, degrees = random.Random(5), set()
     plain = {"kv_cache_dtype": "as quantization", "pp": 1, "ep": 1, "dp": 1, "replicas": 1, "prefix": 0}
-    for model, batch in itertools.product(MODELS, (1, 400)):
+    for model, batch in tiers.times([(MODELS[0], 1), (MODELS[1], 400)], [*itertools.product(MODELS, (1, 400))]):
         case = {**plain, "model": model, "gpu": draw.choice(GPUS), "quantization": "native", "batch": batch}
         case |= {"isl": draw.choice([150, 2500]), "osl": 300, "basis": "calibrated", "tp": ""}
         live.set_many({("Answer", f"B{inputs[name]}"): case[name] for name in CHOICES})
@@ -200,17 +206,19 @@ def test_a_blank_tp_is_the_one_that_python_takes(book, live):
         assert live.value("Details", f"B{results['GPUs']}") == known.deployment.plan.tp, case
         assert agrees(live.value("Details", f"B{results['TTFT [ms]']}"), known.to_dict()["ttft_ms"]), case
         degrees.add(known.deployment.plan.tp)
-    assert len(degrees) >= 2
+    assert len(degrees) >= tiers.times(1, 2)
 
 
+@tiers.has_more_cases
 def test_any_rows_of_the_scenarios_may_be_changed_and_no_other_notices(book, live):
     heads = headed(book, "Scenarios")
     draw, answered = random.Random(4), 0
     before = live.value("Scenarios", f"{heads['TTFT [ms]']}2")
     inputs = placed_inputs(book)
     live.set_many({("Answer", f"B{inputs[f'SLO {key}']}"): SLO[key] * 1000 for key in SLO})
-    for _ in range(2):
-        cases = {row: drawn(draw) for row in draw.sample(range(3, 20), 15)}
+    for _ in range(tiers.times(1, 2)):
+        rows = range(3, len(MODELS) * len(GPUS) * 2 + 2)
+        cases = {row: drawn(draw) for row in draw.sample(rows, tiers.times(9, 15))}
         live.set_many(
             {("Scenarios", f"{heads[name]}{row}"): case[name] for row, case in cases.items() for name in CHOICES}
         )
@@ -229,7 +237,7 @@ def test_any_rows_of_the_scenarios_may_be_changed_and_no_other_notices(book, liv
             judged = answer(case, slo=SLO).slo_verdict
             for label, text in (("SLO", judged.text), ("SLO reason", judged.reason or "")):
                 assert (live.value("Scenarios", f"{heads[label]}{row}") or "") == text, case
-    assert answered >= 12
+    assert answered >= tiers.times(3, 12)
     assert live.value("Scenarios", f"{heads['TTFT [ms]']}2") == before  # rows do not know of each other
 
 
@@ -250,8 +258,9 @@ def shown_of(book, live):
     heads = headed(book, "Scenarios")
 
     def shown(cases, *columns):
-        if len(cases) > len(MODELS) * len(GPUS) * 2:
-            return shown(cases[:18], *columns) + shown(cases[18:], *columns)
+        most = len(MODELS) * len(GPUS) * 2
+        if len(cases) > most:
+            return shown(cases[:most], *columns) + shown(cases[most:], *columns)
         rows = range(2, len(cases) + 2)
         live.set_many(
             {
@@ -397,6 +406,7 @@ WRONG = (
 )
 
 
+@tiers.has_more_cases
 def test_figures_of_ones_own_that_cannot_be_are_refused_and_a_link_is_missed_where_several_need_it(own):
     path, live = own
     inputs, results = placed_inputs(path), placed(path, "Details", "A")
@@ -404,7 +414,7 @@ def test_figures_of_ones_own_that_cannot_be_are_refused_and_a_link_is_missed_whe
     choices = {"model": "my-model", "gpu": "my-gpu"}
     live.set_many({("Answer", f"B{inputs[name]}"): value for name, value in choices.items()})
     last = {}
-    for sheet, name, value, said in WRONG:
+    for sheet, name, value, said in tiers.some(WRONG, 5):
         cell = f"B{(inputs | constants)[name]}" if sheet in ("Answer", "Engine") else f"{headed(path, sheet)[name]}3"
         before = live.value(sheet, cell)
         live.set_many({**last, (sheet, cell): value})  # with the last one as it was: it would still be named
@@ -468,11 +478,11 @@ def test_only_functions_that_excel_libreoffice_and_google_sheets_share(book):
 
 
 def test_names_point_into_the_book_and_nothing_leaves_it(book):
-    names = opened(book).defined_names
+    names = names_of(book)
     assert len(names) > 80
-    for name, entry in names.items():
+    for name, text in names.items():
         assert not re.fullmatch(r"[A-Za-z]{1,3}\d+|[RrCc](\d.*)?", name), name
-        assert re.fullmatch(r"(\w+)!\$[A-Z]+\$\d+(:\$[A-Z]+\$\d+)?", entry.attr_text), entry.attr_text
+        assert re.fullmatch(r"(\w+)!\$[A-Z]+\$\d+(:\$[A-Z]+\$\d+)?", text), text
     with zipfile.ZipFile(book) as archive:
         assert not [part for part in archive.namelist() if "vba" in part.lower() or "externalLink" in part]
         assert not any("://" in text for text in formulas(book))
@@ -483,15 +493,15 @@ def test_names_point_into_the_book_and_nothing_leaves_it(book):
 
 
 def test_sheets_stand_in_their_order_and_every_figure_names_its_source(book):
-    sheets = opened(book)
-    assert tuple(sheets.sheetnames) == SHEETS
-    sources = list(sheets["Sources"].iter_rows(min_row=2, values_only=True))
+    with closing(openpyxl.load_workbook(book, read_only=True)) as sheets:
+        assert tuple(sheets.sheetnames) == SHEETS
+        sources = list(sheets["Sources"].iter_rows(min_row=2, values_only=True))
+        about = {row[0]: row[1] for row in sheets["About"].iter_rows(values_only=True)}
     of = {row[0] for row in sources}
     assert {*MODELS, *GPUS} <= of
     assert all(row[3] and row[5] for row in sources), "a figure without source or date"
     layers = {row[0]: row[2] for row in sources if row[1] == "memory.bandwidth"}
     assert len(set(layers.values())) == len(GPUS), "figures of one GPU under the name of another"
-    about = {row[0]: row[1] for row in sheets["About"].iter_rows(values_only=True)}
     assert about["version"] == rl.__version__
     assert re.match(r"[0-9a-f]{12} ", about["catalog hash"])
     assert about["basis, h100-sxm"].startswith("calibrated: hopper")
@@ -505,8 +515,8 @@ def test_readers_that_do_not_calculate_see_the_right_numbers_and_sums_over_kerne
     known = rl.predict(first["model"], first["gpu"], isl=700, osl=128, batch=1)
     assert agrees(float(first["TTFT [ms]"]), known.ttft * 1000)
     assert agrees(float(first["TPOT [ms]"]), known.tpot * 1000)
-    sheets = opened(book)
-    kernels = list(sheets["Kernels"].iter_rows(min_row=2, max_col=6))
+    with closing(openpyxl.load_workbook(book, read_only=True)) as sheets:
+        kernels = list(sheets["Kernels"].iter_rows(min_row=2, max_col=6))
     totals = [row for row in kernels if str(row[0].value).endswith(", all")]
     assert [row[0].value for row in totals] == ["prefill, all", "decode, all"]
     for row in totals:
@@ -629,7 +639,7 @@ def test_text_of_a_catalog_never_becomes_a_formula(tmp_path):
     model, gpu = rl.load_model("llama-3.1-8b"), rl.load_gpu("h100-sxm")
     models = [replace(model, short_name="=1+1"), replace(model, name="other", short_name="-1")]
     rl.sheet(str(path), models, [replace(gpu, name="@SUM(A1)"), replace(gpu, name="+1")], spare=0)
-    sheets = openpyxl.load_workbook(path)
+    sheets = opened(path)
     inputs = placed_inputs(path)
     names = {
         ("Answer", f"B{inputs['model']}"): "=1+1",
