@@ -23,6 +23,7 @@ KINDS = {
     "all keys": "all",
     "frontier": "a frontier of two figures, no rows",
     "load": "ttft_ms, tpot_ms under a load",
+    "fleet": "a frontier of many deployments",
 }
 #: Kind -> rows of a table, growing by tens.
 SIZES = {
@@ -30,22 +31,31 @@ SIZES = {
     "frontier": (1_000_000, 10_000_000, 100_000_000),
     "all keys": (100_000, 1_000_000),
     "load": (100_000, 1_000_000),
+    "fleet": (100_000,),
 }
 SCALED = 10_000_000  # rows of the tables that are computed by one process and by all
 SHORT = 1_000_000  # rows that are measured where not all are asked for
 MOST_MIB = 300.0  # of a worker
-USD_CPU_HOUR = 0.05  # of one core of a cloud's general machines, on demand
+#: Of one vCPU: half an m7i.large of AWS in Ohio, on demand, 2026-11; https://aws.amazon.com/ec2/pricing/on-demand/
+USD_CPU_HOUR = 0.0504
 POLL = 0.1  # time between two looks at the processes [s]
 TEXT = """\
 `rl.table` with `out` or `reduce`: rows in numbered blocks, each computed by one process. A rate is rows by CPU time of
 all processes, start included; the wall rate also depends on what else the machine does. Memory is the largest that
 Linux saw any one process use, the one that asks included; a worker may take {most:.0f} MiB. The table of a frontier has
-80 deployments (2 models, 5 GPUs, 4 plans, 2 formats) of 1.25 million lengths and batches at its largest; the others are
-of one GPU."""
+80 deployments (2 models, 5 GPUs, 4 plans, 2 formats) of 1.25 million lengths and batches at its largest; many
+deployments are {models} models on all GPUs in 8 plans and formats, 20 rows of each; the others are of one GPU."""
 AFTER = """\
-1e8 points take {hours} core hours of two keys in a folder ({size} GB), and {frontier} of a frontier alone: at
-{usd} USD for an hour of a core, {cost} and {frontier_cost} USD. All keys cost {all_keys} core hours, and {all_usd} USD.
-Scaling efficiency, the wall rate of {cores} processes over {cores} times that of one: {efficiency}."""
+1e8 points, at these rates and at {usd} USD for an hour of a vCPU (AWS m7i, on demand):
+
+{costs}
+
+A folder of 1e8 points has {size} GB with two keys, and {all_size} GB with all. Scaling efficiency from 1 to {cores}
+processes: {by_cpu} by rows a CPU second, {by_wall} by rows a second."""
+HEAD = (
+    "rows", "kept", "processes", "rows a CPU second", "rows a second", "of each process", "memory", "budget", "met",
+)  # fmt: skip
+MODELS = 15
 
 
 class Found(NamedTuple):
@@ -79,22 +89,21 @@ def measure(rounds: int, largest: int | None = None) -> Section:
     scaled = {jobs: asked(min(SCALED, largest), jobs, "two keys") for jobs in steps}
     for jobs, run in scaled.items():
         rows.append(_row("two keys", run.rows, jobs, [run], missed))
-    whole = scaled[max(scaled)]
-    efficiency = (whole.rows / whole.wall) / (max(scaled) * scaled[1].rows / scaled[1].wall)
-    head = ("rows", "kept", "processes", "rows a CPU second", "rows a second", "memory of a process", "budget", "met")
+    one, whole = scaled[1], scaled[max(scaled)]
+    costs = [
+        f"* {KINDS[kind]}: {number(_hours(run))} core hours, {number(USD_CPU_HOUR * _hours(run))} USD"
+        for kind, run in found.items()
+    ]
     after = AFTER.format(
-        hours=number(_hours(found["two keys"])),
-        size=number(1e8 * found["two keys"].size / found["two keys"].rows / 1e9),
-        frontier=number(_hours(found["frontier"])),
         usd=USD_CPU_HOUR,
-        cost=number(USD_CPU_HOUR * _hours(found["two keys"])),
-        frontier_cost=number(USD_CPU_HOUR * _hours(found["frontier"])),
-        all_keys=number(_hours(found["all keys"])),
-        all_usd=number(USD_CPU_HOUR * _hours(found["all keys"])),
+        costs="\n".join(costs),
+        size=number(1e8 * found["two keys"].size / found["two keys"].rows / 1e9),
+        all_size=number(1e8 * found["all keys"].size / found["all keys"].rows / 1e9),
         cores=max(scaled),
-        efficiency=f"{100.0 * efficiency:.0f} %",
+        by_cpu=f"{100.0 * whole.rate / one.rate:.0f} %",
+        by_wall=f"{100.0 * one.wall / (max(scaled) * whole.wall):.0f} %",
     )
-    return Section("Tables in blocks", TEXT.format(most=MOST_MIB), head, rows, missed, after)
+    return Section("Tables in blocks", TEXT.format(most=MOST_MIB, models=MODELS), HEAD, rows, missed, after)
 
 
 def _hours(run: Found) -> float:
@@ -107,8 +116,10 @@ def _row(kind: str, count: int, jobs: int, runs: list[Found], missed: list[Misse
     name = f"{count:,} rows in blocks, {KINDS[kind]}, {jobs} processes"
     worker = ("blocks", str(min(count, SHORT)), "1", kind)
     budget = judged(name, Spread(*memory), MOST_MIB, worker, missed)
-    wall = spread(run.rows / run.wall for run in runs)
-    cells = (str(spread(run.rate for run in runs)), number(wall.median), f"{number(memory.median)} MiB")
+    wall = spread(run.rows / run.wall for run in runs).median
+    rate = spread(run.rate for run in runs)
+    text = str(rate) if len(runs) > 1 else number(rate.median)
+    cells = (text, number(wall), number(wall / jobs), f"{number(memory.median)} MiB")
     return (f"{count:,}", KINDS[kind], str(jobs), *cells, *budget)
 
 
@@ -169,6 +180,10 @@ def main(rows: str, jobs: str, kind: str, folder: str = "") -> None:
         osl = max(of_each // 5 // 10_000, 1)
         grid = {"isl": range(1, of_each // 5 // osl + 1), "osl": range(2, 2 + osl), "batch": batches}
         grid |= {"tp": [1, 2, 4, 8], "quantization": ["bf16", "fp8"]}
+        how = {"jobs": int(jobs), "reduce": ["frontier:ttft,output_tok_s_gpu", "best:usd_per_m_output_tok:gpu"]}
+    elif kind == "fleet":
+        case = (rl.models()[:MODELS],)
+        grid = {"isl": range(1000, 11_000, 1000), "batch": [1, 16], "tp": [1, 2, 4, 8], "quantization": ["bf16", "fp8"]}
         how = {"jobs": int(jobs), "reduce": ["frontier:ttft,output_tok_s_gpu", "best:usd_per_m_output_tok:gpu"]}
     found = rl.table(*case, **grid, **{name: value for name, value in how.items() if value is not None})
     print(
