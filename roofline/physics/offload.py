@@ -63,8 +63,8 @@ def read_from_host(assembly: Assembly, first: int, *, is_decode: bool) -> None:
 
     Valid:
         Each offloaded weight that a pass uses crosses once, before it is multiplied: nothing overlaps. Of experts only
-        those cross that the pass touches. The offloaded share of every matrix is the same. Of tables of n-grams those
-        rows cross that tokens look up; engines that fetch them ahead hide that time.
+        those cross that the pass touches. The offloaded share of every matrix is the same. Of tables of n-grams, of
+        which each GPU has its columns, those rows cross that tokens look up; engines that fetch them ahead hide it.
 
     Source:
         vLLM, model_executor/offloader/uva.py: kernels read pinned host memory in place (UVA), or the weights are copied
@@ -79,7 +79,7 @@ def read_from_host(assembly: Assembly, first: int, *, is_decode: bool) -> None:
 
         for place, kernel in enumerate(assembly.kernels[:first]):
             if kernel.name == NGRAM_ROWS:
-                moved = moved + kernel.count * kernel.work.weight_bytes
+                moved = moved + kernel.count * kernel.work.weight_bytes / assembly.tp
                 assembly.kernels[place] = _with_share(kernel, 0.0)
         _add_read(assembly, moved, offload, is_decode=is_decode)
         return
