@@ -281,6 +281,13 @@ in FP8 under SynapseAI 1.18, October 2024), tutorials of
 
 Worst: Llama-2-70B on eight Gaudi 2 with a prompt of 128 tokens and on four with 327 sequences, which take 1.7 times as
 long; Llama-3.3-70B on 16 Trainium2, which takes 1.6 times as long: a single, larger model told the factors there.
+
+Not in the table: four servers of
+[optimum-neuron](https://github.com/huggingface/optimum-neuron/tree/213224e6aae42e570b88b3a5e6f2716112823469/benchmark/vllm)
+on Trainium2, with one user (page [accuracy](accuracy.md), single requests). Their graphs are compiled for 2 to 32
+sequences of 4096 tokens, which is what they compute whatever is asked: first tokens of dense models take 2.5 times as
+long as predicted for 1500 tokens, of which the padding accounts for 2.7. Experts take 3 to 8 times as long per token, and
+20 to 45 times for the first, all of which lie outside the range.
 """
 
 
