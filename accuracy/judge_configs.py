@@ -76,6 +76,8 @@ def judged(values: dict[str, Any], count: Count, *, trace: bool) -> Verdict:
         total = parameters(model_record(document)).total
     except RooflineError as fault:
         return Verdict("refused", 0.0, str(fault).partition(":1: ")[2] or str(fault))
+    except Exception as fault:  # noqa: BLE001 - a crash is a finding, too
+        return Verdict("OFF", 1.0, f"crashed: {type(fault).__name__}: {fault}")
     finally:
         reader.class_tensors = found
     least, most = count.parameters, count.parameters + count.buffers

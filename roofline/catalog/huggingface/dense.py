@@ -271,6 +271,7 @@ def _falcon(fields: Fields) -> Shape:
     bias = fields.flag("bias")
     parallel = is_newer or fields.flag("parallel_attn", default=True)
     norms = fields.count("num_ln_in_parallel_attn", default=2 if is_newer else 1) if parallel else 2
+    norms = 2 if norms == 2 else 1  # whatever else the field says
     ffn = dense(
         fields, width=fields.optional("ffn_hidden_size", "intermediate_size") or 4 * hidden, gated=False, bias=bias
     )
@@ -280,7 +281,7 @@ def _falcon(fields: Fields) -> Shape:
         "falcon",
         uniform(fields.layers(), mixer, ffn),
         tied=True,
-        norms=min(norms, 16),
+        norms=norms,
         norm_bias=True,
         parallel=parallel,
     )
@@ -289,7 +290,8 @@ def _falcon(fields: Fields) -> Shape:
 def _mpt(fields: Fields) -> Shape:
     fields.require("d_model", "n_heads", "n_layers", "vocab_size")
     hidden, heads = fields.count("d_model"), fields.count("n_heads")
-    bias = not fields.flag("no_bias", default=True)
+    fields.refuse("no_bias", "biases are not supported for this family, whose class has none", value=False)
+    bias = False
     attention, network = fields.section("attn_config"), fields.section("ffn_config")
     kv_heads = attention.optional("kv_n_heads") if attention else None
     if attention and attention.flag("qk_ln"):

@@ -83,15 +83,16 @@ def _qwen3_moe(fields: Fields) -> Shape:
 
 def _ernie_moe(fields: Fields) -> Shape:
     fields.require(*SIZES, "intermediate_size", "moe_num_experts", "moe_k", "moe_intermediate_size")
-    layers, bias = fields.layers(), fields.flag("use_bias")
+    fields.refuse("use_bias", "experts with biases are not supported for this family")
+    layers = fields.layers()
     first = fields.count("moe_layer_start_index", default=1, least=0)
     last = fields.optional("moe_layer_end_index", least=-1)
     last = layers - 1 if last is None or last < 0 else last
     every = fields.count("moe_layer_interval", default=1)
     experts = moe(fields, router_bias=True)
-    mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
+    mixer = gqa(fields)
     sparse = [first <= index <= last and (index + 1) % every == 0 for index in range(layers)]
-    ffns = networks(fields, experts, sparse, bias=bias)
+    ffns = networks(fields, experts, sparse)
     return shape(fields, "ernie", [(mixer, ffn) for ffn in ffns], tied=True)
 
 
@@ -431,6 +432,8 @@ def _deepseek_v4(fields: Fields) -> Shape:
     fields.require(*SIZES, "head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "sliding_window")
     fields.require("compress_ratios|layer_types", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
     layers = fields.layers()
+    if fields.count("n_shared_experts", default=1, least=0) != 1:
+        raise fields.fault("n_shared_experts", "only one shared expert is supported for this family")
     ratios = _ratios(fields, layers)
     mixers = {ratio: _compressed(fields, ratio) for ratio in dict.fromkeys(ratios)}
     hash_routed, routed = (moe(fields, router_bias=is_biased) for is_biased in (False, True))

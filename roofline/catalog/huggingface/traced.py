@@ -205,6 +205,8 @@ def shape_of_tensors(facts: Fields, tensors: Mapping[str, tuple[int, ...]]) -> S
     """
     total = sum(map(prod, tensors.values()))
     try:
+        if 0 in map(prod, tensors.values()):
+            raise _UnclearError("one of its tensors is empty")
         return _shape(facts, dict(tensors))
     except _UnclearError as reason:
         text = f"{facts.text('model_type')!r} has exactly {total} parameters, but {reason}"
