@@ -2,7 +2,7 @@
 
     python accuracy/judge_configs.py                        a line a model type: default, draws, and what each says
     python accuracy/judge_configs.py --types llama,mamba2   these types alone
-    python accuracy/judge_configs.py --fields               one field of a small draw changed at a time, too
+    python accuracy/judge_configs.py --fields all           one field of a small draw changed or absent, too
 
 Each configuration is saved as `save_pretrained` writes it, read with and without the extra `trace`, and compared with
 the parameters that torch holds on the meta device. `OFF` is an answer more than 0.1 % away from both of torch's counts,
@@ -86,7 +86,7 @@ def judged(values: dict[str, Any], count: Count, *, trace: bool) -> Verdict:
     return Verdict(word, away / max(1, least), f"{total:.0f} read, {least}..{most} by torch")
 
 
-def cases(model_type: str, draws: int, *, fields: bool) -> Iterator[Case]:
+def cases(model_type: str, draws: int, *, fields: str | None) -> Iterator[Case]:
     """The default of a type, draws of small sizes, and draws with one field changed."""
     base = None
     for seed in range(draws + 1):
@@ -98,8 +98,10 @@ def cases(model_type: str, draws: int, *, fields: bool) -> Iterator[Case]:
             continue
         yield case
         base = config if seed == 1 else base
-    if fields and base is not None:
+    if base is not None and fields in ("changed", "all"):
         yield from changed(base)
+    if base is not None and fields in ("absent", "all"):
+        yield from absent(base)
 
 
 def changed(base: Any) -> Iterator[Case]:
@@ -114,12 +116,28 @@ def changed(base: Any) -> Iterator[Case]:
             again = copy.deepcopy(values)
             (again if section is None else again[section])[name] = other
             try:
-                config = cls.from_dict(again)
+                config = cls.from_dict(copy.deepcopy(again))
                 if config.get_text_config(decoder=True).to_dict().get(name) != other:
                     continue
                 yield Case(f"{name}={str(other)[:60]}", saved(config), counted(config))
             except Exception:  # noqa: BLE001 - what a class refuses is not judged
                 continue
+
+
+def absent(base: Any) -> Iterator[Case]:
+    """A configuration without one of its fields, which then has the value that its class assumes."""
+    cls, values = type(base), saved(base)
+    inner = base.get_text_config(decoder=True)
+    section = next((name for name, value in vars(base).items() if value is inner), None)
+    for name in list(values if section is None else values[section]):
+        if name in NOISE:
+            continue
+        again = copy.deepcopy(values)
+        (again if section is None else again[section]).pop(name)
+        try:
+            yield Case(f"no {name}", again, counted(cls.from_dict(copy.deepcopy(again))))
+        except Exception:  # noqa: BLE001 - what a class refuses is not judged
+            continue
 
 
 def others(name: str, value: Any, config: Any) -> list[Any]:
@@ -146,7 +164,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--types", help="model types, separated by commas")
     parser.add_argument("--draws", type=int, default=4)
-    parser.add_argument("--fields", action="store_true", help="change one field at a time, too")
+    parser.add_argument("--fields", choices=("changed", "absent", "all"), help="change or leave out one field at a time")
     parser.add_argument("--verbose", action="store_true", help="print every configuration")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")

@@ -11,8 +11,9 @@ from contextlib import suppress
 from math import prod
 from typing import Any
 
+from roofline.catalog.huggingface.absent import assumed, read_as_none
 from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups
-from roofline.catalog.huggingface.dense import DEFAULTS, FAMILIES
+from roofline.catalog.huggingface.dense import FAMILIES
 from roofline.catalog.huggingface.quantization import native_formats
 from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
 from roofline.catalog.huggingface.unread import check_foreign, check_unread, noting
@@ -30,6 +31,7 @@ _QUANTIZATION = "hf_quant_config.json"
 _HUB = "https://huggingface.co"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _MOST_BYTES = CONFIG_BYTES
+_CLASS = re.compile(r"(For(CausalLM|ConditionalGeneration)|LMHeadModel)$")  # ends of names of classes
 _LONGEST_NAME = 200  # characters of a name that are examined
 _LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
 #: Wrappers whose text_config says whether the head is tied; in all others the wrapper does.
@@ -90,10 +92,13 @@ def described_model(config: Mapping[str, Any], name: str, where: str, assume: st
     if not isinstance(config, Mapping):
         raise BadSpec(f"{where}:1: file: a configuration must be a mapping of fields")
     name = _checked_name(name, where)
-    outer = Fields(config, where)
+    outer, assumed = _with_type(Fields(config, where))
     fields, cautions = _language_model(outer)
+    cautions += assumed
     refuse_no_decoder(fields, FAMILIES)
     shape, notes, exact = _shape(fields, outer, _checked_assumption(assume))
+    if shape.family == "deepseek" and (outer.text("model_type") or "").startswith("kimi"):
+        shape = replace(shape, family="kimi")  # whose text says deepseek_v3 once transformers has saved it
     towers: list[Block] = []
     if outer.has(*ENCODERS):
         from roofline.catalog.huggingface.towers import encoders
@@ -148,6 +153,19 @@ def hub_config(model_id: str) -> str:
     return path
 
 
+def _with_type(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
+    """The fields with the model_type that `architectures` names where the file has none, as a plain save leaves out."""
+    names = outer.values.get("architectures")
+    if outer.values.get("model_type") or not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
+        return outer, ()
+    stem = _CLASS.sub("", names[0][:_LONGEST_NAME]).lower()
+    found = [name for name in FAMILIES if re.sub(r"[_.-]", "", name) == stem]
+    if len(found) != 1:
+        return outer, ()
+    caution = f"model_type missing: read as {found[0]}, as architectures says"
+    return Fields({**outer.values, "model_type": found[0]}, outer.where), (caution,)
+
+
 def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """Fields of the language model, and a caution where encoders of other modalities are left out."""
     cautions: tuple[str, ...] = ()
@@ -179,9 +197,7 @@ def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tu
     family = family_of(model_type, FAMILIES)
     seen: set[str] = {"model_type", "tie_word_embeddings", *_CONTEXT}
     if family is not None:
-        missing = {name: value for name, value in DEFAULTS.get(family, {}).items() if not fields.has(name)}
-        notes = tuple(f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items())
-        shape = layer_by_layer(Fields({**fields.values, **missing}, fields.where), noting(FAMILIES[family], seen))
+        shape, notes = _read_family(fields, family, seen)
         return shape, (*notes, *check_unread(fields, family, seen)), None
     traced = class_tensors(outer) if assume is None else None
     if traced is not None:
@@ -194,6 +210,16 @@ def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tu
     check_foreign(fields, seen)
     caution = f"model_type {shown(model_type)} is unknown: read as {assume}, as assumed; its counts may be wrong"
     return shape, (caution,), None
+
+
+def _read_family(fields: Fields, family: str, seen: set[str]) -> tuple[Shape, tuple[str, ...]]:
+    """Shape of a known type, and a note for each value that is assumed; `seen` gets the fields that are read."""
+    missing = assumed(family, fields)
+    shape = layer_by_layer(Fields({**fields.values, **missing}, fields.where), noting(FAMILIES[family], seen))
+    notes = [
+        f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items() if name in seen
+    ]
+    return shape, (*notes, *read_as_none(family, fields))
 
 
 def _checked_assumption(assume: str | None) -> str | None:

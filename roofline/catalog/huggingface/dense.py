@@ -468,7 +468,13 @@ FAMILIES: Mapping[str, Family] = {
     "ministral": _MISTRAL,
     "ministral3": _MISTRAL,
     "mistral": _MISTRAL,
-    "muse_glimmer_text": Declared("muse", BIASES | {"out_gate": True}, {}, {"norms": 4}),
+    "muse_glimmer_text": Declared(
+        "muse",
+        BIASES | {"out_gate": True},
+        {},
+        {"norms": 4},
+        window=lambda fields, layers: windows(fields, layers, lambda index: (layers - 1 - index) % 4 != 0),
+    ),
     "nemotron": Declared("nemotron", BIASES, _UNGATED | _MLP_BIAS, {"norm_bias": True}),
     "olmo2": Declared("olmo", BIASES | {"qk_norm": "full"}),
     "olmo3": Declared("olmo", BIASES | {"qk_norm": "full"}, window=sliding(lambda index: (index + 1) % 4 != 0)),
@@ -535,15 +541,4 @@ FAMILIES: Mapping[str, Family] = {
         {"tied": True, "norm_bias": True},
     ),
     "vaultgemma": replace(_GEMMA2, model=_TIED),
-}
-
-#: Values that files of a family may leave out, from its configuration class in transformers.
-DEFAULTS: Mapping[str, Mapping[str, int]] = {
-    "gemma3_text": {
-        "vocab_size": 262_208,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "max_position_embeddings": 131_072,
-    },
 }

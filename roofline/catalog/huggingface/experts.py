@@ -412,7 +412,7 @@ def _sparse_deepseek(fields: Fields) -> Shape:
     """DeepSeek-V3.2 and GLM-5: an indexer picks the tokens to attend to; layers of GLM-5.2 may share its pick."""
     fields.require(*SIZES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
     fields.require("index_n_heads", "index_head_dim", "index_topk")
-    fields.pass_over("mlp_bias")  # FFNs have no biases, whatever the field says
+    fields.pass_over("mlp_bias", "layer_types")  # FFNs have no biases and all layers an indexer, whatever they say
     layers = fields.layers()
     indexer = _indexer(fields)
     kinds = fields.choices("indexer_types", {"full", "shared"}, layers) or ["full"] * layers

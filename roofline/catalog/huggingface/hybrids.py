@@ -337,7 +337,7 @@ def _lfm2_moe(fields: Fields) -> Shape:
 
 def _lfm3(fields: Fields) -> Shape:
     """LFM3: windows on some attention layers, a gate of one value per head, and norms after both halves."""
-    fields.require(*SIZES, "intermediate_size")
+    fields.require(*SIZES, "intermediate_size", "layer_types|full_attn_idxs")
     norms = 4 if fields.flag("use_sandwich_norm", default=True) else 2
     has_gate, biases = fields.flag("use_attention_gate", default=True), attention_biases(fields)
     ffns = [dense(fields)] * fields.layers()
