@@ -38,10 +38,11 @@ MAPPINGS = (
     "MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES",
 )
 #: What no reader looks at and no class builds tensors from.
-NOISE = (
-    "dtype transformers_version architectures model_type id2label label2id pad_token_id bos_token_id eos_token_id"
-    " use_cache return_dict output_attentions output_hidden_states chunk_size_feed_forward vocab_size"
-).split()
+NOISE = frozenset((
+    "dtype", "transformers_version", "architectures", "model_type", "id2label", "label2id", "pad_token_id",
+    "bos_token_id", "eos_token_id", "use_cache", "return_dict", "output_attentions", "output_hidden_states",
+    "chunk_size_feed_forward", "vocab_size",
+))  # fmt: skip
 
 
 class Case(NamedTuple):
@@ -70,7 +71,7 @@ def judged(values: dict[str, Any], count: Count, *, trace: bool) -> Verdict:
     """How the package reads a saved configuration, with or without the extra `trace`."""
     found = reader.class_tensors
     if not trace:
-        reader.class_tensors = lambda fields: None
+        reader.class_tensors = lambda _: None
     try:
         document = reader.config_document(copy.deepcopy(values), "org/model").document
         total = parameters(model_record(document)).total
@@ -164,7 +165,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--types", help="model types, separated by commas")
     parser.add_argument("--draws", type=int, default=4)
-    parser.add_argument("--fields", choices=("changed", "absent", "all"), help="change or leave out one field at a time")
+    parser.add_argument(
+        "--fields", choices=("changed", "absent", "all"), help="change or leave out one field at a time"
+    )
     parser.add_argument("--verbose", action="store_true", help="print every configuration")
     asked = parser.parse_args()
     warnings.filterwarnings("ignore")

@@ -25,9 +25,11 @@ _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
         (64, "gpt_oss muse_spark_text"),
         (
             128,
-            "afmoe cohere2_moe cwm ernie4_5 glm glm4 hy_v3 internlm3 iquestcoder laguna lfm3 llama4"
-            " llama4_text mellum minimax_m2 minimax_m3_vl_text ministral3 muse_glimmer_text qwen3"
-            " qwen3_vl_text seed_oss solar_open step3p5",
+            (
+                "afmoe cohere2_moe cwm ernie4_5 glm glm4 hy_v3 internlm3 iquestcoder laguna lfm3 llama4 llama4_text "
+                "mellum minimax_m2 minimax_m3_vl_text ministral3 muse_glimmer_text qwen3 qwen3_vl_text seed_oss "
+                "solar_open step3p5"
+            ),
         ),
         (256, "gemma gemma2 gemma3_text qwen3_5_moe_text qwen3_5_text qwen3_next qwen4_exp_text vaultgemma"),
     ),
@@ -37,8 +39,10 @@ _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
     "n_shared_experts": (
         (
             1,
-            "deepseek_v3 deepseek_v32 deepseek_v4 glm4_moe glm4_moe_lite glm4v_moe_text glm5_next_text"
-            " glm_moe_dsa mistral4 solar_open",
+            (
+                "deepseek_v3 deepseek_v32 deepseek_v4 glm4_moe glm4_moe_lite glm4v_moe_text glm5_next_text "
+                "glm_moe_dsa mistral4 solar_open"
+            ),
         ),
         (2, "deepseek_v2"),
     ),
@@ -47,15 +51,19 @@ _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
         (2, "ernie4_5 glm glm4 internlm3 muse_glimmer_text qwen3_5_moe_text qwen3_next qwen4_exp_text starcoder2"),
         (
             4,
-            "ernie4_5_moe gemma2 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text"
-            " granite_swa lfm3 mellum minimax_m3_vl_text qwen3_5_text qwen3_moe smollm3 vaultgemma",
+            (
+                "ernie4_5_moe gemma2 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text granite_swa "
+                "lfm3 mellum minimax_m3_vl_text qwen3_5_text qwen3_moe smollm3 vaultgemma"
+            ),
         ),
         (
             8,
-            "cwm emu3_text_model exaone glm4_moe glm4v_moe_text gpt_oss hy_v3 iquestcoder jamba laguna lfm2"
-            " lfm2_moe llama4 llama4_text minimax minimax_m2 ministral ministral3 mistral mixtral"
-            " mllama_text_model phimoe qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text seed_oss solar_open"
-            " step3p5",
+            (
+                "cwm emu3_text_model exaone glm4_moe glm4v_moe_text gpt_oss hy_v3 iquestcoder jamba laguna lfm2 "
+                "lfm2_moe llama4 llama4_text minimax minimax_m2 ministral ministral3 mistral mixtral "
+                "mllama_text_model phimoe qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text seed_oss solar_open "
+                "step3p5"
+            ),
         ),
         (16, "gemma muse_spark_text qwen2_moe qwen3_vl_moe_text"),
         (32, "dots1 exaone4 exaone_moe qwen2 qwen3 qwen3_vl_text stablelm"),
@@ -88,19 +96,19 @@ _INSTEAD: Mapping[str, tuple[str, ...]] = {
     "shared_expert_intermediate_size": ("shared_expert_dim",),
     "head_dim": ("attention_head_dim",),
 }
-#: Written by transformers 5 alone, which leaves nothing out that its classes do not derive.
-_COMPLETE = "per_layer_config"
+#: Settings of single layers, in place of those that differ between kinds of layers.
+_BY_LAYER, _OF_LAYERS = "per_layer_config", "global_head_dim"
 #: Fields that publishers and tools leave out to say none, where the class would assume a value.
 _READ_AS_NONE: Mapping[str, tuple[tuple[int, str], ...]] = {"sliding_window": ((4096, "mistral"),)}
 
 
 def assumed(family: str, fields: Fields) -> dict[str, int]:
     """Values that the class of a family assumes for the fields that a configuration leaves out; null is no absence."""
-    if _COMPLETE in fields.values:
-        return {}
+    by_layer = fields.values.get(_BY_LAYER)
     found = {}
     for name, values in _ASSUMED.items():
-        if name in fields.values or fields.has(*_INSTEAD.get(name, ())):
+        is_stated = name in fields.values or (by_layer is not None and name == _OF_LAYERS)
+        if is_stated or fields.has(*_INSTEAD.get(name, ())):
             continue
         value = next((value for value, types in values if family in types.split()), None)
         if value is not None:

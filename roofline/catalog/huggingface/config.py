@@ -156,7 +156,12 @@ def hub_config(model_id: str) -> str:
 def _with_type(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """The fields with the model_type that `architectures` names where the file has none, as a plain save leaves out."""
     names = outer.values.get("architectures")
-    if outer.values.get("model_type") or not isinstance(names, list) or len(names) != 1 or not isinstance(names[0], str):
+    if (
+        outer.values.get("model_type")
+        or not isinstance(names, list)
+        or len(names) != 1
+        or not isinstance(names[0], str)
+    ):
         return outer, ()
     stem = _CLASS.sub("", names[0][:_LONGEST_NAME]).lower()
     found = [name for name in FAMILIES if re.sub(r"[_.-]", "", name) == stem]
@@ -340,6 +345,7 @@ _NO_DECODERS = (  # compiled on use
     r"|wav2vec|whisper|xlm|xlnet|xmod|yoso"
 )
 _DECODER = "decoder"  # of ModernBERT and the like
+
 
 def refuse_no_decoder(fields: Fields, known: Collection[str]) -> None:
     """Refuse encoders, diffusion models and adapters."""

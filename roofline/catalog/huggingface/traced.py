@@ -205,8 +205,6 @@ def shape_of_tensors(facts: Fields, tensors: Mapping[str, tuple[int, ...]]) -> S
     """
     total = sum(map(prod, tensors.values()))
     try:
-        if 0 in map(prod, tensors.values()):
-            raise _UnclearError("one of its tensors is empty")
         return _shape(facts, dict(tensors))
     except _UnclearError as reason:
         text = f"{facts.text('model_type')!r} has exactly {total} parameters, but {reason}"
@@ -214,6 +212,8 @@ def shape_of_tensors(facts: Fields, tensors: Mapping[str, tuple[int, ...]]) -> S
 
 
 def _shape(facts: Fields, tensors: Tensors) -> Shape:
+    if 0 in map(prod, tensors.values()):
+        raise _UnclearError("one of its tensors is empty")
     for name, value in facts.values.items():
         if value not in (None, False, 0, [], {}) and _UNUSUAL.search(name):
             raise _UnclearError(f"{name} says that it is not a plain stack of layers")
