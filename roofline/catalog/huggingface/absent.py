@@ -13,7 +13,7 @@ from roofline.catalog.huggingface.blocks import Fields
 #: Field -> the values it has where absent, each with the model types whose classes say so.
 _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
     "attention_bias": ((True, "glm glm4 glm4v_moe_text"),),
-    "attention_chunk_size": ((8_192, "llama4 llama4_text"),),
+    "attention_chunk_size": ((8192, "llama4 llama4_text"),),
     "conv_L_cache": ((7, "lfm3"),),
     "first_k_dense_replace": (
         (1, "glm4_moe glm4_moe_lite glm4v_moe_text mimo_v2_flash"),
@@ -22,13 +22,13 @@ _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
     "global_head_dim": ((512, "gemma4 gemma4_text gemma4_unified gemma4_unified_text"),),
     "hc_mult": ((4, "deepseek_v4"),),
     "head_dim": (
-        (64, "gpt_oss muse_spark_text"),
+        (64, "gpt_oss muse_spark_text sarvam_moe"),
         (
             128,
             (
-                "afmoe cohere2_moe cwm ernie4_5 glm glm4 hy_v3 internlm3 iquestcoder laguna lfm3 llama4 llama4_text "
-                "mellum minimax_m2 minimax_m3_vl_text ministral3 muse_glimmer_text qwen3 qwen3_vl_text seed_oss "
-                "solar_open step3p5"
+                "afmoe cohere2_moe cwm ernie4_5 flint glm glm4 hy_v3 internlm3 iquestcoder kolibri1 laguna lfm3 "
+                "llama4 llama4_text mellum minimax_m2 minimax_m3_vl_text ministral3 muse_glimmer_text "
+                "paddleocr_vl_text qwen3 qwen3_vl_text seed_oss solar_open step3p5"
             ),
         ),
         (256, "gemma gemma2 gemma3_text qwen3_5_moe_text qwen3_5_text qwen3_next qwen4_exp_text vaultgemma"),
@@ -48,21 +48,28 @@ _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
     ),
     "num_attention_heads": ((8, "gemma3_text"),),
     "num_key_value_heads": (
-        (2, "ernie4_5 glm glm4 internlm3 muse_glimmer_text qwen3_5_moe_text qwen3_next qwen4_exp_text starcoder2"),
+        (
+            2,
+            (
+                "ernie4_5 glm glm4 glm4v_text internlm3 muse_glimmer_text paddleocr_vl_text qwen3_5_moe_text "
+                "qwen3_next qwen4_exp_text starcoder2"
+            ),
+        ),
         (
             4,
             (
-                "ernie4_5_moe gemma2 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text granite_swa "
-                "lfm3 mellum minimax_m3_vl_text qwen3_5_text qwen3_moe smollm3 vaultgemma"
+                "ernie4_5_moe flint gemma2 gemma3_text gemma4 gemma4_text gemma4_unified gemma4_unified_text "
+                "granite_docling_text granite_swa kolibri1 lfm3 mellum minimax_m3_vl_text qwen2_5_omni_text "
+                "qwen3_5_text qwen3_moe qwen3_omni_moe_text sarvam_moe smollm3 vaultgemma"
             ),
         ),
         (
             8,
             (
-                "cwm emu3_text_model exaone glm4_moe glm4v_moe_text gpt_oss hy_v3 iquestcoder jamba laguna lfm2 "
-                "lfm2_moe llama4 llama4_text minimax minimax_m2 ministral ministral3 mistral mixtral "
-                "mllama_text_model phimoe qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text seed_oss solar_open "
-                "step3p5"
+                "cosmos3_edge_text cwm emu3_text_model exaone glm4_moe glm4v_moe_text glm_ocr_text gpt_oss hy_v3 "
+                "iquestcoder jamba laguna lfm2 lfm2_moe llama4 llama4_text minimax minimax_m2 ministral ministral3 "
+                "mistral mixtral mllama_text_model phimoe qwen2_5_vl qwen2_5_vl_text qwen2_vl qwen2_vl_text seed_oss "
+                "solar_open step3p5"
             ),
         ),
         (16, "gemma muse_spark_text qwen2_moe qwen3_vl_moe_text"),
@@ -75,15 +82,16 @@ _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
     ),
     "q_lora_rank": (
         (768, "glm4_moe_lite"),
-        (1_024, "mistral4"),
-        (1_536, "deepseek_v2 deepseek_v3 longcat_flash"),
+        (1024, "mistral4"),
+        (1536, "axk1 deepseek_v2 deepseek_v3 longcat_flash"),
     ),
-    "share_expert_dim": ((1_280, "step3p5 step3p7"),),
+    "share_expert_dim": ((1280, "step3p5 step3p7"),),
     "shared_expert_intermediate_size": (
-        (512, "laguna qwen3_5_moe_text qwen3_next qwen4_exp_text"),
-        (5_632, "qwen2_moe"),
+        (512, "kolibri1 laguna qwen3_5_moe_text qwen3_next qwen4_exp_text"),
+        (1024, "flint"),
+        (5632, "qwen2_moe"),
     ),
-    "shared_intermediate_size": ((3_072, "minimax_m3_vl_text"),),
+    "shared_intermediate_size": ((3072, "minimax_m3_vl_text"),),
     "v_head_dim": ((128, "mimo_v2_flash"),),
     "vocab_size": ((262_208, "gemma3_text"),),
     "zero_expert_num": ((256, "longcat_flash"),),

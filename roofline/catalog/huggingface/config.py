@@ -174,6 +174,10 @@ def _with_type(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
 def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """Fields of the language model, and a caution where encoders of other modalities are left out."""
     cautions: tuple[str, ...] = ()
+    thinker = outer.section("thinker_config")  # of models that also speak: the part that reads and writes text
+    if thinker is not None:
+        fields, cautions = _language_model(thinker)
+        return fields, (*cautions, "only the thinker is counted; what makes speech of its text is left out")
     inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
     if inner is not None or outer.has(*_TOWERS):
         cautions = (WITHOUT_TOWERS,)

@@ -40,6 +40,7 @@ from roofline.catalog.huggingface.blocks import (
 )
 from roofline.catalog.huggingface.experts import EXPERTS, attention_windows, qwen_windows
 from roofline.catalog.huggingface.hybrids import HYBRIDS
+from roofline.catalog.huggingface.newest import NEWEST
 from roofline.support.records import replace
 
 # Older dense families, many with learned positions: GPT-2, GPT-J, OPT, BLOOM, ChatGLM and relatives.
@@ -426,6 +427,7 @@ def _llama_by_statement(fields: Fields) -> Shape:
 FAMILIES: Mapping[str, Family] = {
     **EXPERTS,
     **HYBRIDS,
+    **NEWEST,
     "biogpt": _biogpt,
     "bloom": _BLOOM,
     "chatglm": _chatglm,
