@@ -66,7 +66,7 @@ _NEUTRAL_AT_ONE = frozenset(
 
 #: Words of fields that change no layer: tokens, training, activations, positions, scales, number formats, software.
 _HARMLESS = re.compile(
-    r"_token|token_i|_ids?$|dropout|prob(s|$)|eps$|epsilon|coeff?|_loss|_act(_fn)?$|activation|dtype|fp32|version|label"
+    r"_token|token_i|_ids?$|_plan$|dropout|prob(s|$)|eps$|epsilon|coeff?|_loss|_act(_fn)?$|activation|dtype|fp32|version|label"
     r"|^output_|^return_|cache$|cache_|temperature|beam|penalty|pdrop|^summary_|jitter|pretraining|gradient|checkpoint"
     r"|architectures|auto_map|^is_|^_|attn_implementation|flash_attn|kernels?$|logit|softmax|softcap|deterministic|debug"
     r"|^(top_[kp]|typical_p|(max|min)_(new_)?(length|tokens)|seed|scoring_func|seq_aux|time_step_(floor|max|min)|rotary_dim)$"
