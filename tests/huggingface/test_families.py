@@ -51,8 +51,8 @@ COUNTED = [
      231_684 - 8 * 64),  # the eight rows that the embedding has more than the head
     ("glm4v_text", TINY, 170_176),
     ("glm_ocr_text", TINY | {"head_dim": 16}, 169_792),
-    ("paddleocr_vl_text", TINY | {"head_dim": 24}, 149_440),
-    ("hunyuan_vl_text", TINY | {"head_dim": 24}, 149_584),
+    ("paddleocr_vl_text", TINY | {"head_dim": 24, "tie_word_embeddings": True}, 149_440),
+    ("hunyuan_vl_text", TINY | {"head_dim": 24, "tie_word_embeddings": True}, 149_584),
     ("apertus1p5_text", TINY, 151_078 - 6),  # scalars of the activation
     ("sarvam_moe", TINY | FEW_EXPERTS | {"head_dim": 16}, 244_256 + 16),  # biases that correct a router's choice
     ("sarvam_mla", TINY | FEW_EXPERTS | {

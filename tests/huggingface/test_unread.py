@@ -110,7 +110,7 @@ def test_a_missing_model_type_is_the_one_that_architectures_names():
 @pytest.mark.parametrize(
     ("wrapper", "outer", "inner", "tied"),
     [
-        ("blip-2", True, False, False), ("blip-2", False, True, True), ("ovis2", False, False, True),
+        ("blip-2", True, False, False), ("blip-2", False, True, True), ("llava_onevision", False, True, True),
         ("omniasr", True, True, False), ("llava", True, False, True), ("nemotron_h_omni", True, False, False),
     ],
 )  # fmt: skip
@@ -121,6 +121,17 @@ def test_who_says_whether_a_wrapped_head_is_tied(wrapper, outer, inner, tied):
         "text_config": LLAMA | {"tie_word_embeddings": inner},
     }
     assert document(config)["tied"] is tied
+
+
+def test_a_wrapper_that_does_not_say_whether_the_head_is_tied_is_doubted_where_its_class_disagrees():
+    wrapped = {"model_type": "mistral3", "text_config": LLAMA}
+    found, cautions = imported(wrapped)
+    assert found["tied"] is False
+    assert [
+        text for text in cautions if text.startswith("tie_word_embeddings missing: head and embedding are separate")
+    ]
+    for config in (wrapped | {"tie_word_embeddings": False}, wrapped | {"model_type": "qwen3_vl"}):
+        assert not [text for text in imported(config)[1] if "tie_word_embeddings" in text]
 
 
 def test_the_thinker_of_a_speaking_model_is_read_and_the_talker_left_out():

@@ -36,7 +36,24 @@ _LONGEST_NAME = 200  # characters of a name that are examined
 _LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
 #: Wrappers whose text_config says whether the head is tied; in all others the wrapper does.
 _TIED_BY_TEXT = ("llama4", "blip-2", "instructblip", "instructblipvideo", "nemo_speechlm", "nemotron_h_omni")
-_TIED_ALWAYS = {"ovis2": True, "omniasr": False}  # wrappers that heed neither
+#: Wrappers whose head is tied as soon as one of both says so.
+_TIED_BY_EITHER = (
+    "glm4v", "glm4v_moe", "glm_ocr", "hunyuan_vl", "llava", "llava_next_video", "llava_onevision", "minimax_m3_vl",
+    "paddleocr_vl",
+)  # fmt: skip
+_TIED_ALWAYS = {"omniasr": False}  # wrappers that heed neither
+#: What classes of wrappers assume where the file does not say whether the head is tied: tied, and not tied.
+_ASSUME_TIED = frozenset((
+    "cohere2_vision", "deepseek_vl", "deepseek_vl_hybrid", "gemma3", "gemma4", "gemma4_unified", "glmasr",
+    "got_ocr2", "granite_speech", "granite_speech_plus", "hyperclovax_vision_v2", "internvl", "janus", "kimi_k25",
+    "lfm2_vl", "lfm3_vl", "lighton_ocr", "minicpm_ocr", "mistral3", "moss_transcribe_diarize", "ovis2", "paligemma",
+    "pp_chart2table", "qwen3_asr",
+))  # fmt: skip
+_ASSUME_UNTIED = frozenset((
+    "aria", "cosmos3_omni", "exaone4_5", "fuyu", "glm46v", "glmga", "idefics2", "idefics3", "llava_next",
+    "minicpmv4_6", "minicpmv4_7", "muse_glimmer", "qianfan_ocr", "qwen2_5_omni_thinker", "qwen2_audio", "qwen3_5",
+    "qwen3_5_moe", "qwen3_omni_moe_thinker", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp", "smolvlm",
+))  # fmt: skip
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 #: Sections of a configuration that `huggingface.towers` reads.
 ENCODERS = ("vision_config", "audio_config")
@@ -99,6 +116,7 @@ def described_model(config: Mapping[str, Any], name: str, where: str, assume: st
     shape, notes, exact = _shape(fields, outer, _checked_assumption(assume))
     if shape.family == "deepseek" and (outer.text("model_type") or "").startswith("kimi"):
         shape = replace(shape, family="kimi")  # whose text says deepseek_v3 once transformers has saved it
+    notes += _doubt_about_ties(outer, tied=shape.tied)
     towers: list[Block] = []
     if outer.has(*ENCODERS):
         from roofline.catalog.huggingface.towers import encoders
@@ -171,6 +189,17 @@ def _with_type(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     return Fields({**outer.values, "model_type": found[0]}, outer.where), (caution,)
 
 
+def _doubt_about_ties(outer: Fields, *, tied: bool) -> tuple[str, ...]:
+    """Caution where a wrapper does not say whether the head is tied, and its class assumes otherwise than its text."""
+    wrapper = outer.text("model_type") or ""
+    if outer.has("tie_word_embeddings") or wrapper not in (_ASSUME_UNTIED if tied else _ASSUME_TIED):
+        return ()
+    read, other = ("tied", "separate") if tied else ("separate", "tied")
+    return (
+        f"tie_word_embeddings missing: head and embedding are {read}, where the class of {wrapper} has them {other}",
+    )
+
+
 def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """Fields of the language model, and a caution where encoders of other modalities are left out."""
     cautions: tuple[str, ...] = ()
@@ -190,6 +219,9 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     values |= {name: value for name, value in inner.values.items() if value is not None}
     if outer.has("tie_word_embeddings") and outer.text("model_type") not in _TIED_BY_TEXT:
         values["tie_word_embeddings"] = outer.values["tie_word_embeddings"]
+    if outer.text("model_type") in _TIED_BY_EITHER and not outer.values.get("tie_word_embeddings"):
+        values.pop("tie_word_embeddings", None)
+        values |= {name: inner.values[name] for name in ("tie_word_embeddings",) if inner.has(name)}
     ties = _TIED_ALWAYS.get(outer.text("model_type") or "")
     if ties is not None:
         values["tie_word_embeddings"] = ties

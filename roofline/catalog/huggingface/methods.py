@@ -12,11 +12,10 @@ import re
 from collections.abc import Callable, Mapping
 
 from roofline.catalog.huggingface.blocks import Fields, Names
-from roofline.catalog.huggingface.quantization import MXFP8, Rules, integer, names_of, texts, weight_only
+from roofline.catalog.huggingface.module_rules import MXFP8, SMALL_GROUP, Rules, integer, names_of, texts, weight_only
 
 _SCALE_AND_ZERO = 32  # bits of each group
 _SIXTEEN = 16  # bits of weights that are not quantized
-_SMALL_GROUP = 32
 _MOST_RULES = 1000  # modules with a format of their own
 _MODES = {"mxfp4": "mxfp4", "mxfp8": MXFP8, "nvfp4": "nvfp4"}
 
@@ -169,7 +168,7 @@ def _quark_format(config: Fields) -> str | None:
     kind, scheme = weights.text("dtype") or "missing", weights.text("qscheme") or ""
     inputs = config.section("input_tensors")
     if kind in ("fp4", "mx"):
-        return "mxfp4" if weights.optional("group_size", least=-1) == _SMALL_GROUP else "nvfp4"
+        return "mxfp4" if weights.optional("group_size", least=-1) == SMALL_GROUP else "nvfp4"
     if kind.startswith("fp8"):
         if scheme == "per_group":
             return "fp8_block"

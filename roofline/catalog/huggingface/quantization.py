@@ -7,16 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.catalog.huggingface.blocks import Fields, Names, Shape
+from roofline.catalog.huggingface.module_rules import (
+    BITS,
+    MXFP8,
+    SMALL_GROUP,
+    Rules,
+    integer,
+    names_of,
+    texts,
+)
 from roofline.catalog.huggingface.traced import Weight, layer_weights
 from roofline.numbers.quantity import MILLI
 from roofline.support.records import NamedTuple
 
 _NEGLIGIBLE = MILLI  # share of the weights of a section below which a caution leaves them out
-_BITS = {8: "int8", 4: "int4"}
-_FEW_BITS = (2, 3)  # of integers that are no number format of their own
 _MOST_GROUPS = 1000  # groups of modules with a format each
-_SMALL_GROUP = 32  # weights per scale
-MXFP8 = "fp8_block@8.25bpw"  # an 8-bit scale for each 32 weights
 _ALGORITHMS = {
     "FP8": "fp8_static",
     "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
@@ -60,18 +65,6 @@ class Native(NamedTuple):
 
     formats: dict[str, str]
     cautions: tuple[str, ...]
-
-
-class Rules(NamedTuple):
-    """Number formats of modules."""
-
-    default: str | None  # of modules without a rule of their own; None: unquantized
-    ignored: Names  # modules that are not quantized
-    named: tuple[tuple[Names, str], ...] = ()  # formats of modules by name
-    experts_only: bool = False
-    head: bool = False  # whether the head is quantized too, unless it is ignored
-    embed: bool = False  # the same of the embedding
-    cautions: tuple[str, ...] = ()
 
 
 def native_formats(fields: Fields, shape: Shape, quantization: Mapping[str, Any] | None) -> Native:
@@ -214,24 +207,6 @@ def _fp8(config: Fields) -> str:
     return "fp8_static" if config.text("activation_scheme") == "static" else "fp8"
 
 
-def integer(config: Fields, name: str) -> str:
-    """Format of integers with one scale per group."""
-    bits = config.count(name, "w_bit", default=4)
-    if bits in _FEW_BITS:
-        group = config.optional("group_size", "q_group_size", least=-1) or -1
-        return weight_only(bits, group, 16 + bits)
-    if bits not in _BITS:
-        raise config.fault(name, f"{bits} bits: not supported; only {', '.join(map(str, (*_FEW_BITS, *_BITS)))}")
-    small = bits == 4 and config.optional("group_size", "q_group_size", least=-1) == _SMALL_GROUP
-    return "int4_g32" if small else _BITS[bits]
-
-
-def weight_only(bits: float, group: int, extra: float) -> str:
-    """Format of weights that are stored in `bits`, with `extra` bits for each group of them."""
-    total = bits + (extra / group if group > 0 else 0.0)
-    return f"{total:.5f}".rstrip("0").rstrip(".") + "bpw"
-
-
 def _bitsandbytes(config: Fields, ignored: Names) -> Rules:
     if config.flag("load_in_8bit"):
         return Rules("int8", ignored)
@@ -306,14 +281,14 @@ def _group_format(config: Fields, group: Fields) -> str:
     bits, kind = weights.count("num_bits"), weights.text("type") or "int"
     size = weights.optional("group_size", least=-1)
     if (bits, kind) == (4, "float"):
-        return "mxfp4" if size == _SMALL_GROUP else "nvfp4"
+        return "mxfp4" if size == SMALL_GROUP else "nvfp4"
     if (bits, kind) == (8, "float"):
         if weights.text("strategy") == "block" or weights.has("block_structure"):
             return "fp8_block"
         inputs = group.section("input_activations")
         return "fp8_static" if inputs is not None and not inputs.flag("dynamic", default=True) else "fp8"
-    if kind == "int" and bits in _BITS:
-        return "int4_g32" if bits == 4 and size == _SMALL_GROUP else _BITS[bits]
+    if kind == "int" and bits in BITS:
+        return "int4_g32" if bits == 4 and size == SMALL_GROUP else BITS[bits]
     raise weights.fault("num_bits", f"{bits}-bit {kind} weights are not supported")
 
 
@@ -338,19 +313,3 @@ def _scheme(config: Fields) -> str | None:
     if not isinstance(value, str) or re.sub(r"\W", "", value.upper()) not in _CACHES:
         raise config.fault(name, f"{value!r:.40} is not supported; only {', '.join(_CACHES)}")
     return _CACHES[re.sub(r"\W", "", value.upper())]
-
-
-def names_of(config: Fields, *fields: str) -> Names:
-    """Names of modules under the first of the fields that is there."""
-    name = next((field for field in fields if config.has(field)), fields[0])
-    return Names(texts(config, name), config, name)
-
-
-def texts(config: Fields, name: str) -> tuple[str, ...]:
-    """A list of texts; empty where there is none."""
-    value = config.values.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise config.fault(name, "must be a list of texts")
-    return tuple(value)
