@@ -82,13 +82,13 @@ _ASSUMED: Mapping[str, tuple[tuple[int, str], ...]] = {
     ),
     "q_lora_rank": (
         (768, "glm4_moe_lite"),
-        (1024, "mistral4"),
+        (1_024, "mistral4"),
         (1536, "axk1 deepseek_v2 deepseek_v3 longcat_flash"),
     ),
     "share_expert_dim": ((1280, "step3p5 step3p7"),),
     "shared_expert_intermediate_size": (
         (512, "kolibri1 laguna qwen3_5_moe_text qwen3_next qwen4_exp_text"),
-        (1024, "flint"),
+        (1_024, "flint"),
         (5632, "qwen2_moe"),
     ),
     "shared_intermediate_size": ((3072, "minimax_m3_vl_text"),),
