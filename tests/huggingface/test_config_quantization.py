@@ -113,8 +113,10 @@ def test_what_is_excluded_stays_wide():
 
 def test_an_unknown_quantisation_is_refused_by_its_field_and_with_the_methods_that_are_known():
     for section, field in [
-        ({"quant_method": "hqq"}, "quant_method"),
-        ({"quant_method": "awq", "bits": 3}, "bits"),
+        ({"quant_method": "aqlm"}, "quant_method"),
+        ({"quant_method": "exotic"}, "quant_method"),
+        ({"quant_method": "hqq"}, "quant_config"),
+        ({"quant_method": "awq", "bits": 5}, "bits"),
         ({"quant_method": "modelopt", "quant_algo": "NF3"}, "quant_algo"),
         ({"quant_method": "fp8", "modules_to_not_convert": "lm_head"}, "modules_to_not_convert"),
         ({"quant_method": "fp8", "modules_to_not_convert": ["re:("]}, "modules_to_not_convert"),
@@ -125,6 +127,6 @@ def test_an_unknown_quantisation_is_refused_by_its_field_and_with_the_methods_th
         text = refusal(LLAMA | {"quantization_config": section})
         assert text.startswith("config.json:1: ")
         assert field in text
-    text = refusal(LLAMA | {"quantization_config": {"quant_method": "hqq"}})
-    assert "hqq" in text
+    text = refusal(LLAMA | {"quantization_config": {"quant_method": "exotic"}})
+    assert "exotic" in text
     assert all(method in text for method in ("awq", "gptq", "fp8", "modelopt", "mxfp4", "compressed-tensors"))

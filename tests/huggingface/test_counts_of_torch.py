@@ -42,12 +42,17 @@ LEFT_OUT = {
 }
 
 
+#: Vectors that are counted and that the model lacks, likewise.
+BEYOND = {"axk1": (1e-3, "a norm of the dense layers, which only mixtures have")}
+
+
 def disagreement(content, row, name):
     """By how much an imported document is beyond what torch holds: its parameters, with or without what it buffers."""
     count = parameters(model_record(content)).total
     least = row["parameters"] - never_stored(row)
     most = least + row["buffers"]
     least -= LEFT_OUT.get(name, (0.0, ""))[0] * least
+    most += BEYOND.get(name, (0.0, ""))[0] * most
     return 0 if least <= count <= most else count - row["parameters"]
 
 

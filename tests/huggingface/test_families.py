@@ -32,6 +32,11 @@ TYPES = (
 #: What is refused in some draws, and the field that says so.
 REFUSED = ("attention_bias", "use_bias", "mamba_proj_bias")
 SMALL = {"hidden_size": 64, "vocab_size": 600, "intermediate_size": 96, "num_attention_heads": 4}
+TINY = SMALL | {"num_hidden_layers": 3, "num_key_value_heads": 2, "tie_word_embeddings": False}
+FEW_EXPERTS = {
+    "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32, "first_k_dense_replace": 1,
+    "n_shared_experts": 1,
+}  # fmt: skip
 #: Configurations that are not drawn: type, fields, torch's count.
 COUNTED = [
     ("mamba", {"vocab_size": 1000, "hidden_size": 96, "num_hidden_layers": 3, "state_size": 8, "expand": 3,
@@ -44,6 +49,15 @@ COUNTED = [
                                    "sliding_window": 32}, 293_184),
     ("mllama_text_model", SMALL | {"num_hidden_layers": 5, "num_key_value_heads": 2, "cross_attention_layers": [1, 3]},
      231_684 - 8 * 64),  # the eight rows that the embedding has more than the head
+    ("glm4v_text", TINY, 170_176),
+    ("glm_ocr_text", TINY | {"head_dim": 16}, 169_792),
+    ("paddleocr_vl_text", TINY | {"head_dim": 24, "tie_word_embeddings": True}, 149_440),
+    ("hunyuan_vl_text", TINY | {"head_dim": 24, "tie_word_embeddings": True}, 149_584),
+    ("apertus1p5_text", TINY, 151_078 - 6),  # scalars of the activation
+    ("sarvam_moe", TINY | FEW_EXPERTS | {"head_dim": 16}, 244_256 + 16),  # biases that correct a router's choice
+    ("sarvam_mla", TINY | FEW_EXPERTS | {
+        "kv_lora_rank": 16, "q_lora_rank": 24, "qk_nope_head_dim": 8, "qk_rope_head_dim": 8, "v_head_dim": 8,
+    }, 230_456 + 16),
 ]  # fmt: skip
 
 

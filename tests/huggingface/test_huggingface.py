@@ -27,7 +27,7 @@ def test_heads_and_biases_are_those_that_are_stated_or_of_the_family():
     assert "qkv_bias" not in mixers(LLAMA)[0]
     assert mixers(LLAMA | {"attention_bias": True})[0] == mixers(LLAMA)[0] | {"qkv_bias": True, "o_bias": True}
     assert mixers(LLAMA | {"model_type": "qwen2"})[0] == mixers(LLAMA)[0] | {"qkv_bias": True}
-    assert mixers(LLAMA | {"model_type": "qwen3"})[0] == mixers(LLAMA)[0] | {"qk_norm": "head"}
+    assert mixers(LLAMA | {"model_type": "qwen3", "head_dim": 8})[0] == mixers(LLAMA)[0] | {"qk_norm": "head"}
 
 
 @each(

@@ -27,7 +27,7 @@ GLM = LATENT | {
 }  # fmt: skip
 MUSE = LLAMA | {
     "model_type": "muse_spark_text", "num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
-    "moe_hidden_size": 32, "sliding_window": 128,
+    "moe_hidden_size": 32, "sliding_window": 128, "head_dim": 8,
 }  # fmt: skip
 #: What their classes in transformers 5.23.0 hold on torch's meta device, correction biases of routers included.
 IN_TORCH = [(FLASH_NEXT, 346_320), (GLM, 592_804), (MUSE, 254_560), (LATENT | {"model_type": "mistral4"}, 545_504)]

@@ -6,15 +6,17 @@ import datetime as dt
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from math import prod
 from typing import Any
 
+from roofline.catalog.huggingface.absent import assumed, read_as_none
 from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups
-from roofline.catalog.huggingface.dense import DEFAULTS, FAMILIES
+from roofline.catalog.huggingface.dense import FAMILIES
 from roofline.catalog.huggingface.quantization import native_formats
-from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
+from roofline.catalog.huggingface.traced import can_trace, class_tensors, shape_of_tensors
+from roofline.catalog.huggingface.unread import check_foreign, check_unread, noting
 from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
 from roofline.specs.formats import format_in_name
@@ -29,13 +31,40 @@ _QUANTIZATION = "hf_quant_config.json"
 _HUB = "https://huggingface.co"
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _MOST_BYTES = CONFIG_BYTES
+_CLASS = re.compile(r"(For(CausalLM|ConditionalGeneration)|LMHeadModel)$")  # ends of names of classes
 _LONGEST_NAME = 200  # characters of a name that are examined
 _LANGUAGE = ("text_config", "language_config", "llm_config", "language_model_config")
-_TIED_BY_TEXT = ("llama4",)  # wrappers whose text_config says whether the head is tied; in all others the wrapper does
+#: Wrappers whose text_config says whether the head is tied; in all others the wrapper does.
+_TIED_BY_TEXT = ("llama4", "blip-2", "instructblip", "instructblipvideo", "nemo_speechlm", "nemotron_h_omni")
+#: Wrappers whose head is tied as soon as one of both says so.
+_TIED_BY_EITHER = (
+    "glm4v", "glm4v_moe", "glm_ocr", "hunyuan_vl", "llava", "llava_next_video", "llava_onevision", "minimax_m3_vl",
+    "paddleocr_vl",
+)  # fmt: skip
+_TIED_ALWAYS = {"omniasr": False}  # wrappers that heed neither
+#: What classes of wrappers assume where the file does not say whether the head is tied: tied, and not tied.
+_ASSUME_TIED = frozenset((
+    "cohere2_vision", "deepseek_vl", "deepseek_vl_hybrid", "gemma3", "gemma4", "gemma4_unified", "glmasr",
+    "got_ocr2", "granite_speech", "granite_speech_plus", "hyperclovax_vision_v2", "internvl", "janus", "kimi_k25",
+    "lfm2_vl", "lfm3_vl", "lighton_ocr", "minicpm_ocr", "mistral3", "moss_transcribe_diarize", "ovis2", "paligemma",
+    "pp_chart2table", "qwen3_asr",
+))  # fmt: skip
+_ASSUME_UNTIED = frozenset((
+    "aria", "cosmos3_omni", "exaone4_5", "fuyu", "glm46v", "glmga", "idefics2", "idefics3", "llava_next",
+    "minicpmv4_6", "minicpmv4_7", "muse_glimmer", "qianfan_ocr", "qwen2_5_omni_thinker", "qwen2_audio", "qwen3_5",
+    "qwen3_5_moe", "qwen3_omni_moe_thinker", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp", "smolvlm",
+))  # fmt: skip
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 #: Sections of a configuration that `huggingface.towers` reads.
 ENCODERS = ("vision_config", "audio_config")
-_CONTEXT = ("max_position_embeddings", "max_seq_len", "max_sequence_length", "n_positions", "seq_length")
+_CONTEXT = (
+    "max_position_embeddings",
+    "max_seq_len",
+    "max_sequence_length",
+    "n_positions",
+    "seq_length",
+    "model_max_length",
+)
 
 
 class Described(NamedTuple):
@@ -80,10 +109,14 @@ def described_model(config: Mapping[str, Any], name: str, where: str, assume: st
     if not isinstance(config, Mapping):
         raise BadSpec(f"{where}:1: file: a configuration must be a mapping of fields")
     name = _checked_name(name, where)
-    outer = Fields(config, where)
+    outer, assumed = _with_type(Fields(config, where))
     fields, cautions = _language_model(outer)
+    cautions += assumed
     refuse_no_decoder(fields, FAMILIES)
     shape, notes, exact = _shape(fields, outer, _checked_assumption(assume))
+    if shape.family == "deepseek" and (outer.text("model_type") or "").startswith("kimi"):
+        shape = replace(shape, family="kimi")  # whose text says deepseek_v3 once transformers has saved it
+    notes += _doubt_about_ties(outer, tied=shape.tied)
     towers: list[Block] = []
     if outer.has(*ENCODERS):
         from roofline.catalog.huggingface.towers import encoders
@@ -138,9 +171,42 @@ def hub_config(model_id: str) -> str:
     return path
 
 
+def _with_type(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
+    """The fields with the model_type that `architectures` names where the file has none, as a plain save leaves out."""
+    names = outer.values.get("architectures")
+    if (
+        outer.values.get("model_type")
+        or not isinstance(names, list)
+        or len(names) != 1
+        or not isinstance(names[0], str)
+    ):
+        return outer, ()
+    stem = _CLASS.sub("", names[0][:_LONGEST_NAME]).lower()
+    found = [name for name in FAMILIES if re.sub(r"[_.-]", "", name) == stem]
+    if len(found) != 1:
+        return outer, ()
+    caution = f"model_type missing: read as {found[0]}, as architectures says"
+    return Fields({**outer.values, "model_type": found[0]}, outer.where), (caution,)
+
+
+def _doubt_about_ties(outer: Fields, *, tied: bool) -> tuple[str, ...]:
+    """Caution where a wrapper does not say whether the head is tied, and its class assumes otherwise than its text."""
+    wrapper = outer.text("model_type") or ""
+    if outer.has("tie_word_embeddings") or wrapper not in (_ASSUME_UNTIED if tied else _ASSUME_TIED):
+        return ()
+    read, other = ("tied", "separate") if tied else ("separate", "tied")
+    return (
+        f"tie_word_embeddings missing: head and embedding are {read}, where the class of {wrapper} has them {other}",
+    )
+
+
 def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """Fields of the language model, and a caution where encoders of other modalities are left out."""
     cautions: tuple[str, ...] = ()
+    thinker = outer.section("thinker_config")  # of models that also speak: the part that reads and writes text
+    if thinker is not None:
+        fields, cautions = _language_model(thinker)
+        return fields, (*cautions, "only the thinker is counted; what makes speech of its text is left out")
     inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
     if inner is not None or outer.has(*_TOWERS):
         cautions = (WITHOUT_TOWERS,)
@@ -153,6 +219,12 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     values |= {name: value for name, value in inner.values.items() if value is not None}
     if outer.has("tie_word_embeddings") and outer.text("model_type") not in _TIED_BY_TEXT:
         values["tie_word_embeddings"] = outer.values["tie_word_embeddings"]
+    if outer.text("model_type") in _TIED_BY_EITHER and not outer.values.get("tie_word_embeddings"):
+        values.pop("tie_word_embeddings", None)
+        values |= {name: inner.values[name] for name in ("tie_word_embeddings",) if inner.has(name)}
+    ties = _TIED_ALWAYS.get(outer.text("model_type") or "")
+    if ties is not None:
+        values["tie_word_embeddings"] = ties
     return Fields(values, outer.where), cautions
 
 
@@ -166,11 +238,8 @@ def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tu
     family = family_of(model_type, FAMILIES)
     seen: set[str] = {"model_type", "tie_word_embeddings", *_CONTEXT}
     if family is not None:
-        missing = {name: value for name, value in DEFAULTS.get(family, {}).items() if not fields.has(name)}
-        notes = tuple(f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items())
-        shape = layer_by_layer(Fields({**fields.values, **missing}, fields.where), noting(FAMILIES[family], seen))
-        check_unread(fields, family, seen)
-        return shape, notes, None
+        shape, notes = _read_family(fields, family, seen)
+        return shape, (*notes, *check_unread(fields, family, seen)), None
     traced = class_tensors(outer) if assume is None else None
     if traced is not None:
         shape = shape_of_tensors(Fields(traced.facts, fields.where), traced.tensors)
@@ -182,6 +251,16 @@ def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tu
     check_foreign(fields, seen)
     caution = f"model_type {shown(model_type)} is unknown: read as {assume}, as assumed; its counts may be wrong"
     return shape, (caution,), None
+
+
+def _read_family(fields: Fields, family: str, seen: set[str]) -> tuple[Shape, tuple[str, ...]]:
+    """Shape of a known type, and a note for each value that is assumed; `seen` gets the fields that are read."""
+    missing = assumed(family, fields)
+    shape = layer_by_layer(Fields({**fields.values, **missing}, fields.where), noting(FAMILIES[family], seen))
+    notes = [
+        f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items() if name in seen
+    ]
+    return shape, (*notes, *read_as_none(family, fields))
 
 
 def _checked_assumption(assume: str | None) -> str | None:
@@ -289,7 +368,7 @@ def _checked_name(name: str, where: str) -> str:
     return name
 
 
-# Refusals: models that are not decoders, unknown model types, and fields that the reader of a family ignored.
+# Refusals: models that are not decoders, and unknown model types.
 
 _NEAREST = 3
 
@@ -302,76 +381,6 @@ _NO_DECODERS = (  # compiled on use
     r"|wav2vec|whisper|xlm|xlnet|xmod|yoso"
 )
 _DECODER = "decoder"  # of ModernBERT and the like
-
-# Fields that the reader of Llama ignores, but that say that the layers are something else.
-_FOREIGN = (
-    r"altup|attn_type|block_config|block_type|cross_attention_layers|expert|hybrid|index_|kda|kv_shared|latent|laurel"
-    r"|layer_pattern|linear_attn|linear_num|lora_rank|mamba|moe|parallel|per_layer_input|recurren|rwkv|shared_layers|ssm"
-    r"|sliding_window_pattern|state_size|swa_|time_step"
-)
-
-#: Fields that change the parameter count of some class in transformers 5.23, found by varying each on the meta device.
-_COUNTED = frozenset((
-    "adapter_rank", "add_bias_linear", "add_cross_attention", "altup_num_inputs", "attention_bias",
-    "attention_head_dim", "attention_hidden_size", "attention_k_eq_v", "attention_out_bias", "bias",
-    "block_auto_adjust_ff_dim", "block_ffn_dim_multiplier", "block_multiple_of", "block_types", "cca_time0",
-    "cca_time1", "conv1d_width", "conv_L_cache", "conv_bias", "conv_kernel", "conv_kernel_size",
-    "cross_attention_layers", "d_inner", "d_model", "d_rel", "decoder_sparse_step", "dff", "dim_ff", "dim_head",
-    "do_layer_norm_before", "embedding_dim", "embedding_size", "enable_bias", "enable_moe_block", "expand",
-    "expert_ffn_hidden_size", "expert_layer_offset", "expert_layer_period", "ffn_dim", "ffn_hidden_size",
-    "ffn_proj_factor", "first_k_dense_replace", "gated_norm_rank", "gating", "global_head_dim", "hc_mult", "head_dim",
-    "hidden_size", "hidden_size_per_layer_input", "index_head_dim", "index_n_heads", "input_embedding_size",
-    "interleave_moe_layer_step", "intermediate_multiple_size", "intermediate_size_mlp", "is_moe", "kv_channels",
-    "kv_lora_rank", "laurel_rank", "layer_group_size", "layer_norm_elementwise_affine", "linear_conv_kernel_dim",
-    "linear_head_dim", "linear_key_head_dim", "linear_num_heads", "linear_num_key_heads", "linear_num_value_heads",
-    "linear_value_head_dim", "lm_head_bias", "lru_width", "mamba_conv_bias", "mamba_d_conv", "mamba_d_head",
-    "mamba_d_ssm", "mamba_d_state", "mamba_dt_rank", "mamba_expand", "mamba_head_dim", "mamba_n_groups",
-    "mamba_n_heads", "mamba_ngroups", "mamba_num_heads", "mamba_proj_bias", "mamba_rms_norm", "mlp_bias",
-    "mlp_layer_types", "mlp_only_layers", "moe_intermediate_size", "moe_latent_size", "moe_layer_end_index",
-    "moe_layer_freq", "moe_layer_interval", "moe_layer_start_index", "moe_layers", "moe_num_experts",
-    "moe_num_shared_experts", "moe_shared_expert_intermediate_size", "multi_query", "n_embd", "n_groups", "n_head",
-    "n_inner", "n_layer", "n_layers", "n_mamba_heads", "n_positions", "n_routed_experts", "n_shared_experts",
-    "new_decoder_architecture", "norm_bias", "num_attention_heads", "num_blocks", "num_dense_layers", "num_experts",
-    "num_heads", "num_hidden_layers", "num_key_value_heads", "num_kv_heads", "num_kv_shared_layers", "num_layers",
-    "num_layers_per_stack", "num_ln_in_parallel_attn", "num_local_experts", "num_mem_blocks", "num_shared_expert",
-    "num_shared_experts", "o_groups", "o_lora_rank", "output_embedding_size", "parallel_attn",
-    "position_bias_num_buckets", "projectors_bias", "q_lora_rank", "qk_head_dim", "qk_layernorm", "qk_nope_head_dim",
-    "qk_rope_head_dim", "qkv_bias", "rel_extent", "router_hidden_size", "shared_expert_intermediate_size",
-    "shared_experts_intermediate_size", "shared_intermediate_size", "short_conv_kernel_size", "ssm_state_size",
-    "state_size", "swa_head_dim", "swa_num_attention_heads", "swa_num_key_value_heads", "time_step_rank",
-    "type_vocab_size", "use_attention_gate", "use_bias", "use_cla", "use_conv_bias", "use_double_wide_mlp",
-    "use_gate", "use_parallel_residual", "use_post_norm", "use_qk_norm", "use_qkv_bias", "use_sandwich_norm",
-    "use_shared_attention_adapter", "v_head_dim", "vocab_size", "vocab_size_per_layer_input", "word_embed_proj_dim",
-    "zero_expert_num",
-))  # fmt: skip
-
-#: Those that change nothing at a value of one.
-_NEUTRAL_AT_ONE = frozenset(
-    ("decoder_sparse_step", "hc_mult", "moe_layer_freq", "moe_layer_interval", "n_groups", "num_experts",
-     "num_local_experts", "num_ln_in_parallel_attn", "zero_expert_num")
-)  # fmt: skip
-
-
-class _Noted(Mapping[str, Any]):
-    """A mapping that records in `seen` which fields are read."""
-
-    def __init__(self, values: Mapping[str, Any], seen: set[str]) -> None:
-        self._values, self._seen = values, seen
-
-    def __getitem__(self, name: str) -> Any:
-        self._seen.add(name)
-        return self._values[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._values)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-
-def noting(read: Callable[[Fields], Shape], seen: set[str]) -> Callable[[Fields], Shape]:
-    """The reader, wrapped to record in `seen` the fields that it reads."""
-    return lambda fields: read(Fields(_Noted(fields.values, seen), fields.where))
 
 
 def refuse_no_decoder(fields: Fields, known: Collection[str]) -> None:
@@ -397,6 +406,8 @@ def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
     """Error for an unknown model type, with the nearest known ones."""
     model_type = fields.text("model_type")
     accept = "`assume` llama reads it as Llama, and says so in every answer"
+    if not can_trace():
+        accept = f"pip install 'roofline[trace]' and torch to have its class answer; {accept}"
     if model_type is None:
         return fields.fault("model_type", f"missing; write which family the layers are of; {accept}")
     from difflib import get_close_matches
@@ -406,30 +417,6 @@ def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
     near += [name for name in sorted(known) if stem and name.startswith(stem[0]) and name not in near]
     advice = f"nearest known: {', '.join(near[:_NEAREST])}" if near else "no known family has such a name"
     return fields.fault("model_type", f"{shown(model_type)} is unknown; {advice}; {accept}")
-
-
-def check_foreign(fields: Fields, seen: Collection[str]) -> None:
-    """Refuse to read an unknown type as another family if an unread field contradicts it."""
-    unsupported = f"model_type {shown(fields.text('model_type'))} is not supported"
-    for name in _unread(fields, seen):
-        if name in _COUNTED or re.search(_FOREIGN, name[:_LONGEST_NAME]):
-            raise fields.fault(name, f"not a field of the assumed family; {unsupported}")
-
-
-def check_unread(fields: Fields, family: str, seen: Collection[str]) -> None:
-    """Refuse a known family with an unread field that changes the parameter count of other families."""
-    for name in _unread(fields, seen):
-        if name in _COUNTED:
-            what = "this field, which changes the layers of other families"
-            raise fields.fault(name, f"the reader of {family} does not know {what}")
-
-
-def _unread(fields: Fields, seen: Collection[str]) -> Iterator[str]:
-    """Fields that the reader did not read and whose values mean something."""
-    for name, value in fields.values.items():
-        is_neutral = not value or (type(value) is int and value == 1 and name in _NEUTRAL_AT_ONE)
-        if isinstance(name, str) and not is_neutral and not name.startswith("_") and name not in seen:
-            yield name
 
 
 # Models whose name states a quantization and whose configuration does not.

@@ -40,6 +40,7 @@ from roofline.catalog.huggingface.blocks import (
 )
 from roofline.catalog.huggingface.experts import EXPERTS, attention_windows, qwen_windows
 from roofline.catalog.huggingface.hybrids import HYBRIDS
+from roofline.catalog.huggingface.inside_wrappers import INSIDE_WRAPPERS
 from roofline.catalog.huggingface.recent import RECENT, minicpm
 from roofline.support.records import replace
 
@@ -272,6 +273,7 @@ def _falcon(fields: Fields) -> Shape:
     bias = fields.flag("bias")
     parallel = is_newer or fields.flag("parallel_attn", default=True)
     norms = fields.count("num_ln_in_parallel_attn", default=2 if is_newer else 1) if parallel else 2
+    norms = 2 if norms == 2 else 1  # whatever else the field says
     ffn = dense(
         fields, width=fields.optional("ffn_hidden_size", "intermediate_size") or 4 * hidden, gated=False, bias=bias
     )
@@ -281,7 +283,7 @@ def _falcon(fields: Fields) -> Shape:
         "falcon",
         uniform(fields.layers(), mixer, ffn),
         tied=True,
-        norms=min(norms, 16),
+        norms=norms,
         norm_bias=True,
         parallel=parallel,
     )
@@ -290,7 +292,8 @@ def _falcon(fields: Fields) -> Shape:
 def _mpt(fields: Fields) -> Shape:
     fields.require("d_model", "n_heads", "n_layers", "vocab_size")
     hidden, heads = fields.count("d_model"), fields.count("n_heads")
-    bias = not fields.flag("no_bias", default=True)
+    fields.refuse("no_bias", "biases are not supported for this family, whose class has none", value=False)
+    bias = False
     attention, network = fields.section("attn_config"), fields.section("ffn_config")
     kv_heads = attention.optional("kv_n_heads") if attention else None
     if attention and attention.flag("qk_ln"):
@@ -426,6 +429,7 @@ FAMILIES: Mapping[str, Family] = {
     **EXPERTS,
     **HYBRIDS,
     **RECENT,
+    **INSIDE_WRAPPERS,
     "biogpt": _biogpt,
     "bloom": _BLOOM,
     "chatglm": _chatglm,
@@ -468,7 +472,13 @@ FAMILIES: Mapping[str, Family] = {
     "ministral": _MISTRAL,
     "ministral3": _MISTRAL,
     "mistral": _MISTRAL,
-    "muse_glimmer_text": Declared("muse", BIASES | {"out_gate": True}, {}, {"norms": 4}),
+    "muse_glimmer_text": Declared(
+        "muse",
+        BIASES | {"out_gate": True},
+        {},
+        {"norms": 4},
+        window=lambda fields, layers: windows(fields, layers, lambda index: (layers - 1 - index) % 4 != 0),
+    ),
     "nemotron": Declared("nemotron", BIASES, _UNGATED | _MLP_BIAS, {"norm_bias": True}),
     "olmo2": Declared("olmo", BIASES | {"qk_norm": "full"}),
     "olmo3": Declared("olmo", BIASES | {"qk_norm": "full"}, window=sliding(lambda index: (index + 1) % 4 != 0)),
@@ -535,15 +545,4 @@ FAMILIES: Mapping[str, Family] = {
         {"tied": True, "norm_bias": True},
     ),
     "vaultgemma": replace(_GEMMA2, model=_TIED),
-}
-
-#: Values that files of a family may leave out, from its configuration class in transformers.
-DEFAULTS: Mapping[str, Mapping[str, int]] = {
-    "gemma3_text": {
-        "vocab_size": 262_208,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "max_position_embeddings": 131_072,
-    },
 }

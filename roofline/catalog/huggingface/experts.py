@@ -84,15 +84,16 @@ def _qwen3_moe(fields: Fields) -> Shape:
 
 def _ernie_moe(fields: Fields) -> Shape:
     fields.require(*SIZES, "intermediate_size", "moe_num_experts", "moe_k", "moe_intermediate_size")
-    layers, bias = fields.layers(), fields.flag("use_bias")
+    fields.refuse("use_bias", "experts with biases are not supported for this family")
+    layers = fields.layers()
     first = fields.count("moe_layer_start_index", default=1, least=0)
     last = fields.optional("moe_layer_end_index", least=-1)
     last = layers - 1 if last is None or last < 0 else last
     every = fields.count("moe_layer_interval", default=1)
     experts = moe(fields, router_bias=True)
-    mixer = gqa(fields, qkv_bias=bias, o_bias=bias)
+    mixer = gqa(fields)
     sparse = [first <= index <= last and (index + 1) % every == 0 for index in range(layers)]
-    ffns = networks(fields, experts, sparse, bias=bias)
+    ffns = networks(fields, experts, sparse)
     return shape(fields, "ernie", [(mixer, ffn) for ffn in ffns], tied=True)
 
 
@@ -414,7 +415,7 @@ def _sparse_deepseek(fields: Fields) -> Shape:
     """DeepSeek-V3.2 and GLM-5: an indexer picks the tokens to attend to; layers of GLM-5.2 may share its pick."""
     fields.require(*SIZES, "kv_lora_rank", "q_lora_rank", "n_routed_experts", "moe_intermediate_size")
     fields.require("index_n_heads", "index_head_dim", "index_topk")
-    fields.pass_over("mlp_bias")  # FFNs have no biases, whatever the field says
+    fields.pass_over("mlp_bias", "layer_types")  # FFNs have no biases and all layers an indexer, whatever they say
     layers = fields.layers()
     indexer = _indexer(fields)
     kinds = fields.choices("indexer_types", {"full", "shared"}, layers) or ["full"] * layers
@@ -434,6 +435,8 @@ def _deepseek_v4(fields: Fields) -> Shape:
     fields.require(*SIZES, "head_dim", "q_lora_rank", "o_lora_rank", "o_groups", "sliding_window")
     fields.require("compress_ratios|layer_types", "n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
     layers = fields.layers()
+    if fields.count("n_shared_experts", default=1, least=0) != 1:
+        raise fields.fault("n_shared_experts", "only one shared expert is supported for this family")
     ratios = _ratios(fields, layers)
     mixers = {ratio: _compressed(fields, ratio) for ratio in dict.fromkeys(ratios)}
     hash_routed, routed = (moe(fields, router_bias=is_biased) for is_biased in (False, True))

@@ -204,6 +204,7 @@ def _state_space(fields: Fields) -> Block:
 def _kimi_linear(fields: Fields) -> Shape:
     """Kimi-Linear and Kimi-K3: delta attention and latent attention; the configuration counts layers from one."""
     fields.require(*SIZES, "kv_lora_rank", "num_experts|num_local_experts", "moe_intermediate_size")
+    fields.refuse("tie_word_embeddings", "the head of this family has a matrix of its own")
     layers = fields.layers()
     config = fields.section("linear_attn_config") or _linear_attn_config(fields, layers)
     config.require("num_heads", "head_dim", "full_attn_layers")
@@ -336,7 +337,7 @@ def _lfm2_moe(fields: Fields) -> Shape:
 
 def _lfm3(fields: Fields) -> Shape:
     """LFM3: windows on some attention layers, a gate of one value per head, and norms after both halves."""
-    fields.require(*SIZES, "intermediate_size")
+    fields.require(*SIZES, "intermediate_size", "layer_types|full_attn_idxs")
     norms = 4 if fields.flag("use_sandwich_norm", default=True) else 2
     has_gate, biases = fields.flag("use_attention_gate", default=True), attention_biases(fields)
     ffns = [dense(fields)] * fields.layers()
@@ -423,12 +424,13 @@ def _bailing_hybrid(fields: Fields) -> Shape:
     is_latent = fields.marks("layer_types", layers, "full_attention", "linear_attention")
     every = fields.count("layer_group_size", default=6)
     is_latent = is_latent or [(index + 1) % every == 0 for index in range(layers)]
-    fields.pass_over("linear_num_heads", "linear_conv_kernel_dim")
+    fields.refuse("tie_word_embeddings", "the head of this family has a matrix of its own")
+    fields.pass_over("short_conv_kernel_size")
     linear = part(
         "kda",
-        heads=heads,
+        heads=fields.count("linear_num_heads", default=heads),
         dim=fields.count("linear_head_dim", "head_dim"),
-        conv=fields.count("short_conv_kernel_size", "linear_conv_kernel_dim", default=4),
+        conv=fields.count("linear_conv_kernel_dim", "short_conv_kernel_size", default=4),
         full_rank_gate=True,
         full_rank_decay=True,
     )
@@ -569,6 +571,12 @@ def _streams_indexer(fields: Fields) -> Block:
     return indexer | ({"block": ratio, "ratio": ratio} if ratio > 1 else {})
 
 
+def _hy_v3_shared(fields: Fields) -> int:
+    """Width of the shared experts of Hunyuan-3, which the class has even where the field says none."""
+    width = fields.count("moe_intermediate_size") * fields.count("num_shared_experts", default=1)
+    return fields.bounded("num_shared_experts", width, "implausibly wide shared experts")
+
+
 HYBRIDS: Mapping[str, Family] = {
     "bailing_hybrid": _bailing_hybrid,
     "bamba": _bamba,
@@ -592,7 +600,7 @@ HYBRIDS: Mapping[str, Family] = {
         needs=("intermediate_size", "moe_intermediate_size", "num_experts", "num_experts_per_tok"),
         refuses={"mlp_bias": "networks with biases are not supported for this family"},
         window=None,
-        experts={"router_bias": True},
+        experts={"router_bias": True, "shared_width": _hy_v3_shared},
         sparse=_sparse_from(1),
     ),
     "jamba": _jamba,

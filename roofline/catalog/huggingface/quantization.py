@@ -7,14 +7,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from roofline.catalog.huggingface.blocks import Fields, Names, Shape
+from roofline.catalog.huggingface.module_rules import (
+    BITS,
+    MXFP8,
+    SMALL_GROUP,
+    Rules,
+    integer,
+    names_of,
+    texts,
+)
 from roofline.catalog.huggingface.traced import Weight, layer_weights
 from roofline.numbers.quantity import MILLI
 from roofline.support.records import NamedTuple
 
 _NEGLIGIBLE = MILLI  # share of the weights of a section below which a caution leaves them out
-_BITS = {8: "int8", 4: "int4"}
 _MOST_GROUPS = 1000  # groups of modules with a format each
-_SMALL_GROUP = 32  # weights per scale
 _ALGORITHMS = {
     "FP8": "fp8_static",
     "FP8_PER_CHANNEL_PER_TOKEN": "fp8",
@@ -23,7 +30,7 @@ _ALGORITHMS = {
     "INT4_AWQ": "int4",
     "INT8_SQ": "int8",
     "MXFP4": "mxfp4",
-    "MXFP8": "fp8_block",
+    "MXFP8": MXFP8,
     "NVFP4": "nvfp4",
     "NVFP4_AWQ": "nvfp4",
     "W4A16_AWQ": "int4",
@@ -33,6 +40,12 @@ _ALGORITHMS = {
     "W8A8_SQ_PER_CHANNEL": "int8",
 }
 _METHODS = ("awq", "bitsandbytes", "compressed-tensors", "fbgemm_fp8", "fp8", "gptq", "modelopt", "mxfp4")
+#: Methods of transformers 5.24 that `huggingface.methods` reads, and those whose tables of codes it cannot count.
+_OTHERS = (
+    "bitnet", "eetq", "fouroversix", "fp-quant", "higgs", "hqq", "metal", "mlx", "mxfp8", "nvfp4", "quanto", "quark",
+    "sinq", "torchao",
+)  # fmt: skip
+_CODED = ("aqlm", "vptq", "spqr", "gguf", "gemma")
 _CACHES = {"FP8": "fp8", "INT8": "int8", "NVFP4": "fp8", "NONE": None}
 _SIXTEEN_BIT = {
     "bfloat16": "bf16",
@@ -54,17 +67,6 @@ class Native(NamedTuple):
     cautions: tuple[str, ...]
 
 
-class _Rules(NamedTuple):
-    """Number formats of modules."""
-
-    default: str | None  # of modules without a rule of their own; None: unquantized
-    ignored: Names  # modules that are not quantized
-    named: tuple[tuple[Names, str], ...] = ()  # formats of modules by name
-    experts_only: bool = False
-    head: bool = False  # whether the head is quantized too, unless it is ignored
-    cautions: tuple[str, ...] = ()
-
-
 def native_formats(fields: Fields, shape: Shape, quantization: Mapping[str, Any] | None) -> Native:
     """Number formats of a checkpoint; `quantization` is the content of ``hf_quant_config.json``, if there is one.
 
@@ -72,6 +74,8 @@ def native_formats(fields: Fields, shape: Shape, quantization: Mapping[str, Any]
     """
     sixteen_bit, cautions = _sixteen_bit_format(fields)
     config = fields.section("quantization_config") or fields.section("compression_config")
+    if config is None and isinstance(fields.values.get("quantization"), Mapping):  # of MLX
+        config = fields.section("quantization")
     separate = Fields({"hf_quant_config": quantization}, fields.where).section("hf_quant_config")
     separate = (separate.section("quantization") or separate) if separate else None
     rules = _rules(config if config is not None and config.values else separate)
@@ -93,7 +97,7 @@ def _sixteen_bit_format(fields: Fields) -> tuple[str, tuple[str, ...]]:
 
 
 def _ordered(
-    fields: Fields, sections: Mapping[str, str], rules: _Rules, sixteen_bit: str, cache: str | None, tied: bool
+    fields: Fields, sections: Mapping[str, str], rules: Rules, sixteen_bit: str, cache: str | None, tied: bool
 ) -> dict[str, str]:
     """Formats in the order of a specification, without sections that have the format of `linear` by default."""
     linear = sections.get("linear") or sections.get("attention") or sixteen_bit
@@ -109,13 +113,14 @@ def _ordered(
             raise fields.fault("expert_dtype", f"{narrow!r} is not supported; only fp4, fp8 and bf16")
         formats["experts"] = "mxfp4" if narrow == "fp4" and experts in (rules.default, sixteen_bit) else experts
     head = rules.default if rules.head and not tied and not rules.ignored.match(("lm_head",)) else None
-    formats |= {"embed": sixteen_bit, "head": head or sixteen_bit}
+    embed = rules.default if rules.embed and not rules.ignored.match(("embed_tokens",)) else None
+    formats |= {"embed": embed or sixteen_bit, "head": (embed if tied else head) or sixteen_bit}
     if experts is not None:
         formats["router"] = sixteen_bit
     return formats | {"norm": sixteen_bit, "kv": cache or sixteen_bit}
 
 
-def _section_formats(shape: Shape, rules: _Rules, sixteen_bit: str) -> tuple[dict[str, str], tuple[str, ...]]:
+def _section_formats(shape: Shape, rules: Rules, sixteen_bit: str) -> tuple[dict[str, str], tuple[str, ...]]:
     """Format of most weights of each section, and cautions about the others."""
     votes: dict[str, dict[str, int]] = {}
     for index, (mixer, ffn) in enumerate(shape.layers):
@@ -138,28 +143,36 @@ def _section_formats(shape: Shape, rules: _Rules, sixteen_bit: str) -> tuple[dic
     return formats, tuple(cautions)
 
 
-def _format_of(weight: Weight, rules: _Rules) -> str | None:
+def _format_of(weight: Weight, rules: Rules) -> str | None:
     if (rules.experts_only and weight.section != "experts") or rules.ignored.match(weight.names):
         return None
     return next((stored for names, stored in rules.named if names.match(weight.names)), rules.default)
 
 
-def _rules(config: Fields | None) -> _Rules:
+def _rules(config: Fields | None) -> Rules:
     if config is None or not config.values:
-        return _Rules(None, Names(()))
+        return Rules(None, Names(()))
     method = _method(config)
     if method == "modelopt":
         return _modelopt(config)
     if method == "compressed-tensors":
         return _compressed(config)
-    ignored = _names(config, "modules_to_not_convert", "llm_int8_skip_modules", "ignored_layers")
+    if method in _OTHERS:
+        from roofline.catalog.huggingface.methods import rules_of
+
+        return rules_of(method, config)
+    ignored = names_of(config, "modules_to_not_convert", "llm_int8_skip_modules", "ignored_layers")
     if method in ("fp8", "fbgemm_fp8"):
-        return _Rules(_fp8(config) if method == "fp8" else "fp8", ignored)
+        return Rules(_fp8(config) if method == "fp8" else "fp8", ignored)
     if method == "mxfp4":
-        return _Rules("mxfp4", ignored, experts_only=True)
+        return Rules("mxfp4", ignored, experts_only=True)
     if method == "bitsandbytes":
         return _bitsandbytes(config, ignored)
-    return _Rules(_integer(config, "bits"), _with_gptq_exceptions(config, ignored), head=config.flag("lm_head"))
+    if method == "gptq":
+        from roofline.catalog.huggingface.methods import with_exceptions
+
+        return with_exceptions(config, Rules(integer(config, "bits"), ignored, head=config.flag("lm_head")))
+    return Rules(integer(config, "bits"), ignored, head=config.flag("lm_head"))
 
 
 def _method(config: Fields) -> str:
@@ -173,9 +186,18 @@ def _method(config: Fields) -> str:
     normalised = (method or "missing").lower().replace("_", "-").replace("fbgemm-fp8", "fbgemm_fp8")
     if normalised.startswith("modelopt"):
         return "modelopt"
-    normalised = {"auto-round": "gptq", "awq-marlin": "awq", "gptq-marlin": "gptq"}.get(normalised, normalised)
-    if normalised not in _METHODS:
-        raise config.fault("quant_method", f"{method or 'missing'}: not supported; only {', '.join(_METHODS)}")
+    normalised = {"auto-round": "gptq", "intel/auto-round": "gptq", "awq-marlin": "awq", "gptq-marlin": "gptq"}.get(
+        normalised, normalised
+    )
+    if method is None and config.has("group_size") and config.has("bits"):
+        return "mlx"
+    if normalised in _CODED:
+        raise config.fault(
+            "quant_method", f"{method}: not supported; its codes have tables, which only the weights tell"
+        )
+    if normalised not in (*_METHODS, *_OTHERS):
+        known = ", ".join(sorted((*_METHODS, *_OTHERS)))
+        raise config.fault("quant_method", f"{method or 'missing'}: not supported; only {known}")
     return normalised
 
 
@@ -186,35 +208,18 @@ def _fp8(config: Fields) -> str:
     return "fp8_static" if config.text("activation_scheme") == "static" else "fp8"
 
 
-def _integer(config: Fields, name: str) -> str:
-    bits = config.count(name, "w_bit", default=4)
-    if bits not in _BITS:
-        raise config.fault(name, f"{bits} bits: not supported; only {', '.join(map(str, _BITS))}")
-    small = bits == 4 and config.optional("group_size", "q_group_size", least=-1) == _SMALL_GROUP
-    return "int4_g32" if small else _BITS[bits]
-
-
-def _with_gptq_exceptions(config: Fields, ignored: Names) -> Names:
-    """Ignored modules with those of GPTQ, patterns that begin with ``-:``."""
-    dynamic = config.section("dynamic")
-    if dynamic is None:
-        return ignored
-    patterns = [f"re:{name[2:]}" for name in dynamic.values if isinstance(name, str) and name.startswith("-:")]
-    return Names((*ignored.texts, *patterns), config, "dynamic")
-
-
-def _bitsandbytes(config: Fields, ignored: Names) -> _Rules:
+def _bitsandbytes(config: Fields, ignored: Names) -> Rules:
     if config.flag("load_in_8bit"):
-        return _Rules("int8", ignored)
+        return Rules("int8", ignored)
     if not config.flag("load_in_4bit", default=True):
-        return _Rules(None, ignored)
-    return _Rules("int4", ignored, cautions=("bitsandbytes 4-bit weights are counted as int4 with one scale per 128",))
+        return Rules(None, ignored)
+    return Rules("int4", ignored, cautions=("bitsandbytes 4-bit weights are counted as int4 with one scale per 128",))
 
 
-def _modelopt(config: Fields) -> _Rules:
+def _modelopt(config: Fields) -> Rules:
     """NVIDIA ModelOpt: one algorithm for all modules except the excluded ones, or one per module."""
     lists_exceptions = config.has("exclude_modules", "ignore")
-    ignored = _names(config, "exclude_modules", "ignore", "modules_to_not_convert")
+    ignored = names_of(config, "exclude_modules", "ignore", "modules_to_not_convert")
     algorithm = config.text("quant_algo")
     if algorithm is None:
         inner = config.section("quantization")
@@ -225,7 +230,7 @@ def _modelopt(config: Fields) -> _Rules:
         raise config.fault("quant_algo", "missing")
     modules = config.section("quantized_layers")
     if algorithm.upper() != "MIXED_PRECISION":
-        return _Rules(_algorithm(config, "quant_algo", algorithm), ignored, head=lists_exceptions)
+        return Rules(_algorithm(config, "quant_algo", algorithm), ignored, head=lists_exceptions)
     if modules is None:
         raise config.fault("quantized_layers", "missing; quant_algo MIXED_PRECISION needs it")
     by_format: dict[str, list[str]] = {}
@@ -235,7 +240,7 @@ def _modelopt(config: Fields) -> _Rules:
         stored = _algorithm(modules, f"{name}.quant_algo", module_algorithm or "missing")
         by_format.setdefault(stored, []).append(name)
     named = tuple((Names(tuple(names), modules, "names"), stored) for stored, names in by_format.items())
-    return _Rules(None, ignored, named)
+    return Rules(None, ignored, named)
 
 
 def _algorithm(config: Fields, field: str, name: str) -> str:
@@ -244,9 +249,9 @@ def _algorithm(config: Fields, field: str, name: str) -> str:
     return _ALGORITHMS[name.upper()]
 
 
-def _compressed(config: Fields) -> _Rules:
+def _compressed(config: Fields) -> Rules:
     """compressed-tensors: groups of modules, each with its format."""
-    ignored = _names(config, "ignore")
+    ignored = names_of(config, "ignore")
     groups = config.section("config_groups")
     if groups is None:
         raise config.fault("config_groups", "missing")
@@ -258,12 +263,12 @@ def _compressed(config: Fields) -> _Rules:
         if group is None:
             continue
         stored = _group_format(config, group)
-        targets = _texts(group, "targets")
+        targets = texts(group, "targets")
         if not targets or "Linear" in targets:
             default = stored
         else:
             named.append((Names(targets, group, "targets"), stored))
-    return _Rules(default, ignored, tuple(named), head=True)
+    return Rules(default, ignored, tuple(named), head=True)
 
 
 def _group_format(config: Fields, group: Fields) -> str:
@@ -277,14 +282,14 @@ def _group_format(config: Fields, group: Fields) -> str:
     bits, kind = weights.count("num_bits"), weights.text("type") or "int"
     size = weights.optional("group_size", least=-1)
     if (bits, kind) == (4, "float"):
-        return "mxfp4" if size == _SMALL_GROUP else "nvfp4"
+        return "mxfp4" if size == SMALL_GROUP else "nvfp4"
     if (bits, kind) == (8, "float"):
         if weights.text("strategy") == "block" or weights.has("block_structure"):
             return "fp8_block"
         inputs = group.section("input_activations")
         return "fp8_static" if inputs is not None and not inputs.flag("dynamic", default=True) else "fp8"
-    if kind == "int" and bits in _BITS:
-        return "int4_g32" if bits == 4 and size == _SMALL_GROUP else _BITS[bits]
+    if kind == "int" and bits in BITS:
+        return "int4_g32" if bits == 4 and size == SMALL_GROUP else BITS[bits]
     raise weights.fault("num_bits", f"{bits}-bit {kind} weights are not supported")
 
 
@@ -309,18 +314,3 @@ def _scheme(config: Fields) -> str | None:
     if not isinstance(value, str) or re.sub(r"\W", "", value.upper()) not in _CACHES:
         raise config.fault(name, f"{value!r:.40} is not supported; only {', '.join(_CACHES)}")
     return _CACHES[re.sub(r"\W", "", value.upper())]
-
-
-def _names(config: Fields, *fields: str) -> Names:
-    """Names of modules under the first of the fields that is there."""
-    name = next((field for field in fields if config.has(field)), fields[0])
-    return Names(_texts(config, name), config, name)
-
-
-def _texts(config: Fields, name: str) -> tuple[str, ...]:
-    value = config.values.get(name)
-    if value is None:
-        return ()
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise config.fault(name, "must be a list of texts")
-    return tuple(value)

@@ -48,10 +48,15 @@ class ClassTensors(NamedTuple):
     version: str  # of transformers
 
 
+def can_trace() -> bool:
+    """Whether torch and transformers are there to build classes with."""
+    return find_spec("torch") is not None and find_spec("transformers") is not None
+
+
 def class_tensors(fields: Fields) -> ClassTensors | None:
     """Tensors of the class of a configuration; None without torch and transformers, or without such a class."""
     model_type = fields.text("model_type")
-    if model_type is None or find_spec("torch") is None or find_spec("transformers") is None:
+    if model_type is None or not can_trace():
         return None
     transformers = import_module("transformers")
     known = import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING
@@ -212,6 +217,8 @@ def shape_of_tensors(facts: Fields, tensors: Mapping[str, tuple[int, ...]]) -> S
 
 
 def _shape(facts: Fields, tensors: Tensors) -> Shape:
+    if 0 in map(prod, tensors.values()):
+        raise _UnclearError("one of its tensors is empty")
     for name, value in facts.values.items():
         if value not in (None, False, 0, [], {}) and _UNUSUAL.search(name):
             raise _UnclearError(f"{name} says that it is not a plain stack of layers")
