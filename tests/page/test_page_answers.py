@@ -133,6 +133,7 @@ def notes_of(prediction):
     return [text for text in prediction.warnings if not text.startswith(left_out)]
 
 
+@tiers.has_more_cases
 def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
     data, call = data_and_engine
     generator = random.Random("a page")
@@ -162,9 +163,11 @@ def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
         assert answer["bound"]["prefill"] == prediction.bound["prefill"]
         assert answer["basis"] == prediction.basis
         assert answer["basisDetail"] == prediction.basis_detail
-    assert codes == {None, "BadInput", "DoesNotFit", "Overloaded", "UnsupportedPrecision"}
-    assert len(engines) == len(data["engines"])
-    assert len({mixer for _, mixer in kinds}) >= len({type(m) for n in rl.models() for _, m in rl.load_model(n).mixers})
+    every_code = {None, "BadInput", "DoesNotFit", "Overloaded", "UnsupportedPrecision"}
+    assert codes == every_code - tiers.times({"Overloaded"}, set())
+    assert len(engines) >= tiers.times(3, len(data["engines"]))
+    mixers = {type(mixer) for name in rl.models() for _, mixer in rl.load_model(name).mixers}
+    assert len({mixer for _, mixer in kinds}) >= tiers.times(3, len(mixers))
 
 
 def plain(**changes):
