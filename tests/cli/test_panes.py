@@ -60,8 +60,8 @@ COMMANDS = {
 }
 #: Commands that colour nothing: prose.
 PLAIN = {"help", "under-load", "gpus-show", "models-show", "formula"}
-#: Those that the quick tier asks: a table, prose, a picture, a load, a run.
-ASKED = tiers.times(("help", "ttft", "predict", "knee", "pareto", "under-load", "check"), tuple(COMMANDS))
+#: Those that the quick tier asks: prose, tables, a picture.
+ASKED = tiers.times(("help", "ttft", "predict", "knee", "pareto"), tuple(COMMANDS))
 #: Commands that answer at once, for what is asked of every one of them again.
 QUICK = [command for command in ASKED if command not in ("plan", "goodput")]
 CASES = [(command, size) for command in ASKED for size in SIZES]

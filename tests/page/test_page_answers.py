@@ -133,6 +133,7 @@ def notes_of(prediction):
     return [text for text in prediction.warnings if not text.startswith(left_out)]
 
 
+@tiers.has_more_cases
 def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
     data, call = data_and_engine
     generator = random.Random("a page")
@@ -162,13 +163,13 @@ def test_the_page_answers_and_refuses_as_predict_does(data_and_engine):
         assert answer["bound"]["prefill"] == prediction.bound["prefill"]
         assert answer["basis"] == prediction.basis
         assert answer["basisDetail"] == prediction.basis_detail
-    drawn = {None, "BadInput", "DoesNotFit", "Overloaded"}
-    assert drawn <= codes <= drawn | {"NoSteadyState", "UnsupportedPrecision"}
-    assert len(engines) == len(data["engines"])
-    every = {type(mixer) for name in rl.models() for _, mixer in rl.load_model(name).mixers}
-    assert (
-        len({mixer for _, mixer in kinds}) >= len(every) - 2
-    )  # two are of models that seldom fit: they are asked below
+    every_code = {None, "BadInput", "DoesNotFit", "Overloaded"}
+    assert every_code - tiers.times({"Overloaded"}, set()) <= codes
+    assert codes <= every_code | {"NoSteadyState", "UnsupportedPrecision"}
+    assert len(engines) >= tiers.times(3, len(data["engines"]))
+    mixers = {type(mixer) for name in rl.models() for _, mixer in rl.load_model(name).mixers}
+    seldom = 2  # are of models that seldom fit: they are asked below
+    assert len({mixer for _, mixer in kinds}) >= tiers.times(3, len(mixers) - seldom)
 
 
 @pytest.mark.parametrize("gpu", ["gaudi3", "trainium2", "tpu-v7x"])
