@@ -15,7 +15,7 @@ from roofline.catalog.huggingface.absent import assumed, read_as_none
 from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups
 from roofline.catalog.huggingface.dense import FAMILIES
 from roofline.catalog.huggingface.quantization import native_formats
-from roofline.catalog.huggingface.traced import can_trace, class_tensors, shape_of_tensors
+from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
 from roofline.catalog.huggingface.unread import check_foreign, check_unread, noting
 from roofline.physics.memory import parameters
 from roofline.specs.build import model_record
@@ -405,9 +405,10 @@ def family_of(model_type: str, known: Collection[str]) -> str | None:
 def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
     """Error for an unknown model type, with the nearest known ones."""
     model_type = fields.text("model_type")
-    accept = "`assume` llama reads it as Llama, and says so in every answer"
-    if not can_trace():
-        accept = f"pip install 'roofline[trace]' and torch to have its class answer; {accept}"
+    accept = (
+        "pip install 'roofline[trace]' and torch answers types that transformers has;"
+        " `assume` llama reads it as Llama, and says so in every answer"
+    )
     if model_type is None:
         return fields.fault("model_type", f"missing; write which family the layers are of; {accept}")
     from difflib import get_close_matches

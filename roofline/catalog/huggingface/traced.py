@@ -48,15 +48,10 @@ class ClassTensors(NamedTuple):
     version: str  # of transformers
 
 
-def can_trace() -> bool:
-    """Whether torch and transformers are there to build classes with."""
-    return find_spec("torch") is not None and find_spec("transformers") is not None
-
-
 def class_tensors(fields: Fields) -> ClassTensors | None:
     """Tensors of the class of a configuration; None without torch and transformers, or without such a class."""
     model_type = fields.text("model_type")
-    if model_type is None or not can_trace():
+    if model_type is None or find_spec("torch") is None or find_spec("transformers") is None:
         return None
     transformers = import_module("transformers")
     known = import_module("transformers.models.auto.configuration_auto").CONFIG_MAPPING

@@ -68,7 +68,7 @@ _NEUTRAL_AT_ONE = frozenset(
 _HARMLESS = re.compile(
     r"_token|token_i|_ids?$|_plan$|dropout|prob(s|$)|eps$|epsilon|coeff?|_loss|_act(_fn)?$|activation|dtype|fp32|version|label"
     r"|^output_|^return_|cache$|cache_|temperature|beam|penalty|pdrop|^summary_|jitter|pretraining|gradient|checkpoint"
-    r"|architectures|auto_map|^is_|^_|attn_implementation|flash_attn|kernels?$|logit|softmax|softcap|deterministic|debug"
+    r"|architectures|auto_map|^afn$|^is_|^_|attn_implementation|flash_attn|kernels?$|logit|softmax|softcap|deterministic|debug"
     r"|^(top_[kp]|typical_p|(max|min)_(new_)?(length|tokens)|seed|scoring_func|seq_aux|time_step_(floor|max|min)|rotary_dim)$"
     r"|^(query_pre_attn_scalar|kda_lower_bound|linear_lower_bound|learned_pos_emb|mup_enabled|use_associative_scan)$"
     r"|^(vision|audio|speech|quantization|compression|generation|talker|code2wav|image|video|sound)_|tokenizer|license"
