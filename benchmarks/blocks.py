@@ -14,13 +14,13 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from measuring import ENVIRONMENT, HERE, Missed, Section, Spread, judged, number, spread
+from measuring import ENVIRONMENT, HERE, Missed, Section, Spread, judged, number, spread, worker
 
 KINDS = {
     "two keys": "ttft_ms, tpot_ms",
-    "all keys": "all",
+    "all keys": "all keys",
     "frontier": "a frontier of two figures, no rows",
     "load": "ttft_ms, tpot_ms under a load",
     "fleet": "a frontier of many deployments",
@@ -51,7 +51,8 @@ AFTER = """\
 {costs}
 
 A folder of 1e8 points has {size} GB with two keys, and {all_size} GB with all. Scaling efficiency from 1 to {cores}
-processes: {by_cpu} by rows a CPU second, {by_wall} by rows a second."""
+processes: {by_cpu} by rows a CPU second, {by_wall} by rows a second. Of {killed} rows by two processes, one of which
+was killed after the first block, the sums of both keys differ by {differing} of those of one process."""
 HEAD = (
     "rows", "kept", "processes", "rows a CPU second", "rows a second", "of each process", "memory", "budget", "met",
 )  # fmt: skip
@@ -84,11 +85,13 @@ def measure(rounds: int, largest: int | None = None) -> Section:
             repeats = rounds if count <= SHORT else 1
             runs = [asked(count, cores, kind) for _ in range(repeats)]
             found[kind] = runs[-1]
-            rows.append(_row(kind, count, cores, runs, missed))
+            rows.append(_row(kind, runs[-1].rows, cores, runs, missed))
     steps = sorted({1, *(2**power for power in range(10) if 2**power < cores), cores})
     scaled = {jobs: asked(min(SCALED, largest), jobs, "two keys") for jobs in steps}
     for jobs, run in scaled.items():
         rows.append(_row("two keys", run.rows, jobs, [run], missed))
+    with tempfile.TemporaryDirectory() as folder:
+        lost = worker("blocks", str(min(SCALED, largest)), "2", "killed", str(Path(folder, "rows")))
     one, whole = scaled[1], scaled[max(scaled)]
     costs = [
         f"* {KINDS[kind]}: {number(_hours(run))} core hours, {number(USD_CPU_HOUR * _hours(run))} USD"
@@ -101,6 +104,8 @@ def measure(rounds: int, largest: int | None = None) -> Section:
         all_size=number(1e8 * found["all keys"].size / found["all keys"].rows / 1e9),
         cores=max(scaled),
         by_cpu=f"{100.0 * whole.rate / one.rate:.0f} %",
+        killed=f"{lost['rows']:,}",
+        differing=f"{lost['differing']:.0e}" if lost["differing"] else "0",
         by_wall=f"{100.0 * one.wall / (max(scaled) * whole.wall):.0f} %",
     )
     return Section("Tables in blocks", TEXT.format(most=MOST_MIB, models=MODELS), HEAD, rows, missed, after)
@@ -114,8 +119,8 @@ def _hours(run: Found) -> float:
 def _row(kind: str, count: int, jobs: int, runs: list[Found], missed: list[Missed]) -> tuple[str, ...]:
     memory = spread(run.mib for run in runs)
     name = f"{count:,} rows in blocks, {KINDS[kind]}, {jobs} processes"
-    worker = ("blocks", str(min(count, SHORT)), "1", kind)
-    budget = judged(name, Spread(*memory), MOST_MIB, worker, missed)
+    profiled = ("blocks", str(min(count, SHORT)), "1", kind)
+    budget = judged(name, Spread(*memory), MOST_MIB, profiled, missed)
     wall = spread(run.rows / run.wall for run in runs).median
     rate = spread(run.rate for run in runs)
     text = str(rate) if len(runs) > 1 else number(rate.median)
@@ -159,11 +164,44 @@ def _used(session: int) -> dict[int, tuple[float, float]]:
     return found
 
 
+def killed(count: int, folder: str) -> None:
+    """The same rows by one process, and by two of which one is killed after the first block; prints how sums differ."""
+    import signal
+
+    import roofline as rl
+    from roofline.outputs import dataset
+    from roofline.questions import workers
+
+    grid = {"isl": range(1, 10_001), "osl": range(2, 2 + count // 10_000), "keys": ["ttft_ms", "tpot_ms"]}
+    alone = rl.table("llama-3.1-8b", "h100-sxm", **grid, out=f"{folder}-alone")
+    pools, pool, write = [], workers._pool, dataset.Folder.write  # noqa: SLF001 - whom to kill, and when
+
+    def then_kill(self: dataset.Folder, number: int, data: bytes) -> None:
+        write(self, number, data)
+        if len(pools) == 1 and pools[0]._processes:  # noqa: SLF001
+            with contextlib.suppress(OSError):
+                os.kill(min(pools[0]._processes), signal.SIGKILL)  # noqa: SLF001
+
+    workers._pool = lambda jobs: pools.append(pool(jobs)) or pools[-1]  # noqa: SLF001
+    dataset.Folder.write = then_kill
+    found = rl.table("llama-3.1-8b", "h100-sxm", **grid, out=folder, jobs=2)
+    one, other = ({key: table[key].to_numpy().sum() for key in grid["keys"]} for table in map(read, (alone, found)))
+    differing = max(abs(other[key] / one[key] - 1.0) for key in one)
+    print(json.dumps({"rows": found.rows, "pools": len(pools), "differing": float(differing)}))
+
+
+def read(found: Any) -> Any:
+    return found.to_arrow(["ttft_ms", "tpot_ms"])
+
+
 def main(rows: str, jobs: str, kind: str, folder: str = "") -> None:
     """Ask for one table."""
     import roofline as rl
 
     count = int(rows)
+    if kind == "killed":
+        killed(count, folder)
+        return
     osl = max(count // 10_000, 1)
     grid = {"isl": range(1, count // osl + 1), "osl": range(2, 2 + osl)}
     case = ("llama-3.1-8b", "h100-sxm")

@@ -61,6 +61,7 @@ def test_every_command_is_timed_and_each_part_on_the_page(part):
         "Answers under a load",
         "Questions over the catalog",
         "Tables",
+        "Tables in blocks",
         "A page",
         "Arrays and growth",
         "Peers",

@@ -291,7 +291,8 @@ def test_a_closed_output_is_one_message_and_a_closed_error_stream_none():
     assert run(["ttft", "-m", "no-such-model"], 1, 2) == (1, "")
 
 
-def test_odd_texts_of_any_option_of_a_case_are_refused_by_one_message():
+def test_odd_texts_of_any_option_of_a_case_are_refused_by_one_message(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # a folder may have any name
     runner, tried = CliRunner(), set()
     for name in ("ttft", "sweep"):
         command = cli.get_command(click.Context(cli), name)
