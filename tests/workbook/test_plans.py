@@ -13,7 +13,7 @@ from workbook.test_look import ruled
 import roofline as rl
 
 CASE = {"quantization": "fp8", "isl": 2000, "osl": 200}
-GPUS = tiers.times(("h100", "l40s", "mi300x"), ("h100", "b200", "l40s", "mi300x", "a100", "b300"))
+GPUS = tiers.times(("h100", "l40s", "mi300x", "a100"), ("h100", "b200", "l40s", "mi300x", "a100", "b300"))
 SLO = "ttft:800@p95,tpot:40"
 LATENCIES = {"TTFT p95": "ttft_p95", "mean TPOT": "tpot"}
 MONTH = 730.0  # h
