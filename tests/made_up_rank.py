@@ -43,6 +43,7 @@ def rank(isl=50.0, osl=101.0, lengths=None, users=None, cold_start=None, queries
         draft=None,
         replicas=1,
         adapters=None,
+        passes=None,
         offload=None,
     )
     others = {} if lengths is None else {"lengths": lengths}

@@ -4,8 +4,11 @@ import pytest
 from every_case import each
 
 import roofline as rl
+from roofline.questions.workers import Failed
 
-CHILDREN = (rl.BadInput, rl.BadSpec, rl.DoesNotFit, rl.Overloaded, rl.UnknownName, rl.UnsupportedPrecision)
+CHILDREN = (
+    rl.BadInput, rl.BadSpec, rl.DoesNotFit, rl.Overloaded, rl.UnknownName, rl.UnsupportedPrecision, Failed,
+)  # fmt: skip
 
 # (what is asked, the error, what its message must name: the asked, the wrong, the way out)
 CASES = [

@@ -83,7 +83,7 @@ class Gpu:
     is_unified: bool = False  # whether the CPU shares the memory and its bandwidth
     price: Price | None = None
     sustained: float = 1.0  # share of its peaks under load, relative to the GPU of its calibration
-    passes: tuple[Real, Real] | None = None  # factors on prefill passes and decode steps, where servers told them
+    passes: tuple[float, float] | None = None  # factors on prefill passes and decode steps, where servers told them
     other_nodes: tuple[str, ...] = ()  # this GPU in nodes with another scale-up link
     status: str = "shipping"
     cautions: tuple[str, ...] = ()  # for readers of any figure of this GPU

@@ -125,3 +125,11 @@ def test_an_answer_that_holds_kernels_of_its_model_is_no_program(at_once):
     for model in ("llama-3.1-8b", "qwen3-32b"):
         one = rl.predict(model, "h100-sxm", tp=1, request_rate=0.1)
         assert programs.answered(step_time, one.deployment, one.workload) == step_time(one.deployment, one.workload, ())
+
+
+def test_models_whose_last_layers_skip_most_of_a_prompt_share_no_program_with_others(at_once):
+    cases = [(name, gpu, tp) for name, gpu, tp in (("deepseek-v4.1-flash", "b200", 4), ("llama-3.1-8b", "h100-sxm", 1))]
+    for name, gpu, tp in (*cases, *reversed(cases)):  # the first of a structure makes its program
+        found = rl.predict(name, gpu, tp=tp, isl=9000, concurrency=6)
+        alone = served_by_formulas(found.deployment, found.workload)
+        assert served(found.deployment, found.workload).ttft == pytest.approx(alone.ttft, rel=1e-12)

@@ -475,7 +475,7 @@ def test_a_single_token_has_an_interval_of_its_first_token_and_of_all_of_it():
 @each("engine", ["none", "generic"])
 def test_the_further_the_evidence_the_wider_the_interval(result, engine):
     calibrated, inherited, generic = (
-        rl.predict("llama-3.1-8b", gpu, engine=engine, **EIGHT) for gpu in ("h100-sxm", "h200-sxm", "tpu-v6e")
+        rl.predict("llama-3.1-8b", gpu, engine=engine, **EIGHT) for gpu in ("h100-sxm", "h200-sxm", "mi250x")
     )
     assert [p.basis for p in (calibrated, inherited, generic)] == ["calibrated", "inherited", "generic"]
     assert width(calibrated, result) < width(inherited, result) < width(generic, result)

@@ -61,7 +61,13 @@ def kernels(model, plan=PLANS[0], new=3000.0, engine="vllm"):
 def of_models():
     """Kinds of the kernels of every model of the catalog."""
     return {
-        model: {kernel.kind for plan in PLANS for kernel in kernels(model, plan, 9000.0) if kernel.count}
+        model: {
+            kernel.kind
+            for plan in PLANS
+            for new in (300.0, 9000.0)
+            for kernel in kernels(model, plan, new)
+            if kernel.count
+        }
         for model in rl.models()
     }
 

@@ -92,7 +92,10 @@ _KNOWN = frozenset((
     "attn_res_block_size", "attn_scale", "attn_temperature_tuning", "bias_dropout_fusion", "block_dim", "block_size",
     "block_use_swiglu", "chunk_size", "chunk_size_feed_forward", "classifier_bias", "classifier_pooling",
     "compress_rope_theta", "conv_dim", "conv_dim_out", "decoder_start_token_id", "dim_model_base",
-    "drop_vision_last_layer", "embedding_fraction", "embedding_multiplier", "embedding_scale", "ep_size",
+    "drop_vision_last_layer", "embedding_fraction", "embedding_multiplier", "embedding_scale",
+    "dspark_block_size", "dspark_n_routed_experts", "dspark_num_experts_per_tok",  # of the draft
+    "engram_compressed_vocab_size", "engram_head_dim", "engram_max_ngram_size", "engram_n_heads",
+    "engram_num_embeddings", "engram_vocab_size", "ep_size",
     "expert_selection_fn", "experts_per_token", "force_image_size", "group_limited_greedy", "hc_sinkhorn_iters",
     "heads_per_ngram", "hidden_act", "hidden_activation", "image_text_hidden_size", "index_kpool_always_select_tail",
     "index_local_blocks", "index_share_for_mtp_iteration", "index_skip_topk_offset", "index_topk_freq",

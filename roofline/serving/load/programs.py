@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from roofline.numbers.operations import Real, all_of, any_of
+from roofline.physics.assembly import absent
 from roofline.physics.plan import Deployment
 from roofline.physics.programs import (
     Parameters,
@@ -62,6 +63,7 @@ class _Case(NamedTuple):
             self.ask, engine_structure(one.engine), one.basis == "ideal", draft, plan, gpu, self.names,
             self.several, lengths, workload.cold_start, cache, len(self.more), one.adapters is None,
             workload.media, one.media, one.offload is None or one.offload.cpu_bandwidth is None,
+            absent(one.model.late),
         )  # fmt: skip
 
 
