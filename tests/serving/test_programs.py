@@ -128,8 +128,7 @@ def test_an_answer_that_holds_kernels_of_its_model_is_no_program(at_once):
 
 
 def test_models_whose_last_layers_skip_most_of_a_prompt_share_no_program_with_others(at_once):
-    cases = [(name, gpu, tp) for name, gpu, tp in (("deepseek-v4.1-flash", "b200", 4), ("llama-3.1-8b", "h100-sxm", 1))]
-    for name, gpu, tp in (*cases, *reversed(cases)):  # the first of a structure makes its program
+    for name, gpu, tp in (("deepseek-v3", "b200", 8), ("deepseek-v4.1-flash", "b200", 8)):  # the first makes a program
         found = rl.predict(name, gpu, tp=tp, isl=9000, concurrency=6)
         alone = served_by_formulas(found.deployment, found.workload)
         assert served(found.deployment, found.workload).ttft == pytest.approx(alone.ttft, rel=1e-12)
