@@ -229,7 +229,8 @@ def miss_text(rows: Sequence[Row], options: Mapping[str, Any], gpus: Sequence[st
         return f"{gpus_text(nearest)} misses it{by_estimate(nearest)}{tried}" + (f": {latency}" if latency else "")
     known = "is known to meet" if unknown else "meets"
     which = "nearest known miss" if unknown else "nearest"
-    return f"none of {len(rows)}{' timed GPUs' if is_part else ''} {known} it{tried}; {which}: {named}"
+    none = "neither" if len(rows) == 2 and not is_part else f"none of {len(rows)}{' timed GPUs' if is_part else ''}"
+    return f"{none} {known} it{tried}; {which}: {named}"
 
 
 def others_text(rows: Sequence[Row]) -> str:

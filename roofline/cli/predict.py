@@ -171,10 +171,11 @@ _HEADINGS = ("kernel", "runs", "FLOP", "bytes", "one us", "all us", "share", "bo
 
 def print_explanation(prediction: Prediction, output_format: str) -> None:
     for name, passed in prediction_passes(prediction):
+        run = [kernel for kernel in passed.kernels if kernel.count]  # others are what this case does otherwise
         echo(f"\n{_title(prediction, name)}: {to_text(passed.time, 's')}, bound: {passed.bound}\n")
-        print_table(_HEADINGS, [_cells(kernel, passed) for kernel in passed.kernels], output_format)
+        print_table(_HEADINGS, [_cells(kernel, passed) for kernel in run], output_format)
         echo("\n" + prose(_FORMULA if prediction.basis != "ideal" else _IDEAL_FORMULA, indent="      "))
-        for kernel in passed.kernels:
+        for kernel in run:
             echo(prose(f"  {kernel.name}: {equation(kernel)}", indent="      "))
 
 

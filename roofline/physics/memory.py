@@ -705,10 +705,11 @@ def active_parameters(model: Model, convention: str = "no-embedding") -> float:
         if isinstance(ffn, MoeFfn)
     )
     idle = idle + _idle_rows(model)
-    ends = {"all": 0.0, "no-embedding": count.embed, "no-embedding-no-head": count.embed + count.head}
+    tables = 0.0 if model.ngrams is None else ngram_parameters(model).embed  # of which a token reads a few rows
+    ends = {"all": tables, "no-embedding": count.embed, "no-embedding-no-head": count.embed + count.head}
     excluded = ends[convention]
     if model.tied and convention == "no-embedding":
-        excluded = lookup_parameters(model)  # the token embedding is the head too
+        excluded = lookup_parameters(model) + tables  # the token embedding is the head too
     return float(count.total - idle - excluded)
 
 

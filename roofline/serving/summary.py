@@ -403,7 +403,7 @@ def _table(prediction: Prediction[Any, Any, Any]) -> str:
         "E2EL [ms]": prediction.e2el / MILLI,
         "tok/s/GPU": prediction.output_tok_s_gpu,
         "USD/M": prediction.usd_per_m_output_tok,
-        "meets": prediction.slo_met,
+        "SLO": None if prediction.slo_verdict is None else prediction.slo_verdict.word,
     }
     shape = _shape(prediction)
     flattened = {name: _flat(value, shape) for name, value in columns.items() if value is not None}
@@ -433,7 +433,9 @@ def _count(prediction: Prediction[Any, Any, Any]) -> str:
 
 
 def _flat(values: Real, shape: tuple[int, ...]) -> list[Any]:
-    """Elements in the order of the cases; smaller arrays broadcast."""
+    """Elements in the order of the cases; smaller arrays broadcast, and one word is that of all cases."""
+    if isinstance(values, str):
+        return [values] * math.prod(shape)
     broadcast = values if getattr(values, "shape", ()) == shape else values + 0.0 * _zeros(shape)
     return list(broadcast.ravel().tolist())
 
@@ -444,9 +446,9 @@ def _zeros(shape: tuple[int, ...]) -> Real:
     return as_array("shape", [0.0] * math.prod(shape)).reshape(shape)
 
 
-def _cell(value: float | bool) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+def _cell(value: float | str) -> str:
+    if isinstance(value, str):
+        return value
     return rounded(value) if math.isfinite(value) else "-"
 
 
