@@ -29,6 +29,7 @@ from roofline.cli.answers import (
 from roofline.cli.case import question
 from roofline.cli.options import (
     FOR_PROGRAMS,
+    NOT_ANSWERED,
     Command,
     PathName,
     echo,
@@ -45,6 +46,7 @@ from roofline.questions.inputs.arguments import limits_words
 from roofline.questions.inputs.case import is_pressing, lasting
 from roofline.questions.inputs.load import UNDER_LOAD
 from roofline.questions.predict import ROW_KEYS, meeting_first
+from roofline.serving.shown import KEYS
 from roofline.support.errors import BadInput
 
 if TYPE_CHECKING:
@@ -56,6 +58,7 @@ _HEADINGS = {
     "bin_low": "from", "bin_high": "to", "row_count": "rows", "row_share": "share", "met_count": "meet the SLO",
     "unknown_count": "not known", "met_share": "share",
 }  # fmt: skip
+_ENDS = ("bin_low", "bin_high")  # in the unit of the figure; rows without it have neither
 _LONG = 10.0  # time from which on the rate is said [s]
 
 
@@ -220,8 +223,9 @@ def _answer_in_blocks(
         with log_progress():
             found: DataSet = table(models, gpus or None, **how, **options)
     except KeyboardInterrupt as stopped:
-        echo(f"Error: {stopped or 'stopped'}", err=True)
-        raise click.exceptions.Exit(_STOPPED) from None
+        error = click.ClickException(str(stopped) or "stopped")
+        error.exit_code = _STOPPED
+        raise error from None
     _say(found)
     if output_format in FOR_PROGRAMS or flags().output is not None:
         whole = found.to_dict()
@@ -268,8 +272,8 @@ def _print(
     echo(case)
     keys = list(rows[0])
     print_table(
-        [_HEADINGS.get(key, key) for key in keys],
-        [[_cell(key, row[key]) for key in keys] for row in rows],
+        [f"{_HEADINGS.get(key, key)}{_unit(text) if key in _ENDS else ''}" for key in keys],
+        [[_cell(key, row) for key in keys] for row in rows],
         output_format,
     )
 
@@ -288,7 +292,16 @@ def _with_asked(
     return [ranked(column, 0) if column.key in named else column for column in every]
 
 
-def _cell(key: str, value: Any) -> str:
+def _unit(text: str) -> str:
+    """Unit of the figure of a histogram, as headings have it."""
+    unit = KEYS[text.split(":")[1]].unit
+    return "" if unit in (None, "1") else f" {unit}"
+
+
+def _cell(key: str, row: Mapping[str, Any]) -> str:
+    value = row[key]
+    if key == _ENDS[0] and row[_ENDS[0]] is None and row[_ENDS[1]] is None:
+        return NOT_ANSWERED
     if key in ("row_share", "met_share"):
         return f"{rounded(_PERCENT * value)}%"
     return cell_text(value)

@@ -91,7 +91,7 @@ def reductions_of(texts: Iterable[Any]) -> tuple[Reduction, ...]:
     found = tuple(map(_reduction_of, [texts] if isinstance(texts, str) else texts))
     for place, each in enumerate(found):
         if each.text in [other.text for other in found[:place]]:
-            raise BadInput(f"reduce: {each.text} is given twice; leave one out")
+            raise BadInput(f"reduce = {each.text} is given twice; leave one out")
     return found
 
 
