@@ -46,13 +46,11 @@ from roofline.questions.inputs.arguments import limits_words
 from roofline.questions.inputs.case import is_pressing, lasting
 from roofline.questions.inputs.load import UNDER_LOAD
 from roofline.questions.predict import ROW_KEYS, meeting_first
-from roofline.serving.shown import KEYS
 from roofline.support.errors import BadInput
 
 if TYPE_CHECKING:
     from roofline.questions.blocks import DataSet
 
-_STOPPED = 130  # exit code of a command that Ctrl-C stopped
 _PERCENT = 100.0
 _HEADINGS = {
     "bin_low": "from", "bin_high": "to", "row_count": "rows", "row_share": "share", "met_count": "meet the SLO",
@@ -198,6 +196,12 @@ def sweep(
 # In blocks.
 
 
+class _Stopped(click.ClickException):
+    """Ctrl-C; the message says what is done."""
+
+    exit_code = 130
+
+
 def _answer_in_blocks(
     models: Sequence[str],
     gpus: Sequence[str],
@@ -223,9 +227,7 @@ def _answer_in_blocks(
         with log_progress():
             found: DataSet = table(models, gpus or None, **how, **options)
     except KeyboardInterrupt as stopped:
-        error = click.ClickException(str(stopped) or "stopped")
-        error.exit_code = _STOPPED
-        raise error from None
+        raise _Stopped(str(stopped) or "stopped") from None
     _say(found)
     if output_format in FOR_PROGRAMS or flags().output is not None:
         whole = found.to_dict()
@@ -270,9 +272,11 @@ def _print(
         show(Screen(columns=shown, rows=rows, case=case, is_curve=text.startswith("frontier")), output_format)
         return
     echo(case)
-    keys = list(rows[0])
+    from roofline.questions.reducers import unit_of
+
+    keys, unit = list(rows[0]), unit_of(text)
     print_table(
-        [f"{_HEADINGS.get(key, key)}{_unit(text) if key in _ENDS else ''}" for key in keys],
+        [f"{_HEADINGS.get(key, key)} {unit if key in _ENDS else ''}".rstrip() for key in keys],
         [[_cell(key, row) for key in keys] for row in rows],
         output_format,
     )
@@ -290,12 +294,6 @@ def _with_asked(
     place = 1 + next((place for place, column in enumerate(columns) if column.heading == PLAN.heading), -1)
     every = [*columns[:place], *of_options, *columns[place:], *of_text]
     return [ranked(column, 0) if column.key in named else column for column in every]
-
-
-def _unit(text: str) -> str:
-    """Unit of the figure of a histogram, as headings have it."""
-    unit = KEYS[text.split(":")[1]].unit
-    return "" if unit in (None, "1") else f" {unit}"
 
 
 def _cell(key: str, row: Mapping[str, Any]) -> str:

@@ -250,6 +250,17 @@ def merged(reduction: Reduction, one: State, other: State) -> State:
     return whole
 
 
+def unit_of(text: str) -> str:
+    """Unit of the bins of a histogram, as headings have it; none of a share or of what has no unit.
+
+    >>> unit_of("histogram:ttft_ms:gpu"), unit_of("share:gpu")
+    ('ms', '')
+    """
+    kind, _, rest = text.partition(":")
+    unit = KEYS[rest.partition(":")[0]].unit if kind == "histogram" else None
+    return "" if unit in (None, "1") else str(unit)
+
+
 def bin_edges(reduction: Reduction) -> tuple[float, ...]:
     """Edges of the bins of a histogram."""
     if reduction.edges:
