@@ -7,8 +7,12 @@ import shlex
 from pathlib import Path
 
 import click
+import pandas as pd
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import pytest
 import yaml
+from click.testing import CliRunner
 
 import roofline as rl
 from roofline.cli.main import cli
@@ -26,11 +30,13 @@ def block(word):
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory):
-    """The folder that the page writes, and what its code leaves."""
+    """Where the first command and the first Python of the page have run, in this order, and what they leave."""
     place, names = tmp_path_factory.mktemp("fleet"), {}
+    command = shlex.split(SHELL[0].replace("\\\n", "").replace("--jobs all", "--jobs 1"))
     with contextlib.chdir(place):
-        exec(block('out="fleet",\n'), names)
-    return place, names
+        CliRunner().invoke(cli, command[1:], catch_exceptions=False)
+        exec(block('out="chat",\n'), names)
+    return place, names, pq.read_table([*sorted(place.glob("fleet/block-*.parquet"))])
 
 
 def run(text, place):
@@ -54,10 +60,10 @@ def test_the_rows_of_the_page_are_written_and_reduced(fleet):
 def test_duckdb_reads_the_folder(fleet):
     import duckdb
 
-    place, names = fleet
+    place, _, written = fleet
     with contextlib.chdir(place):
         read, said = run(block("import duckdb"), place)
-        rows, reasons = read["cheap"].fetchall(), names["found"].to_arrow()["reason"].to_pylist()
+        rows, reasons = read["cheap"].fetchall(), written["reason"].to_pylist()
     assert isinstance(read["cheap"], duckdb.DuckDBPyRelation)
     assert "ttft_p99" in said
     assert sum(row[2] for row in rows) == reasons.count(None)
@@ -65,14 +71,33 @@ def test_duckdb_reads_the_folder(fleet):
 
 
 def test_polars_reads_the_folder(fleet):
-    place, names = fleet
+    place, names, written = fleet
     read, said = run(block("import polars"), place)
     with contextlib.chdir(place):
         by_gpu = read["by_gpu"].collect()
         ours, arrow = names["found"].to_polars(["tpot_ms"]), names["found"].to_arrow()
     assert by_gpu["gpu"].to_list() == ["b200", "h100-sxm"]
+    medians = written.filter(pc.is_null(written["reason"])).to_pandas().groupby("gpu")["tpot_ms"].median()
+    assert by_gpu["tpot_ms"].to_list() == pytest.approx(medians[by_gpu["gpu"].to_list()].to_list())
     assert ours["tpot_ms"].to_list() == arrow["tpot_ms"].to_pylist()
     assert "tpot_ms" in said
+
+
+def test_pandas_and_pyarrow_read_the_folder_by_its_name(fleet):
+    place, _, written = fleet
+    read, said = run(block("import pandas"), place)
+    times = written["ttft_ms"].to_numpy()
+    assert 0 < len(read["quick"]) == (times < 100).sum() < len(times)
+    assert said.split() == [str(len(read["quick"])), "1764"]
+    with contextlib.chdir(place):
+        assert len(pd.read_parquet("chat")) == 900
+
+
+def test_no_two_questions_of_the_page_share_a_folder():
+    asked = [SHELL[0], *PYTHON]
+    folders = [name for text in asked for name in re.findall(r"""(?:--out |out=")(\w+)""", text)]
+    assert folders == ["fleet", "chat", "long"]
+    assert {name for text in SHELL[1:] for name in re.findall(r"--out (\w+)", text)} == {"far"}
 
 
 def test_commands_of_the_page_are_read():
@@ -83,7 +108,7 @@ def test_commands_of_the_page_are_read():
     for words in asked:
         whole = [word for word in words[1:] if word != "..."] + ([] if "-m" in words else ["-m", "x"])
         params = sweep.make_context("sweep", whole).params
-        assert params["out"] == "fleet"
+        assert params["out"] in ("fleet", "far")
         assert params["jobs"] or params["dask"]
 
 

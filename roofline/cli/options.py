@@ -309,6 +309,7 @@ _MARKDOWN = r"[\\|]|<(?=[a-zA-Z/!?])"  # ends a cell, or starts a tag
 _PREFIXED = ("s", "B/s", "FLOP/s", "exp/s")
 _DIGITS = 6
 _MOST_REASONS = 4  # on a screen
+NOT_ANSWERED = "not answered"  # in place of a number
 _NAME = "NAME"  # stands for the name in notes that several rows share
 
 
@@ -477,4 +478,7 @@ def with_unit(value: float, unit: str, digits: int = 3) -> str:
 
 
 def _is_numeric(cells: Iterable[str]) -> bool:
-    return all(cell == "-" or cell.replace(".", "", 1).replace("e-", "").replace("e+", "").isdigit() for cell in cells)
+    return all(
+        cell in ("-", NOT_ANSWERED) or cell.replace(".", "", 1).replace("e-", "").replace("e+", "").isdigit()
+        for cell in cells
+    )

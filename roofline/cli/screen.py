@@ -31,8 +31,23 @@ MARKS = {
 
 #: Options of single commands.
 _OWN = frozenset(
-    {"simulate", "seed", "requests", "force", "plot", "name", "baseline", "ttft", "out", "resume", "reduce", "jobs"}
+    {
+        "simulate",
+        "seed",
+        "requests",
+        "force",
+        "plot",
+        "name",
+        "baseline",
+        "ttft",
+        "out",
+        "resume",
+        "reduce",
+        "jobs",
+        "dask",
+    }
 )
+_OF_BLOCKS = ("reduce", "jobs", "dask")  # of those, before their value in a refusal
 _OTHERWISE = {"min_parameters": "min-size", "max_parameters": "max-size"}  # Python's name -> option of the shell
 # Names of options in a refusal: before a value that was typed ("44 ms at batch = 1" and "isl + osl =" are computed, a
 # file states "trace.csv:3: isl ="); alone where no language has such a word, but in a list of inputs or for a field of
@@ -143,7 +158,8 @@ def refusal_words(text: str) -> str:
 
     def typed(name: re.Match[str]) -> str:
         word = name[1] or name[3] or name[4]
-        flag = _OTHERWISE.get(word, word if word in OPTIONS else None)
+        is_known = word in OPTIONS or (name[1] and word in _OF_BLOCKS)
+        flag = _OTHERWISE.get(word, word if is_known else None)
         return name[0] if flag is None else f"--{flag.replace('_', '-')}{' ' if name[1] else ''}{name[2] or ''}"
 
     return re.sub(_NAMED_OPTION, typed, shell_words(text))

@@ -29,6 +29,7 @@ from roofline.cli.answers import (
 from roofline.cli.case import question
 from roofline.cli.options import (
     FOR_PROGRAMS,
+    NOT_ANSWERED,
     Command,
     PathName,
     echo,
@@ -50,12 +51,12 @@ from roofline.support.errors import BadInput
 if TYPE_CHECKING:
     from roofline.questions.blocks import DataSet
 
-_STOPPED = 130  # exit code of a command that Ctrl-C stopped
 _PERCENT = 100.0
 _HEADINGS = {
     "bin_low": "from", "bin_high": "to", "row_count": "rows", "row_share": "share", "met_count": "meet the SLO",
     "unknown_count": "not known", "met_share": "share",
 }  # fmt: skip
+_ENDS = ("bin_low", "bin_high")  # in the unit of the figure; rows without it have neither
 _LONG = 10.0  # time from which on the rate is said [s]
 
 
@@ -195,6 +196,12 @@ def sweep(
 # In blocks.
 
 
+class _Stopped(click.ClickException):
+    """Ctrl-C; the message says what is done."""
+
+    exit_code = 130
+
+
 def _answer_in_blocks(
     models: Sequence[str],
     gpus: Sequence[str],
@@ -220,8 +227,7 @@ def _answer_in_blocks(
         with log_progress():
             found: DataSet = table(models, gpus or None, **how, **options)
     except KeyboardInterrupt as stopped:
-        echo(f"Error: {stopped or 'stopped'}", err=True)
-        raise click.exceptions.Exit(_STOPPED) from None
+        raise _Stopped(str(stopped) or "stopped") from None
     _say(found)
     if output_format in FOR_PROGRAMS or flags().output is not None:
         whole = found.to_dict()
@@ -266,10 +272,12 @@ def _print(
         show(Screen(columns=shown, rows=rows, case=case, is_curve=text.startswith("frontier")), output_format)
         return
     echo(case)
-    keys = list(rows[0])
+    from roofline.questions.reducers import unit_of
+
+    keys, unit = list(rows[0]), unit_of(text)
     print_table(
-        [_HEADINGS.get(key, key) for key in keys],
-        [[_cell(key, row[key]) for key in keys] for row in rows],
+        [f"{_HEADINGS.get(key, key)} {unit if key in _ENDS else ''}".rstrip() for key in keys],
+        [[_cell(key, row) for key in keys] for row in rows],
         output_format,
     )
 
@@ -288,7 +296,10 @@ def _with_asked(
     return [ranked(column, 0) if column.key in named else column for column in every]
 
 
-def _cell(key: str, value: Any) -> str:
+def _cell(key: str, row: Mapping[str, Any]) -> str:
+    value = row[key]
+    if key == _ENDS[0] and row[_ENDS[0]] is None and row[_ENDS[1]] is None:
+        return NOT_ANSWERED
     if key in ("row_share", "met_share"):
         return f"{rounded(_PERCENT * value)}%"
     return cell_text(value)

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
     from roofline.outputs.files import ArrowTable
 
-MANIFEST, REDUCED = "manifest.json", "reduced.json"
+#: Readers of Parquet pass over names that begin with an underscore or a dot.
+MANIFEST, REDUCED = "_manifest.json", "_reduced.json"
 _LOCK = ".lock"
 _ASIDE = ".part"
 _BLOCK = re.compile(r"block-(\d{6,9})\.parquet")
-_PART = re.compile(r"\.block-\d{6,9}\.parquet\.part|\.(manifest|reduced)\.json\.part")
+_PART = re.compile(r"\.block-\d{6,9}\.parquet\.part|\._(manifest|reduced)\.json\.part")
 _GROUP_BYTES = 1 << 25  # of a row group in memory
 _QUESTION, _NUMBER, _STATES = b"roofline.question", b"roofline.block", b"roofline.reduced"  # in the footer of a block
 #: What of a manifest another question may share.
@@ -178,6 +179,8 @@ def _check(found: Folder, *, resume: bool) -> None:
     if known is None:
         with _refusals(folder):
             others = [file.name for file in folder.iterdir() if file.name != _LOCK and not _PART.fullmatch(file.name)]
+        if any(map(_BLOCK.fullmatch, others)):
+            raise BadInput(f"{folder} has blocks, but its {MANIFEST} is missing; put it back, or choose another folder")
         if others:
             raise BadInput(f"{folder} has other files, such as {shown(min(others))}; choose a folder of its own")
         return
@@ -185,7 +188,7 @@ def _check(found: Folder, *, resume: bool) -> None:
     differing = [name for name in {**asked, **there} if asked.get(name, _MISSING) != there.get(name, _MISSING)]
     if differing or known.get("sha256") != found.manifest["sha256"]:
         what = ", ".join(differing[:_FEW]) or "checksum"
-        raise BadInput(f"{folder} is of another question, of other {what}; choose another folder")
+        raise BadInput(f"{folder} holds another question: other {what}; choose another folder")
     if not resume:
         raise BadInput(f"{folder} has blocks of this question already; go on with `resume`, or choose another folder")
 
@@ -226,7 +229,9 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             fcntl.flock(opened_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise BadInput(f"{folder}: another process writes to it; wait for its end, or choose another") from None
+            raise BadInput(
+                f"{folder}: another process writes to it; wait until it finishes, or choose another"
+            ) from None
         except OSError:  # a file system without locks
             pass
         yield

@@ -310,6 +310,8 @@ class DataSet(Answer[dict[str, Json]]):
     ...     reduce=["best:ttft:gpu", "histogram:ttft:10,100"])
     >>> found
     <DataSet: 2000 rows; best:ttft_ms:gpu, histogram:ttft_ms:10,100>
+    >>> len(found)
+    2000
     >>> [(row["gpu"], row["isl"]) for row in found.reduced["best:ttft_ms:gpu"]]
     [('h100-sxm', 100), ('l40s', 100)]
     >>> found.to_dict(["gpu"])["row_count"], found.to_rows(["gpu"])[0]
@@ -335,6 +337,9 @@ class DataSet(Answer[dict[str, Json]]):
         kinds = f"; {', '.join(self.reduced)}" if self.reduced else ""
         colon = ":" if self.folder is None else ""
         return f"<DataSet{colon}{where} {counted(self.rows, 'row')}{kinds}>"
+
+    def __len__(self) -> int:
+        return self.rows
 
     def to_dict(self, keys: Iterable[str] | None = None) -> Mapping[str, object]:
         """Where the rows are, how many, and what they were reduced to.
@@ -468,8 +473,8 @@ def _together(asked: BlocksAsked, states: list[State], more: list[State]) -> lis
 def _so_far(asked: BlocksAsked, folder: Folder | None, count: int) -> str:
     done = f"{count:,} of {counted(f'{asked.blocks:,}', 'block')}"
     if folder is None:
-        return f"{done} were computed, none is kept without a folder (`out`)"
-    return f"{done} are in {folder.path}; the same question with `resume` goes on"
+        return f"computed {done}; nothing is kept without a folder (`out`)"
+    return f"{folder.path} holds {done}; the same question with `resume` goes on"
 
 
 def _with_end(error: RooflineError, end: str) -> RooflineError:

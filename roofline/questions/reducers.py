@@ -91,7 +91,7 @@ def reductions_of(texts: Iterable[Any]) -> tuple[Reduction, ...]:
     found = tuple(map(_reduction_of, [texts] if isinstance(texts, str) else texts))
     for place, each in enumerate(found):
         if each.text in [other.text for other in found[:place]]:
-            raise BadInput(f"reduce: {each.text} is given twice; leave one out")
+            raise BadInput(f"reduce = {each.text} is given twice; leave one out")
     return found
 
 
@@ -248,6 +248,17 @@ def merged(reduction: Reduction, one: State, other: State) -> State:
     if reduction.keeps_rows and sum(map(len, whole.values())) > _MOST_KEPT:
         raise BadInput(f"{reduction.text}: more than {_MOST_KEPT:,} rows are kept; ask for fewer, or fewer groups")
     return whole
+
+
+def unit_of(text: str) -> str:
+    """Unit of the bins of a histogram, as headings have it; none of a share or of what has no unit.
+
+    >>> unit_of("histogram:ttft_ms:gpu"), unit_of("share:gpu")
+    ('ms', '')
+    """
+    kind, _, rest = text.partition(":")
+    unit = KEYS[rest.partition(":")[0]].unit if kind == "histogram" else None
+    return "" if unit in (None, "1") else str(unit)
 
 
 def bin_edges(reduction: Reduction) -> tuple[float, ...]:

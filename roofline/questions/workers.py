@@ -53,7 +53,7 @@ def workers_of(jobs: Any = None, executor: Any = None, dask: Any = None) -> Work
     """
     given = [name for name, value in (("jobs", jobs), ("executor", executor), ("dask", dask)) if value is not None]
     if len(given) > 1:
-        raise BadInput(f"{' and '.join(given)} both say who computes; leave out one of them")
+        raise BadInput(f"{' and '.join(f'`{name}`' for name in given)} both say who computes; leave out one of them")
     if dask is not None:
         return _Cluster(_client(dask), is_own=True)
     if executor is not None:
@@ -79,7 +79,7 @@ def _count(jobs: Any) -> int:
         return cores()
     number = int(jobs) if isinstance(jobs, str) and jobs.strip().isascii() and jobs.strip().isdecimal() else jobs
     if type(number) is not int or not 1 <= number <= _MOST_JOBS:
-        raise BadInput(f"jobs = {shown(jobs)} must be a number of processes from 1 to {_MOST_JOBS}, or {_ALL}")
+        raise BadInput(f"jobs = {shown(number)} must be a number of processes from 1 to {_MOST_JOBS}, or {_ALL}")
     return number
 
 

@@ -6,10 +6,12 @@ import os
 import random
 import re
 import signal
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from types import SimpleNamespace
 
+import click
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -69,7 +71,7 @@ def test_a_process_that_is_killed_costs_no_row(many, folder, monkeypatch):
     after_first_write(monkeypatch, lambda: os.kill(min(pools[0]._processes), signal.SIGKILL))
     found = rl.table(MODEL, GPU, **MANY, out=folder, jobs=2)
     assert len(pools) == 2, "the pool that lost a process was used on"
-    assert (found.rows, found.blocks, found.computed) == (200_000, 13, 200_000)
+    assert (found.rows, len(found), found.blocks, found.computed) == (200_000, 200_000, 13, 200_000)
     assert_same_rows(found, many)
 
 
@@ -120,9 +122,9 @@ def test_what_is_missing_or_damaged_is_computed_and_nothing_else(folder):
     assert again.reduced == whole.reduced
     assert not list(folder.glob("*.part"))
     assert rl.table(MODEL, GPU, **SOME, out=folder, reduce=["histogram:ttft"], resume=True).computed == 0
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = json.loads((folder / "_manifest.json").read_text())
     assert (manifest["complete"], manifest["rows"], manifest["question"]["gpu"]) == (True, 40_000, [GPU])
-    assert json.loads((folder / "reduced.json").read_text()) == whole.reduced
+    assert json.loads((folder / "_reduced.json").read_text()) == whole.reduced
 
 
 def test_a_folder_of_anything_else_is_refused(folder, tmp_path):
@@ -133,9 +135,9 @@ def test_a_folder_of_anything_else_is_refused(folder, tmp_path):
     for options, message in {
         ("rows",): "has blocks of this question already; go on with `resume`",
         ("rows", "resume"): None,
-        ("rows", "resume", "tp"): "of another question, of other tp; choose another folder",
-        ("rows", "resume", "reduce"): "of another question, of other reduce;",
-        ("rows", "resume", "isl"): "of another question, of other rows, blocks, isl;",
+        ("rows", "resume", "tp"): "rows holds another question: other tp; choose another folder",
+        ("rows", "resume", "reduce"): "holds another question: other reduce;",
+        ("rows", "resume", "isl"): "holds another question: other rows, blocks, isl;",
         ("file",): "is a file; a data set needs a folder of its own",
         ("others",): r"has other files, such as 'notes.txt'; choose a folder of its own",
         ("file/below",): "cannot be written: Not a directory",
@@ -148,16 +150,22 @@ def test_a_folder_of_anything_else_is_refused(folder, tmp_path):
         else:
             with pytest.raises(rl.BadInput, match=message):
                 ask()
-    (folder / "manifest.json").write_text("{}")
+    (folder / "_manifest.json").write_text("{}")
     with pytest.raises(rl.BadInput, match="is no manifest of a data set"):
         rl.table(MODEL, GPU, **SOME, out=folder, resume=True)
+    (folder / "_manifest.json").unlink()
+    for resume in (True, False):
+        with pytest.raises(
+            rl.BadInput, match=r"has blocks, but its _manifest\.json is missing; put it back, or choose"
+        ):
+            rl.table(MODEL, GPU, **SOME, out=folder, resume=resume)
 
 
 def test_two_processes_do_not_write_to_one_folder(folder):
     manifest = {"sha256": "x"}
     with (
         dataset.opened(str(folder), manifest, resume=False),
-        pytest.raises(rl.BadInput, match="another process writes to it"),
+        pytest.raises(rl.BadInput, match="another process writes to it; wait until it finishes"),
     ):
         rl.table(MODEL, GPU, **SOME, out=folder)
     with dataset.opened(str(folder), manifest, resume=True):
@@ -174,7 +182,7 @@ def test_a_full_disk_leaves_whole_blocks_and_says_how_to_go_on(folder, monkeypat
         sync(path)
 
     monkeypatch.setattr(dataset, "sync", full)
-    with pytest.raises(rl.BadInput, match=r"No space left on device; 2 of 3 blocks are in .*`resume` goes on"):
+    with pytest.raises(rl.BadInput, match=r"No space left on device; \S*rows holds 2 of 3 blocks; .*`resume` goes on"):
         rl.table(MODEL, GPU, **SOME, out=folder)
     assert sorted(path.name for path in folder.glob("*.p*")) == ["block-000000.parquet", "block-000001.parquet"]
     monkeypatch.undo()
@@ -191,13 +199,48 @@ def test_ctrl_c_says_what_is_done_and_ends_with_130(folder, monkeypatch):
     after_first_write(monkeypatch, interrupted)
     stopped = CliRunner().invoke(cli, asked)
     assert stopped.exit_code == 130
-    assert f"Error: stopped: 0 of 3 blocks are in {folder}; the same question with --resume goes on" in stopped.stderr
+    assert f"Error: stopped: {folder} holds 0 of 3 blocks; the same question with --resume goes on" in stopped.stderr
     done = CliRunner().invoke(cli, [*asked, "--resume", "--reduce", "best:ttft"])
-    assert "of another question, of other reduce" in done.stderr
+    assert "holds another question: other reduce" in done.stderr
     done = CliRunner().invoke(cli, [*asked, "--resume"])
     assert done.exit_code == 0
     assert f"wrote {folder}: 40,000 rows in 3 blocks" in done.stderr
     assert "23,616 rows were missing" in done.stderr, "the block that was written before is kept"
+
+
+def test_ctrl_c_on_a_terminal_wraps_at_words(tmp_path, monkeypatch):
+    asked = ["sweep", MODEL, GPU, "--isl", "1k,2k", "--keys", "ttft_ms", "--out", str(tmp_path / "rows")]
+    kept, said = [], []
+    monkeypatch.setattr(dataset.Folder, "write", lambda *_: kept.append(1) or signal.raise_signal(signal.SIGINT))
+    monkeypatch.setenv("COLUMNS", "60")
+    with pytest.raises(click.ClickException) as stopped, monkeypatch.context() as patch:
+        patch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        cli.main(asked, standalone_mode=False)
+    said = f"Error: {stopped.value.message}".splitlines()
+    assert (stopped.value.exit_code, len(kept)) == (130, 1)
+    assert " ".join(said).endswith("holds 0 of 1 block; the same question with --resume goes on")
+    assert len(said) > 1
+    assert all(len(line) <= 60 or " " not in line for line in said), said
+
+
+@each("asked", {"--jobs": "0", "--dask": " ", "--reduce": "best:ttft_ms"}.items())
+def test_the_shell_names_its_options_as_they_are_typed(asked):
+    words = ["sweep", MODEL, GPU, "--reduce", "best:ttft_ms", *asked]
+    said = CliRunner().invoke(cli, words).stderr
+    assert re.search(rf"^Error: {asked[0]} '?{asked[1]}'? (must be|is given twice)", said), said
+
+
+def test_a_histogram_has_a_unit_and_names_what_is_not_answered():
+    asked = ["sweep", MODEL, GPU, "--isl", "1k:3k:512", "--batch", "1,100000", "--reduce", "histogram:ttft:100,300"]
+    _, headings, *lines = CliRunner().invoke(cli, asked).stdout.splitlines()
+    assert headings.split("  ")[-1] == "share"
+    assert re.split(r"\s{2,}", headings.strip())[:2] == ["from ms", "to ms"]
+    assert [re.split(r"\s{2,}", line.strip()) for line in lines] == [
+        ["-", "100", "5", "50%"], ["100", "300", "0", "0%"], ["300", "-", "0", "0%"], ["not answered", "-", "5", "50%"],
+    ]  # fmt: skip
+    assert {
+        line.index(cell) + len(cell) for line, cell in zip(lines, ("-", "100", "300", "not answered"), strict=True)
+    } == {12}
 
 
 def test_workers_with_another_version_or_catalog_are_refused(monkeypatch):
@@ -420,7 +463,7 @@ def test_a_number_of_processes_is_checked(jobs):
 
 
 def test_two_who_compute_are_one_too_many():
-    with pytest.raises(rl.BadInput, match="jobs and executor both say who computes"):
+    with pytest.raises(rl.BadInput, match="`jobs` and `executor` both say who computes"):
         workers.workers_of(jobs=2, executor=SimpleNamespace(submit=print))
     with pytest.raises(rl.BadInput, match=r"must be a concurrent\.futures\.Executor"):
         workers.workers_of(executor=ThreadPoolExecutor)
