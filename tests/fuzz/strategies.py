@@ -78,7 +78,8 @@ PLAUSIBLE = {
     "prefill_engine": ("vllm", "sglang"), "decode_engine": ("trtllm", "x"),
     "prefill_gpu_price": (2.5, "2-4"), "decode_gpu_price": (1, "3/h"), "generation": ("hopper", "x"),
     "status": ("shipping", "announced"), "moe": (True, False), "min_parameters": (1e9,), "max_parameters": (7e10,),
-    "layerwise": (True, False), "enforce_eager": (True, False), "statistic": ("mean", "p99"),
+    "disaggregate": (True, False), "layerwise": (True, False), "enforce_eager": (True, False),
+    "statistic": ("mean", "p99"),
 }  # fmt: skip
 _LETTERS = st.characters(exclude_characters="\0/.~")  # no argument holds a zero; nothing outside of the folder is named
 _WORDS = st.text(_LETTERS, max_size=6)

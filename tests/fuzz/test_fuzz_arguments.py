@@ -51,6 +51,7 @@ def questions(draw):
     if question == "step_time":
         chosen |= {"decode": draw(st.lists(values("isl"), max_size=4)), "prefill": draw(_PROMPTS | odd_values)}
     if question == "calibrate_once":
+        chosen.pop("measured", None)
         return question, (model, gpu, draw(values("measured"))), chosen
     if question == "disaggregate":
         return question, (model, draw(named(_POOLS)), draw(named(_POOLS))), chosen
