@@ -62,7 +62,8 @@ def _facts(prediction: Prediction | Shown) -> Mapping[str, str]:
     plan = plan_text(deployment.plan, replicas=deployment.replicas)
     cached = f", {workload.prefix:g} of {workload.isl:g} cached" if workload.prefix else ""
     spread = "" if workload.lengths is None else f", lengths {workload.lengths}"
-    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
+    profile = "profile of " if "@" in engine.name and engine.versions else ""  # whose versions may be others
+    fitted = profile + ", ".join(part for part in (engine.versions, engine.year) if part)
     named = "no engine" if prediction.engine == "none" else f"engine {engine.name}{f' ({fitted})' if fitted else ''}"
     slo = limits_words(prediction.slo, is_mean=workload.is_mean)
     return {

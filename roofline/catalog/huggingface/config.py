@@ -8,11 +8,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from math import prod
 from typing import Any
 
 from roofline.catalog.huggingface.absent import assumed, read_as_none
-from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups
+from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups, json_kind
+from roofline.catalog.huggingface.context import CONTEXT, scaled_context
 from roofline.catalog.huggingface.dense import FAMILIES
 from roofline.catalog.huggingface.quantization import native_formats
 from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
@@ -57,14 +59,6 @@ _ASSUME_UNTIED = frozenset((
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 #: Sections of a configuration that `huggingface.towers` reads.
 ENCODERS = ("vision_config", "audio_config")
-_CONTEXT = (
-    "max_position_embeddings",
-    "max_seq_len",
-    "max_sequence_length",
-    "n_positions",
-    "seq_length",
-    "model_max_length",
-)
 
 
 class Described(NamedTuple):
@@ -236,7 +230,7 @@ def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tu
     """
     model_type = fields.text("model_type") or "missing"
     family = family_of(model_type, FAMILIES)
-    seen: set[str] = {"model_type", "tie_word_embeddings", *_CONTEXT}
+    seen: set[str] = {"model_type", "tie_word_embeddings", *CONTEXT}
     if family is not None:
         shape, notes = _read_family(fields, family, seen)
         return shape, (*notes, *check_unread(fields, family, seen)), None
@@ -293,7 +287,7 @@ def _document(fields: Fields, shape: Shape, name: str, where: str, towers: list[
     if shape.streams > 1:
         document["streams"] = shape.streams
     document |= shape.extras
-    context = fields.optional(*_CONTEXT)
+    context = scaled_context(fields)
     if context is not None:
         document["max_context"] = context
     document["groups"] = groups(shape.layers)
@@ -326,7 +320,7 @@ def _json(path: str) -> dict[str, Any]:
         raw = content(path, _MOST_BYTES, "configuration")
         text = raw.decode("utf-8-sig")
         check_json_amount(text)
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=partial(_once, path))
         check_json_depth(data)
     except Unreadable as fault:
         raise BadSpec(f"{path}:1: {fault}") from None
@@ -335,11 +329,23 @@ def _json(path: str) -> dict[str, Any]:
         raise BadSpec(f"{path}:{line}: not UTF-8 text: {fault.reason}") from None
     except json.JSONDecodeError as fault:
         raise BadSpec(f"{path}:{fault.lineno}: not JSON: {fault.msg}") from None
-    except (ValueError, RecursionError) as fault:  # digits beyond what Python converts, depth beyond its stack
-        raise BadSpec(f"{path}:1: unreadable JSON: {type(fault).__name__}") from None
+    except RecursionError:
+        raise BadSpec(f"{path}:1: unreadable JSON: nested too deeply") from None
+    except ValueError:  # digits beyond what Python converts
+        raise BadSpec(f"{path}:1: unreadable JSON: a number has too many digits") from None
     if not isinstance(data, dict):
-        raise BadSpec(f"{path}:1: a configuration must be a mapping of fields, not a {type(data).__name__}")
+        raise BadSpec(f"{path}:1: a configuration must be a mapping of fields, not {json_kind(data)}")
     return data
+
+
+def _once(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping of JSON, unless a field has two values."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found and found[name] != value:
+            raise BadSpec(f"{path}:1: {shown(name)} is there twice, with two values; keep one")
+        found[name] = value
+    return found
 
 
 def _name(config: Mapping[str, Any], path: str) -> str:
@@ -406,7 +412,7 @@ def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
     """Error for an unknown model type, with the nearest known ones."""
     model_type = fields.text("model_type")
     accept = (
-        "pip install 'roofline[trace]' and torch answers types that transformers has;"
+        "install roofline[trace] and torch to read any type that transformers has;"
         " `assume` llama reads it as Llama, and says so in every answer"
     )
     if model_type is None:
