@@ -542,7 +542,8 @@ def _versioned_engine(family: str, version: str) -> Engine:
     if engine.name not in _VERSIONED:
         raise UnknownName(f"engine {engine.name} has no versions here, unlike {', '.join(_VERSIONED)}")
     if _VERSION.match(version) is None:
-        raise UnknownName(f"version {shown(version)} of {engine.name} needs major.minor, such as {engine.name}@{_SUCH_AS[engine.name]}")
+        example = f"{engine.name}@{_SUCH_AS[engine.name]}"
+        raise UnknownName(f"version {shown(version)} of {engine.name} needs major.minor, such as {example}")
     older = (name for before, name in _VERSIONED[engine.name] if place_of(version) < place_of(before))
     content = shipped_by_name(next(older, engine.name), engine_paths(), _engine_content) or {}
     of_version = _of_version(engine_record(content), f"{engine.name}@{version}")

@@ -107,9 +107,20 @@ def _part(fit: Fit, name: str) -> str:
     return f"CUDA {name}" if name == _GRAPHS and fit.gpu.vendor.lower() in _CUDA_AND_HIP else name
 
 
+def _is_full(row: Mapping[str, Any]) -> bool:
+    """Whether nothing is left for the KV cache, at either end of its interval."""
+    return row["kv_cache_high_gib"] is not None and row["kv_cache_high_gib"] <= 0.0
+
+
+def _in_words(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the table, which says none where nothing is left for the KV cache."""
+    none = {"kv_cache_gib": "none", "kv_cache_low_gib": None, "kv_cache_high_gib": None}
+    return {**row, **none} if _is_full(row) else {**row}
+
+
 def _left(row: Mapping[str, Any]) -> str:
     """What is left for the KV cache, with its 80 % interval; in words where that is nothing."""
-    if row["kv_cache_high_gib"] <= 0.0:
+    if _is_full(row):
         return "nothing left for the KV cache"
     low, high = max(row["kv_cache_low_gib"], 0.0), row["kv_cache_high_gib"]
     return f"KV cache {max(row['kv_cache_gib'], 0.0):.2f} ({low:.2f} to {high:.2f})"
@@ -177,7 +188,7 @@ def fits(
     first = listed[0]
     screen = Screen(
         columns=_columns(len(models)),
-        rows=rows if len(rows) > 1 else [],
+        rows=[_in_words(row) for row in rows] if len(rows) > 1 else [],
         case=_case(first, models, enforce_eager=enforce_eager),
         answer=_answer(listed),
         lines=list(_lines(listed)),
@@ -187,7 +198,8 @@ def fits(
     if output_format == "markdown":
         from roofline.support.records import replace
 
-        screen = replace(screen, rows=rows, columns=[*screen.columns, ScreenColumn("error", "start_error")])
+        columns = [*screen.columns, ScreenColumn("error", "start_error")]
+        screen = replace(screen, rows=[_in_words(row) for row in rows], columns=columns)
     show(screen, output_format, rows)
     failure = _unable(listed)
     if failure:

@@ -56,6 +56,11 @@ _ASSUME_UNTIED = frozenset((
     "minicpmv4_6", "minicpmv4_7", "muse_glimmer", "qianfan_ocr", "qwen2_5_omni_thinker", "qwen2_audio", "qwen3_5",
     "qwen3_5_moe", "qwen3_omni_moe_thinker", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp", "smolvlm",
 ))  # fmt: skip
+_WRAPPERS = frozenset((
+    *_TIED_BY_TEXT, *_TIED_BY_EITHER, *_TIED_ALWAYS, *_ASSUME_TIED, *_ASSUME_UNTIED, "inkling_mm_model", "kimi_k3",
+    "mllama",
+))  # fmt: skip
+_ENCODED = re.compile(r"vision|visual|vit_|image|video|audio|speech|sound|media")  # fields of models with encoders
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 #: Sections of a configuration that `huggingface.towers` reads.
 ENCODERS = ("vision_config", "audio_config")
@@ -194,6 +199,18 @@ def _doubt_about_ties(outer: Fields, *, tied: bool) -> tuple[str, ...]:
     )
 
 
+def _unknown_wrapper(outer: Fields, part: str | None) -> str:
+    """Caution where a file has a text part in a wrapper that nobody knows, and no sign of an encoder; else empty."""
+    wrapper = outer.text("model_type")
+    if part is None or any(re.search(_ENCODED, str(name)[:_LONGEST_NAME]) for name in outer.values):
+        return ""
+    if wrapper is None:
+        return f"the file has no model_type: only its {part} is read"
+    if family_of(wrapper, FAMILIES) is not None or wrapper in _WRAPPERS:
+        return ""
+    return f"the wrapper {shown(wrapper)} is unknown: only its {part} is read"
+
+
 def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """Fields of the language model, and a caution where encoders of other modalities are left out."""
     cautions: tuple[str, ...] = ()
@@ -201,9 +218,10 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     if thinker is not None:
         fields, cautions = _language_model(thinker)
         return fields, (*cautions, "only the thinker is counted; what makes speech of its text is left out")
-    inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
+    part = next((name for name in _LANGUAGE if outer.section(name) is not None), None)
+    inner = None if part is None else outer.section(part)
     if inner is not None or outer.has(*_TOWERS):
-        cautions = (WITHOUT_TOWERS,)
+        cautions = (_unknown_wrapper(outer, part) or WITHOUT_TOWERS,)
     if inner is None:
         return outer, cautions
     shared = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "is_encoder_decoder")
