@@ -272,7 +272,15 @@ def _read_family(fields: Fields, family: str, seen: set[str]) -> tuple[Shape, tu
     notes = [
         f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items() if name in seen
     ]
-    return shape, (*notes, *read_as_none(family, fields))
+    return shape, (*notes, *read_as_none(family, fields), *_doubt_about_windows(family, shape))
+
+
+def _doubt_about_windows(family: str, shape: Shape) -> tuple[str, ...]:
+    """Caution where a Llama states a window, which vLLM gives every layer, and the class in transformers none."""
+    window = next((part["window"] for layer in shape.layers for part in layer if part.get("window")), None)
+    if family != "llama" or window is None:
+        return ()
+    return (f"sliding_window {window} is counted, as vLLM has it; the class of llama in transformers has no window",)
 
 
 def _checked_assumption(assume: str | None) -> str | None:
