@@ -412,8 +412,8 @@ def _error(deployment: Deployment, length: float, *, is_eager: bool) -> str | No
     free = memory.total - max(rule.context, _CONTEXT)
     if memory.weights > free:
         return (
-            f"torch.OutOfMemoryError: {_cuda(deployment)}out of memory (loading {memory.weights / GIBI:.2f} GiB of weights "
-            f"into {free / GIBI:.2f} GiB)"
+            f"torch.OutOfMemoryError: {_cuda(deployment)}out of memory (loading {memory.weights / GIBI:.2f} GiB of "
+            f"weights into {free / GIBI:.2f} GiB)"
         )
     request = float(request_bytes(deployment, length))
     if kind == OF_ALL:
