@@ -486,6 +486,7 @@ _VERSIONED: Mapping[str, tuple[tuple[str, str], ...]] = {
     "vllm": (),
     "sglang": (),
 }
+_SUCH_AS = {"trtllm": "1.2", "vllm": "0.25", "sglang": "0.5"}  # versions for an error to show
 #: Parts of the folded names of programs without a server: those that replay graphs or compile whole passes, which take
 #: precedence, and those whose host launches every kernel.
 _REPLAYED = ("graph", "gptfast", "torchao", "mlc", "tinychat", "gaudi")
@@ -541,7 +542,8 @@ def _versioned_engine(family: str, version: str) -> Engine:
     if engine.name not in _VERSIONED:
         raise UnknownName(f"engine {engine.name} has no versions here, unlike {', '.join(_VERSIONED)}")
     if _VERSION.match(version) is None:
-        raise UnknownName(f"version {shown(version)} of {engine.name} must be numbers, such as {engine.name}@0.19")
+        example = f"{engine.name}@{_SUCH_AS[engine.name]}"
+        raise UnknownName(f"version {shown(version)} of {engine.name} needs major.minor, such as {example}")
     older = (name for before, name in _VERSIONED[engine.name] if place_of(version) < place_of(before))
     content = shipped_by_name(next(older, engine.name), engine_paths(), _engine_content) or {}
     of_version = _of_version(engine_record(content), f"{engine.name}@{version}")

@@ -93,10 +93,37 @@ def _json(document: Mapping[str, Any]) -> str:
 _PARTS = (
     ("weights", "weights_gib"),
     ("activations", "activations_gib"),
-    ("CUDA graphs", "graphs_gib"),
+    ("graphs", "graphs_gib"),
     ("other", "other_gib"),
-    ("KV cache", "kv_cache_gib"),
 )
+
+
+_GRAPHS = "graphs"
+_CUDA_AND_HIP = ("nvidia", "amd")  # vendors whose frameworks say CUDA
+
+
+def _part(fit: Fit, name: str) -> str:
+    """A part of the memory as the servers of a vendor call it."""
+    return f"CUDA {name}" if name == _GRAPHS and fit.gpu.vendor.lower() in _CUDA_AND_HIP else name
+
+
+def _is_full(row: Mapping[str, Any]) -> bool:
+    """Whether nothing is left for the KV cache, at either end of its interval."""
+    return row["kv_cache_high_gib"] is not None and row["kv_cache_high_gib"] <= 0.0
+
+
+def _in_words(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the table, which says none where nothing is left for the KV cache."""
+    none = {"kv_cache_gib": "none", "kv_cache_low_gib": None, "kv_cache_high_gib": None}
+    return {**row, **none} if _is_full(row) else {**row}
+
+
+def _left(row: Mapping[str, Any]) -> str:
+    """What is left for the KV cache, with its 80 % interval; in words where that is nothing."""
+    if _is_full(row):
+        return "nothing left for the KV cache"
+    low, high = max(row["kv_cache_low_gib"], 0.0), row["kv_cache_high_gib"]
+    return f"KV cache {max(row['kv_cache_gib'], 0.0):.2f} ({low:.2f} to {high:.2f})"
 
 
 def _columns(models: int) -> list[ScreenColumn]:
@@ -161,7 +188,7 @@ def fits(
     first = listed[0]
     screen = Screen(
         columns=_columns(len(models)),
-        rows=rows if len(rows) > 1 else [],
+        rows=[_in_words(row) for row in rows] if len(rows) > 1 else [],
         case=_case(first, models, enforce_eager=enforce_eager),
         answer=_answer(listed),
         lines=list(_lines(listed)),
@@ -171,7 +198,8 @@ def fits(
     if output_format == "markdown":
         from roofline.support.records import replace
 
-        screen = replace(screen, rows=rows, columns=[*screen.columns, ScreenColumn("error", "start_error")])
+        columns = [*screen.columns, ScreenColumn("error", "start_error")]
+        screen = replace(screen, rows=[_in_words(row) for row in rows], columns=columns)
     show(screen, output_format, rows)
     failure = _unable(listed)
     if failure:
@@ -204,7 +232,7 @@ def _emit_fit(
     if fit.deployment is None:
         raise BadInput(str(fit.error))
     if not fit.starts and fit.largest_max_model_len is None:
-        raise BadInput(f"{fit.target.title} does not start: {str(fit.error).rstrip('.')}{_try(fit)}")
+        raise BadInput(f"{fit.target.title} {_fails(fits=(fit,))}: {str(fit.error).rstrip('.')}{_try(fit)}")
     from roofline.questions.launch import launched_fit
 
     text = launched_fit(fit, every=flags().is_full, is_eager=enforce_eager)
@@ -221,7 +249,12 @@ def _unable(fits: Sequence[Fit]) -> str:
         return ""
     first = fits[0]
     where = first.gpu.name if len(fits) == 1 else f"any of {len(fits)} GPUs"
-    return f"{first.target.title} does not start on {where}{_try(first) if len(fits) == 1 else ''}"
+    return f"{first.target.title} {_fails(fits)} on {where}{_try(first) if len(fits) == 1 else ''}"
+
+
+def _fails(fits: Sequence[Fit]) -> str:
+    """That no server starts, as surely as the likeliest of the verdicts says it."""
+    return "does not start" if all(fit.verdict == "fail" for fit in fits) else "may not start"
 
 
 def _case(fit: Fit, models: Sequence[str], *, enforce_eager: bool) -> str:
@@ -231,7 +264,7 @@ def _case(fit: Fit, models: Sequence[str], *, enforce_eager: bool) -> str:
         fit.target.title,
         f"KV cache {cache}" if cache and len(models) == 1 else "",
         f"requests up to {fit.length:,.0f} tokens" if fit.length else "",
-        "no CUDA graphs" if enforce_eager else "",
+        f"no {_part(fit, _GRAPHS)}" if enforce_eager else "",
     ]
     return " \u00b7 ".join(part for part in parts if part)
 
@@ -252,8 +285,7 @@ def _answer(fits: Sequence[Fit]) -> str:
         sure = "" if fit.verdict == "pass" else ", by the central estimate"
         held = f"{fit.tokens:,.0f} KV tokens, {fit.max_concurrency or 0.0:.2f} requests at once"
         return f"it starts on {where}{sure}: {held}"
-    sure = "does not start" if fit.verdict == "fail" else "may not start"
-    return f"it {sure} on {where}"
+    return f"it {_fails(fits)} on {where}"
 
 
 def _lines(fits: Sequence[Fit]) -> Iterator[str]:
@@ -263,9 +295,8 @@ def _lines(fits: Sequence[Fit]) -> Iterator[str]:
     (fit,) = fits
     if fit.memory is not None:
         row: Mapping[str, Any] = fit.to_dict()
-        parts = [f"{name} {row[key]:.2f}" for name, key in _PARTS]
-        ends = f"{row['kv_cache_low_gib']:.2f} to {row['kv_cache_high_gib']:.2f}"
-        yield f"of {row['total_gib']:.2f} GiB: {', '.join(parts)} ({ends})"
+        parts = [f"{_part(fit, name)} {row[key]:.2f}" for name, key in _PARTS]
+        yield f"of {row['total_gib']:.2f} GiB: {', '.join(parts)}, {_left(row)}"
     if fit.log:
         yield "-- its log will say --"
         yield from (f"  {line}" for line in fit.log)

@@ -11,6 +11,7 @@ from roofline.serving.latency import Workload
 from roofline.serving.prediction import Prediction
 from roofline.serving.quantization import summary
 from roofline.serving.shown import gpus_text, plan_text
+from roofline.serving.summary import fitted_on
 from roofline.specs.workload import limits_words
 from roofline.support.records import NamedTuple
 
@@ -62,7 +63,7 @@ def _facts(prediction: Prediction | Shown) -> Mapping[str, str]:
     plan = plan_text(deployment.plan, replicas=deployment.replicas)
     cached = f", {workload.prefix:g} of {workload.isl:g} cached" if workload.prefix else ""
     spread = "" if workload.lengths is None else f", lengths {workload.lengths}"
-    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
+    fitted = fitted_on(engine)
     named = "no engine" if prediction.engine == "none" else f"engine {engine.name}{f' ({fitted})' if fitted else ''}"
     slo = limits_words(prediction.slo, is_mean=workload.is_mean)
     return {

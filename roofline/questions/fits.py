@@ -412,15 +412,15 @@ def _error(deployment: Deployment, length: float, *, is_eager: bool) -> str | No
     free = memory.total - max(rule.context, _CONTEXT)
     if memory.weights > free:
         return (
-            f"torch.OutOfMemoryError: CUDA out of memory (loading {memory.weights / GIBI:.2f} GiB of weights into "
-            f"{free / GIBI:.2f} GiB)"
+            f"torch.OutOfMemoryError: {_cuda(deployment)}out of memory (loading {memory.weights / GIBI:.2f} GiB of "
+            f"weights into {free / GIBI:.2f} GiB)"
         )
     request = float(request_bytes(deployment, length))
     if kind == OF_ALL:
         if memory.weights + memory.activations > free:
             return (
-                f"CUDA out of memory occurred when warming up sampler with {engine.max_num_seqs} dummy requests. "
-                "Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine."
+                f"{_cuda(deployment)}out of memory occurred when warming up sampler with {engine.max_num_seqs} dummy "
+                "requests. Please try lowering `max_num_seqs` or `gpu_memory_utilization` when initializing the engine."
             )
         if memory.kv_cache <= 0.0:
             return (
@@ -437,7 +437,8 @@ def _error(deployment: Deployment, length: float, *, is_eager: bool) -> str | No
             )
         left = memory.total - _CONTEXT - engine.gpu_memory_utilization * memory.total
         if not rule.counts_graphs and not is_eager and memory.graphs > left + _RELEASED * memory.activations:
-            return "torch.OutOfMemoryError: CUDA out of memory (while capturing CUDA graphs)"
+            cuda = _cuda(deployment)
+            return f"torch.OutOfMemoryError: {cuda}out of memory (while capturing {cuda}graphs)"
         return None
     if memory.kv_cache < _needed(deployment, request, length):
         if kind == OF_FREE:
@@ -449,8 +450,14 @@ def _error(deployment: Deployment, length: float, *, is_eager: bool) -> str | No
         return "The available KV cache memory is not enough for one sequence (kv_cache_config)"
     left = (1.0 - engine.gpu_memory_utilization) * memory.total
     if kind == OF_FREE and not is_eager and memory.activations + memory.graphs > left:
-        return "Capture cuda graph failed: CUDA out of memory; try a smaller --mem-fraction-static"
+        cuda = _cuda(deployment)
+        return f"Capture {cuda.lower()}graph failed: {cuda}out of memory; try a smaller --mem-fraction-static"
     return None
+
+
+def _cuda(deployment: Deployment) -> str:
+    """How frameworks call what they run on: AMD's say CUDA too, others do not."""
+    return "CUDA " if deployment.gpu.vendor.lower() in _VENDORS else ""
 
 
 _CONTEXT = 0.5 * GIBI  # of the process, where the profile counts none

@@ -31,6 +31,7 @@ from roofline.support.dates import OLD, price_age
 
 if TYPE_CHECKING:
     from roofline.serving.prediction import Prediction
+    from roofline.specs.engine import Engine
 
 
 _ROUNDED = 0.0005  # of the turns: less is shown as none
@@ -333,12 +334,18 @@ def _cost(prediction: Prediction) -> tuple[str, ...]:
     return figures, f"; by the time that each takes {parts}; rent: {rent}, {month}"
 
 
+def fitted_on(engine: Engine) -> str:
+    """The versions that a profile was fitted on, which may be others than the version that it stands for."""
+    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
+    return f"profile of {fitted}" if fitted and "@" in engine.name else fitted
+
+
 def _engine(prediction: Prediction) -> str:
     """Engine, and the versions that its constants were fitted on."""
     engine = prediction.deployment.engine
     if prediction.engine == "none":
         return "none: kernels only"
-    fitted = ", ".join(part for part in (engine.versions, engine.year) if part)
+    fitted = fitted_on(engine)
     words = {
         "max_num_batched_tokens": f"{engine.max_num_batched_tokens} tokens a step",
         "max_num_seqs": f"at most {engine.max_num_seqs} sequences",

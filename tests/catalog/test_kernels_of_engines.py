@@ -82,9 +82,9 @@ def test_your_own_calibration_holds_for_every_engine(tmp_path):
     [
         ("generic@1.0", "engine generic has no versions here, unlike trtllm, vllm, sglang"),
         ("none@1.0", "engine none has no versions"), ("eager@2", "engine eager has no versions"),
-        ("vllm@", "version '' of vllm must be numbers, such as vllm@0.19"),
-        ("vllm@main", "version 'main' of vllm must be numbers"), ("vlm@0.19", "unknown engine 'vlm'; did you mean"),
-        ("vllm@" + "9" * 5000 + ".1", "must be numbers"),
+        ("vllm@", "version '' of vllm needs major.minor, such as vllm@0.25"),
+        ("vllm@main", "version 'main' of vllm needs major.minor"), ("vlm@0.19", "unknown engine 'vlm'; did you mean"),
+        ("vllm@" + "9" * 5000 + ".1", "needs major.minor"),
     ],
 )  # fmt: skip
 def test_versions_that_nobody_knows_are_refused_in_a_sentence(engine, words):

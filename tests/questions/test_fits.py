@@ -261,3 +261,16 @@ def test_a_server_that_does_not_start_has_no_command_unless_a_shorter_limit_help
     shorter = answered("fits", "-m", LLAMA, "-g", "l4", "--engine", "vllm@0.19", "--emit", "vllm@0.19")
     longest = int(fit_of(LLAMA, "l4", engine="vllm@0.19").largest_max_model_len)
     assert f"--max-model-len {longest}" in shorter
+
+
+def test_the_screen_says_may_not_where_the_verdict_does_and_none_where_nothing_is_left():
+    unsure = ask("fits", "-m", LLAMA, "-g", "arc-pro-b60", "--engine", "vllm@0.20")
+    assert "it may not start on 1x arc-pro-b60" in unsure.stdout
+    assert "vLLM 0.20.0 may not start on arc-pro-b60; try" in unsure.stderr
+    sure = ask("fits", "-m", "llama-3.1-405b", "-g", "gaudi3")
+    assert "nothing left for the KV cache" in " ".join(sure.stdout.split())
+    assert "CUDA" not in sure.stdout
+    assert "does not start on gaudi3" in sure.stderr
+    table = ask("fits", "-m", "llama-3.1-405b", "-g", "l4,gaudi3").stdout
+    assert table.count(" none ") == 2
+    assert "(-" not in table

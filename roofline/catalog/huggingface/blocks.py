@@ -171,6 +171,16 @@ class Fields:
         return value
 
 
+def json_kind(value: object) -> str:
+    """What a value of JSON is, in words."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true or false"
+    kinds = ((Mapping, "a mapping"), (list, "a list"), (str, "text"), ((int, float), "a number"))
+    return next(name for kind, name in kinds if isinstance(value, kind))
+
+
 # Building blocks of layers, in the words of a specification, from the fields of a configuration.
 
 Block = dict[str, Any]

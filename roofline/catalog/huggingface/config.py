@@ -8,11 +8,13 @@ import os
 import re
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import partial
 from math import prod
 from typing import Any
 
 from roofline.catalog.huggingface.absent import assumed, read_as_none
-from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups
+from roofline.catalog.huggingface.blocks import LARGEST, Block, Fields, Shape, groups, json_kind
+from roofline.catalog.huggingface.context import CONTEXT, scaled_context
 from roofline.catalog.huggingface.dense import FAMILIES
 from roofline.catalog.huggingface.quantization import native_formats
 from roofline.catalog.huggingface.traced import class_tensors, shape_of_tensors
@@ -54,17 +56,14 @@ _ASSUME_UNTIED = frozenset((
     "minicpmv4_6", "minicpmv4_7", "muse_glimmer", "qianfan_ocr", "qwen2_5_omni_thinker", "qwen2_audio", "qwen3_5",
     "qwen3_5_moe", "qwen3_omni_moe_thinker", "qwen3_vl", "qwen3_vl_moe", "qwen4_exp", "smolvlm",
 ))  # fmt: skip
+_WRAPPERS = frozenset((
+    *_TIED_BY_TEXT, *_TIED_BY_EITHER, *_TIED_ALWAYS, *_ASSUME_TIED, *_ASSUME_UNTIED, "inkling_mm_model", "kimi_k3",
+    "mllama",
+))  # fmt: skip
+_ENCODED = re.compile(r"vision|visual|vit_|image|video|audio|speech|sound|media")  # fields of models with encoders
 _TOWERS = ("vision_config", "audio_config", "speech_config", "visual", "vision_tower", "mm_vision_tower")
 #: Sections of a configuration that `huggingface.towers` reads.
 ENCODERS = ("vision_config", "audio_config")
-_CONTEXT = (
-    "max_position_embeddings",
-    "max_seq_len",
-    "max_sequence_length",
-    "n_positions",
-    "seq_length",
-    "model_max_length",
-)
 
 
 class Described(NamedTuple):
@@ -200,6 +199,18 @@ def _doubt_about_ties(outer: Fields, *, tied: bool) -> tuple[str, ...]:
     )
 
 
+def _unknown_wrapper(outer: Fields, part: str | None) -> str:
+    """Caution where a file has a text part in a wrapper that nobody knows, and no sign of an encoder; else empty."""
+    wrapper = outer.text("model_type")
+    if part is None or any(re.search(_ENCODED, str(name)[:_LONGEST_NAME]) for name in outer.values):
+        return ""
+    if wrapper is None:
+        return f"the file has no model_type: only its {part} is read"
+    if family_of(wrapper, FAMILIES) is not None or wrapper in _WRAPPERS:
+        return ""
+    return f"the wrapper {shown(wrapper)} is unknown: only its {part} is read"
+
+
 def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     """Fields of the language model, and a caution where encoders of other modalities are left out."""
     cautions: tuple[str, ...] = ()
@@ -207,9 +218,10 @@ def _language_model(outer: Fields) -> tuple[Fields, tuple[str, ...]]:
     if thinker is not None:
         fields, cautions = _language_model(thinker)
         return fields, (*cautions, "only the thinker is counted; what makes speech of its text is left out")
-    inner = next((outer.section(name) for name in _LANGUAGE if outer.section(name) is not None), None)
+    part = next((name for name in _LANGUAGE if outer.section(name) is not None), None)
+    inner = None if part is None else outer.section(part)
     if inner is not None or outer.has(*_TOWERS):
-        cautions = (WITHOUT_TOWERS,)
+        cautions = (_unknown_wrapper(outer, part) or WITHOUT_TOWERS,)
     if inner is None:
         return outer, cautions
     shared = ("tie_word_embeddings", "torch_dtype", "dtype", "quantization_config", "is_encoder_decoder")
@@ -236,7 +248,7 @@ def _shape(fields: Fields, outer: Fields, assume: str | None) -> tuple[Shape, tu
     """
     model_type = fields.text("model_type") or "missing"
     family = family_of(model_type, FAMILIES)
-    seen: set[str] = {"model_type", "tie_word_embeddings", *_CONTEXT}
+    seen: set[str] = {"model_type", "tie_word_embeddings", *CONTEXT}
     if family is not None:
         shape, notes = _read_family(fields, family, seen)
         return shape, (*notes, *check_unread(fields, family, seen)), None
@@ -260,7 +272,15 @@ def _read_family(fields: Fields, family: str, seen: set[str]) -> tuple[Shape, tu
     notes = [
         f"{name} missing: {value} assumed, the default of {family}" for name, value in missing.items() if name in seen
     ]
-    return shape, (*notes, *read_as_none(family, fields))
+    return shape, (*notes, *read_as_none(family, fields), *_doubt_about_windows(family, shape))
+
+
+def _doubt_about_windows(family: str, shape: Shape) -> tuple[str, ...]:
+    """Caution where a Llama states a window, which vLLM gives every layer, and the class in transformers none."""
+    window = next((part["window"] for layer in shape.layers for part in layer if part.get("window")), None)
+    if family != "llama" or window is None:
+        return ()
+    return (f"sliding_window {window} is counted, as vLLM has it; the class of llama in transformers has no window",)
 
 
 def _checked_assumption(assume: str | None) -> str | None:
@@ -293,7 +313,7 @@ def _document(fields: Fields, shape: Shape, name: str, where: str, towers: list[
     if shape.streams > 1:
         document["streams"] = shape.streams
     document |= shape.extras
-    context = fields.optional(*_CONTEXT)
+    context = scaled_context(fields)
     if context is not None:
         document["max_context"] = context
     document["groups"] = groups(shape.layers)
@@ -326,7 +346,7 @@ def _json(path: str) -> dict[str, Any]:
         raw = content(path, _MOST_BYTES, "configuration")
         text = raw.decode("utf-8-sig")
         check_json_amount(text)
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=partial(_once, path))
         check_json_depth(data)
     except Unreadable as fault:
         raise BadSpec(f"{path}:1: {fault}") from None
@@ -335,11 +355,23 @@ def _json(path: str) -> dict[str, Any]:
         raise BadSpec(f"{path}:{line}: not UTF-8 text: {fault.reason}") from None
     except json.JSONDecodeError as fault:
         raise BadSpec(f"{path}:{fault.lineno}: not JSON: {fault.msg}") from None
-    except (ValueError, RecursionError) as fault:  # digits beyond what Python converts, depth beyond its stack
-        raise BadSpec(f"{path}:1: unreadable JSON: {type(fault).__name__}") from None
+    except RecursionError:
+        raise BadSpec(f"{path}:1: unreadable JSON: nested too deeply") from None
+    except ValueError:  # digits beyond what Python converts
+        raise BadSpec(f"{path}:1: unreadable JSON: a number has too many digits") from None
     if not isinstance(data, dict):
-        raise BadSpec(f"{path}:1: a configuration must be a mapping of fields, not a {type(data).__name__}")
+        raise BadSpec(f"{path}:1: a configuration must be a mapping of fields, not {json_kind(data)}")
     return data
+
+
+def _once(path: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A mapping of JSON, unless a field has two values."""
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found and found[name] != value:
+            raise BadSpec(f"{path}:1: {shown(name)} is there twice, with two values; keep one")
+        found[name] = value
+    return found
 
 
 def _name(config: Mapping[str, Any], path: str) -> str:
@@ -406,7 +438,7 @@ def unknown_type(fields: Fields, known: Collection[str]) -> Exception:
     """Error for an unknown model type, with the nearest known ones."""
     model_type = fields.text("model_type")
     accept = (
-        "pip install 'roofline[trace]' and torch answers types that transformers has;"
+        "install roofline[trace] and torch to read any type that transformers has;"
         " `assume` llama reads it as Llama, and says so in every answer"
     )
     if model_type is None:

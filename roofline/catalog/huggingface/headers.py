@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from math import prod
 from typing import Any
 
-from roofline.catalog.huggingface.blocks import Shape
+from roofline.catalog.huggingface.blocks import Shape, json_kind
 from roofline.numbers.quantity import BITS_PER_BYTE
 from roofline.support.errors import BadSpec, printable, shown
 from roofline.support.reading import (
@@ -316,7 +316,7 @@ def _parsed(path: str, data: bytes) -> dict[str, Any]:
     except (Unreadable, ValueError, RecursionError) as fault:
         raise BadSpec(f"{path}:1: header: not JSON: {printable(str(fault)[:100])}") from None
     if not isinstance(document, dict):
-        raise BadSpec(f"{path}:1: header: must be a mapping, not a {type(document).__name__}")
+        raise BadSpec(f"{path}:1: header: must be a mapping, not {json_kind(document)}")
     return document
 
 

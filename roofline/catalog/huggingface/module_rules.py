@@ -27,12 +27,12 @@ class Rules(NamedTuple):
 
 def integer(config: Fields, name: str) -> str:
     """Format of integers with one scale per group."""
-    bits = config.count(name, "w_bit", default=4)
+    bits = config.count(name, "w_bit", default=4, least=0)
     if bits in _FEW_BITS:
         group = config.optional("group_size", "q_group_size", least=-1) or -1
         return weight_only(bits, group, 16 + bits)
     if bits not in BITS:
-        raise config.fault(name, f"{bits} bits: not supported; only {', '.join(map(str, (*_FEW_BITS, *BITS)))}")
+        raise config.fault(name, f"{bits} bits: not supported; only {', '.join(map(str, sorted((*_FEW_BITS, *BITS))))}")
     small = bits == 4 and config.optional("group_size", "q_group_size", least=-1) == SMALL_GROUP
     return "int4_g32" if small else BITS[bits]
 
