@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import tempfile
+from pathlib import Path
 
 import tiers
 from fuzz.strategies import GPUS, MODELS, named, odd_values, options, values
@@ -64,12 +67,17 @@ _PROMPTS = st.lists(st.tuples(values("isl"), values("prefix")), max_size=3)
 
 
 def answer_of(name, arguments, chosen):
-    """The answer of a public function; None where it refuses."""
-    try:
-        return getattr(rl, name)(*arguments, **chosen)
-    except rl.RooflineError as error:
-        assert str(error)
-        return None
+    """The answer of a public function, asked in an empty folder that may be written to; None where it refuses."""
+    here = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        try:
+            return getattr(rl, name)(*arguments, **chosen)
+        except rl.RooflineError as error:
+            assert str(error)
+            return None
+        finally:
+            os.chdir(here)
 
 
 def content(answer):
