@@ -160,7 +160,7 @@ def test_a_table_has_a_column_for_what_varies(options, varied):
     place = next(place for place, line in enumerate(lines) if "TTFT [ms]" in line)
     assert lines[place].split("TTFT")[0].split() == varied
     assert len(lines[place + 1 :]) == p.ttft.size
-    assert ("meets" in lines[place]) is ("slo" in options)
+    assert ("SLO" in lines[place]) is ("slo" in options)
     assert max(map(len, lines)) <= 80
     assert "nan" not in str(p)
 
