@@ -36,7 +36,7 @@ IN_RANGE = "the 80 % range includes the limit"
 AT_HARDWARE_LIMIT = "times are the hardware limit, which no GPU reaches"
 UNKNOWN = "this percentile is not known for this load: its closed form contradicts the mean; see `simulate`"
 NOT_TIMED = "an estimate: no kernel of this GPU's generation was timed"
-NOT_KERNELS = "an estimate: no kernel of this GPU was timed; scaled to a few runs of its servers"
+NOT_KERNELS = "an estimate: hardly any kernel of this GPU was timed; scaled to a few runs of its servers"
 NOTHING_APPLIES = "no limit applies: an answer of one token has no TPOT"
 OUTSIDE = "outside the validated range"
 #: For people, where there is no verdict because of that.
